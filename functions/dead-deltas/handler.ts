@@ -1,8 +1,9 @@
 /**
- * Consumes Q1's dead-letter queue: delta messages that apply-deltas could not apply. Marks the caches that may lack the change as suspect,
- * so their gates close until the watcher has listed them again (informer §11.6, §12.3).
+ * Consumes the dead-letter queue of the delta queue (Q1): the messages that apply-deltas could not apply. Marks as suspect every cache
+ * that may lack the change, so that its gate closes until the watcher has listed the resource again (informer §11.6, §12.3).
  *
- * Acknowledges each message: the quarantine and the log keep its id and the reason, and the list brings its content. If a message stayed in the queue, each redelivery would close the gates again and block later dead letters of its message group.
+ * Acknowledges each message: its id and the reason are in the quarantine and the log, and the new list restores its content. If a message
+ * stayed in the queue, each redelivery would close the gates again and block later dead letters of its message group.
  *
  * An unsigned message may not be from the watcher, so the handler logs it and marks no cache as suspect.
  */
@@ -22,7 +23,7 @@ export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
     });
 }
 
-/** @throws when the Store is unreachable; SQS then delivers the message again. */
+/** @throws if the Store is unreachable; SQS then redelivers the message */
 async function processDeadLetter(ports: DeadDeltasPorts, messageId: string, body: string): Promise<RecordOutcome> {
   const dead = await withRenewedKeys(() => readDeadMessage(body, (cid) => ports.cluster(cid)?.signer), ports.renewKeys);
   if (dead.kind === "forged") {
@@ -30,7 +31,7 @@ async function processDeadLetter(ports: DeadDeltasPorts, messageId: string, body
     return { kind: "ack" };
   }
   const { cluster: cid, resources, what, why, ended } = dead;
-  ports.log.error("delta message not applied and quarantined; the watcher lists its resources again", {
+  ports.log.error("delta message could not be applied and was quarantined; the watcher lists its resources again", {
     messageId,
     what,
     why,
@@ -39,8 +40,8 @@ async function processDeadLetter(ports: DeadDeltasPorts, messageId: string, body
     bytes: Buffer.byteLength(body),
   });
   const store = ports.cluster(cid)?.store;
-  // Marks before it quarantines, because the mark stops decisions on an incomplete cache. If the quarantine fails, the next delivery marks
-  // again, which only costs a list.
+  // Marks the caches first, because the mark stops decisions on an incomplete cache. If the quarantine fails, the redelivery marks them
+  // again, which costs only another list.
   for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was quarantined: ${why}`);
   await store?.quarantine({ what: messageId, where: `${DEAD_LETTERS}: ${what}`, why, atMs: ports.clock.now() }, ended);
   return { kind: "ack" };

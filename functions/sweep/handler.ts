@@ -1,20 +1,20 @@
-/** Runs each minute, in addition to the watcher's sweeps: sends lost doorbells of due keys again, and reports the gates to CloudWatch. */
+/** Runs every minute, in addition to the watcher's sweeps: sends lost doorbells again, and reports the gates to CloudWatch. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { deployed } from "@deltaloop/controllers/lambda";
 import type { FunctionWiring } from "@deltaloop/controllers/lambda";
 
-/** Maximum number of passes of 500 keys each, enough for the backlog after a short outage of the store. */
+/** Maximum number of passes. A pass handles up to 500 keys, so this covers the backlog after a short outage of the store. */
 const PASSES_MAX = 20;
 
 /** Returns the number of doorbells sent. Skips a cluster whose cache has no epoch yet. */
 export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly rung: number }> {
   return async () => {
     for (const cid of wiring.clusters) await reportGates(wiring, cid);
-    // Flushes now, because the alarm on missing gate metrics must not fire while only a queue is unreachable.
+    // Flushes the metrics first, because the alarm on missing gate metrics must not fire if only a queue is unreachable.
     wiring.metrics?.flush?.();
     let rung = 0;
     for (const cid of wiring.clusters) rung += await ringDue(wiring, cid);
-    if (rung > 0) wiring.log.info("sent lost doorbells again", { rung });
+    if (rung > 0) wiring.log.info("resent lost doorbells", { rung });
     wiring.metrics?.count("deltaloop_sweeper_rings_total", {}, rung);
     wiring.metrics?.flush?.();
     return { rung };

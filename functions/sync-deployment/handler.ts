@@ -1,4 +1,4 @@
-/** Syncs one Deployment for each doorbell, with follow-up syncs of its ReplicaSets. */
+/** Syncs the Deployment of each doorbell, and runs follow-up syncs of its ReplicaSets. */
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";

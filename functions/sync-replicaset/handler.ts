@@ -1,4 +1,4 @@
-/** Syncs one ReplicaSet for each doorbell, with a follow-up sync of its Deployment. */
+/** Syncs the ReplicaSet of each doorbell, and runs a follow-up sync of its Deployment. */
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";

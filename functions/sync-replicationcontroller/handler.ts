@@ -1,4 +1,4 @@
-/** Syncs one ReplicationController for each doorbell. */
+/** Syncs the ReplicationController of each doorbell. */
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import { REGISTRY } from "@deltaloop/controllers/registry";

@@ -1,5 +1,6 @@
 /**
- * Checkpoints of sandboxes, one file each, as in dockershim: the data that the network teardown needs after the container is removed.
+ * Checkpoints of sandboxes, one file per sandbox, as in dockershim. They hold the data that the network teardown needs after the
+ * container is removed.
  *
  * DK1 the file is written before the network is attached, and removed after it is detached. A crash in between leaves a sandbox that is
  *     listed as NotReady and removed like any other.
@@ -14,7 +15,7 @@ import type { SandboxRecord } from "./records.ts";
 
 export interface Checkpoint {
   readonly kept: SandboxRecord;
-  /** Absent with host networking, before the attachment and after the detachment. */
+  /** Absent with host networking, and while the sandbox is not attached to a network. */
   readonly attachment?: Attachment;
 }
 
@@ -26,7 +27,7 @@ export interface Checkpoints {
 
 const SUFFIX = ".json";
 
-/** @param directory created on demand */
+/** @param directory is created when the first checkpoint is saved */
 export function createCheckpoints(directory: string): Checkpoints {
   let read: Promise<Map<string, Checkpoint>> | undefined;
   const known = async (): Promise<Map<string, Checkpoint>> => {
@@ -52,7 +53,7 @@ export function createCheckpoints(directory: string): Checkpoints {
   };
 }
 
-/** Ignores invalid files: without a checkpoint, the CNI plugin must find the network by the sandbox's id. */
+/** Ignores invalid files. Without a checkpoint, the CNI plugin must find the network by the sandbox's id. */
 async function readAll(directory: string): Promise<Map<string, Checkpoint>> {
   const names = await readdir(directory).catch(() => []);
   const found = new Map<string, Checkpoint>();

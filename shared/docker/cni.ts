@@ -1,6 +1,6 @@
 /**
- * Pod networks by CNI, as in containerd and dockershim: runs the plugins of the first configuration in a folder. A plugin is a program that
- * reads and writes JSON.
+ * Attaches pods to networks with CNI, as containerd and dockershim do. Runs the plugins of the first valid configuration file in a
+ * directory; a plugin is a program that reads and writes JSON.
  *
  * Source: CNI SPEC.md 0.4.0 and 1.0.0; pkg/kubelet/dockershim/network/cni/cni.go (Kubernetes v1.23).
  */
@@ -13,15 +13,15 @@ import type { PodSandboxMetadata, PortMapping } from "@deltaloop/node-agent/port
 
 export interface CniOptions {
   readonly confDir: string;
-  /** In search order. */
+  /** Directories of the plugins, in search order. */
   readonly binDirs: readonly string[];
 }
 
-/** The data that removing a pod from its network needs. */
+/** The data needed to detach a pod from its network. */
 export interface Attachment {
   readonly network: CniNetwork;
   readonly portMappings: readonly PortMapping[];
-  /** The last plugin's result. */
+  /** Result of the last plugin. */
   readonly result: CniResult;
 }
 
@@ -48,13 +48,13 @@ interface CniPod {
 }
 
 export interface Cni {
-  /** Returns the reason why there is no pod network yet. */
+  /** Returns the reason why no pod network is available yet; undefined if one is. */
   problem(): Promise<string | undefined>;
-  /** Attaches the pod, and detaches it after a failure. @throws {CriError} with the plugin's message */
+  /** Attaches the pod to the network. After a failure, detaches it again. @throws {CriError} with the plugin's message */
   add(pod: CniPod & { readonly netns: string }, portMappings: readonly PortMapping[]): Promise<Attachment>;
-  /** May be repeated. */
+  /** Detaches the pod. Idempotent. */
   remove(pod: CniPod, attachment: Pick<Attachment, "network" | "portMappings"> & Partial<Attachment>): Promise<void>;
-  /** The current configuration. */
+  /** Reads the current configuration. */
   network(): Promise<CniNetwork>;
 }
 
@@ -76,7 +76,7 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
 
   const call = async (command: "ADD" | "DEL", pod: CniPod, attachment: Omit<Attachment, "result">, index: number, previous?: CniResult) => {
     const { network: of, portMappings } = attachment;
-    const plugin = of.plugins[index] as CniPlugin; // callers iterate over this list
+    const plugin = of.plugins[index] as CniPlugin; // callers iterate over the plugins
     const takesPorts = plugin.capabilities?.[PORT_MAPPINGS] === true && portMappings.length > 0;
     const input = {
       ...plugin,
@@ -140,7 +140,7 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
       try {
         for (const index of of.plugins.keys()) {
           const answer = await call("ADD", pod, attachment, index, index === 0 ? undefined : result);
-          result = JSON.parse(answer) as CniResult; // the CNI specification requires this form; addressesOf accepts missing ips
+          result = JSON.parse(answer) as CniResult; // the CNI specification requires this form; addressesOf tolerates missing ips
         }
         return { ...attachment, result };
       } catch (error) {
@@ -151,12 +151,12 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
   };
 }
 
-/** Addresses without prefix lengths; the first is the pod's IP. */
+/** Returns the addresses without prefix lengths; the first is the pod's IP. */
 export function addressesOf({ ips = [] }: CniResult): readonly string[] {
   return ips.map(({ address }) => address.split("/")[0] ?? address);
 }
 
-/** Parses a plugin list or a single plugin; `undefined` for other files. */
+/** Parses a configuration with a plugin list or a single plugin; returns `undefined` for other files. */
 function networkOf(text: string): CniNetwork | undefined {
   try {
     const { cniVersion = "0.3.1", name, plugins, ...alone } = JSON.parse(text) as Partial<CniNetwork> & Partial<CniPlugin>;
@@ -176,7 +176,7 @@ async function runPlugin(program: string, env: NodeJS.ProcessEnv, input: string)
   const child = spawn(program, [], { env, stdio: ["pipe", "pipe", "pipe"], timeout: PLUGIN_MS_MAX, killSignal: "SIGKILL" });
   const output = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const) child[name].setEncoding("utf8").on("data", (text: string) => (output[name] += text));
-  child.stdin.on("error", () => undefined); // some plugins do not read their input; the exit code decides
+  child.stdin.on("error", () => undefined); // some plugins exit without reading their input; the exit code decides
   child.stdin.end(input);
   const code = await new Promise<number | string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
@@ -192,7 +192,7 @@ function failureOf({ stdout, stderr }: { readonly stdout: string; readonly stder
     const { msg, details } = JSON.parse(stdout) as { readonly msg?: string; readonly details?: string };
     if (msg !== undefined) return [msg, ...(details ? [details] : [])].join("; ");
   } catch {
-    // Not JSON.
+    // The output is not JSON.
   }
   return stderr.trim() || undefined;
 }

@@ -1,4 +1,4 @@
-/** dockerode on a Unix socket, with deadlines and CriErrors. */
+/** A dockerode client on a Unix socket, with deadlines and CriErrors. */
 import { Agent } from "node:http";
 
 import Docker from "dockerode";
@@ -6,7 +6,7 @@ import Docker from "dockerode";
 import { CriError } from "@deltaloop/node-agent/ports";
 import type { CriErrorCode } from "@deltaloop/node-agent/ports";
 
-/** Node-agent §1. */
+/** Default deadline (node-agent §1). */
 export const REQUEST_MS = 120_000;
 
 export interface Connection {
@@ -18,11 +18,11 @@ export interface Connection {
 /** @throws {TypeError} unless the endpoint is `unix:///path` */
 export function connect(endpoint: string): Connection {
   const socketPath = /^unix:\/\/(\/.+)$/.exec(endpoint)?.[1];
-  if (socketPath === undefined) throw new TypeError(`a Docker endpoint is unix:///path/to.sock, not "${endpoint}"`);
-  // No keep-alive: a kept connection would fail in the first call after a restart of the daemon.
+  if (socketPath === undefined) throw new TypeError(`invalid Docker endpoint "${endpoint}": use unix:///path/to.sock`);
+  // No keep-alive: after a restart of the daemon, the first call on a kept connection would fail.
   const agent = new Agent({ keepAlive: false });
-  // Options of docker-modem that dockerode's types lack. Without the last of these options, environment variables like DOCKER_HOST would
-  // override the socket.
+  // docker-modem options that dockerode's types lack. `host`, `protocol` and `timeout` are set, because docker-modem would otherwise take
+  // them from environment variables such as DOCKER_HOST.
   const modem: object = { agent, host: undefined, protocol: "http", timeout: undefined };
   return { docker: new Docker({ socketPath, ...modem }), close: () => agent.destroy() };
 }
@@ -34,7 +34,7 @@ export interface CallOptions {
 }
 
 /**
- * Runs one dockerode call with a deadline. The call passes the signal as `abortSignal` if dockerode supports it.
+ * Runs one dockerode call with a deadline. `call` should pass the signal on as `abortSignal` where dockerode supports it.
  * @throws {CriError} for every failure
  */
 export async function callDocker<T>(call: (signal: AbortSignal) => Promise<T>, options: CallOptions = {}): Promise<T> {
@@ -80,12 +80,12 @@ const CODES: Readonly<Record<number, CriErrorCode>> = {
   501: "Unimplemented",
 };
 
-/** Returns `undefined` for a missing container. */
+/** Inspects a container; returns `undefined` if it does not exist. */
 export async function inspectContainer(docker: Docker, id: string): Promise<Docker.ContainerInspectInfo | undefined> {
   return await ifExists(callDocker((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
 }
 
-/** Returns `undefined` for NotFound. */
+/** Converts NotFound to `undefined`. */
 export async function ifExists<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;

@@ -1,10 +1,13 @@
-/** Converts Docker's containers and images to CRI. Pure. Source: pkg/kubelet/dockershim convert.go, docker_container.go (Kubernetes v1.23). */
+/**
+ * Converts Docker's containers and images to CRI messages. Pure functions. Source: pkg/kubelet/dockershim convert.go, docker_container.go
+ * (Kubernetes v1.23).
+ */
 import type Docker from "dockerode";
 
 import type { ContainerState, ContainerStats, ContainerStatus, Image, Mount } from "@deltaloop/node-agent/ports";
 import type { ContainerRecord } from "./records.ts";
 
-/** Prefix of Docker's zero time. */
+/** Prefix of Docker's zero time, which means that the event has not happened. */
 const NEVER = "0001-";
 const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
   rslave: "PROPAGATION_HOST_TO_CONTAINER",
@@ -78,7 +81,7 @@ function mount({ Source, Destination, RW, Propagation }: Docker.ContainerInspect
   };
 }
 
-/** Converts Docker's nanoseconds to milliseconds with fractions. */
+/** Parses a Docker time; returns milliseconds, with the nanoseconds as a fraction. */
 function time(text: string): number | undefined {
   if (text === "" || text.startsWith(NEVER)) return undefined;
   const [, seconds = "", fraction = "", zone = "Z"] = /^([^.Z+]+?)(\.\d+)?(Z|[+-]\d\d:\d\d)$/u.exec(text) ?? [];
@@ -86,7 +89,7 @@ function time(text: string): number | undefined {
 }
 
 /**
- * If there are no stats, as for a container that does not run, CPU and memory are absent. Source: docker CLI stats_helpers.go
+ * CPU and memory are absent if Docker has no stats, for example for a stopped container. Source: docker CLI stats_helpers.go
  * calculateMemUsageUnixNoCache.
  */
 export function containerStats(
@@ -112,7 +115,7 @@ export function containerStats(
 }
 
 function memory({ usage, stats }: Docker.MemoryStats): { readonly workingSetBytes: number; readonly usageBytes: number } {
-  // The field is total_inactive_file in cgroup v1 and inactive_file in v2.
+  // The field is `total_inactive_file` in cgroup v1 and `inactive_file` in v2.
   const { total_inactive_file, inactive_file = 0 } = stats as { readonly total_inactive_file?: number; readonly inactive_file?: number };
   return { usageBytes: usage, workingSetBytes: Math.max(0, usage - (total_inactive_file ?? inactive_file)) };
 }

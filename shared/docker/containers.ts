@@ -1,10 +1,10 @@
 /**
  * Containers of pods on Docker.
  *
- * CO1 Docker restarts a container that has exited; CRI starts one once. So the state is checked first, which is safe because only
- *     one agent manages the node's containers.
- * CO2 the log is the file of Docker's json-file driver, behind a link at CRI's log path, so that output needs no agent (CR9). Docker
- *     rotates it, and removes it with the container.
+ * CO1 Docker can start an exited container again; CRI starts a container only once. The adapter therefore checks the state first. This is
+ *     safe because only one agent manages the node's containers.
+ * CO2 the log is the file of Docker's json-file driver, behind a link at CRI's log path, so that logging continues while the agent is
+ *     down (CR9). Docker rotates it, and removes it with the container.
  *
  * Source: pkg/kubelet/dockershim/docker_container.go, docker_logs.go, docker_stats_linux.go (Kubernetes v1.23).
  */
@@ -39,7 +39,7 @@ type Verbs =
 export interface DockerContainers extends Pick<Cri, Verbs> {
   killAllOf(podSandboxId: string): Promise<void>;
   removeAllOf(podSandboxId: string): Promise<void>;
-  /** @throws {CriError} if the container is missing or does not run */
+  /** @throws {CriError} if the container is missing or is not running */
   mustRun(containerId: string): Promise<Docker.ContainerInspectInfo>;
 }
 
@@ -52,7 +52,7 @@ export function createContainers(docker: Docker): DockerContainers {
   const inspect = async (id: string): Promise<{ readonly inspected: Docker.ContainerInspectInfo; readonly kept: ContainerRecord }> => {
     const inspected = await inspectContainer(docker, id);
     const kept = inspected && readContainer(inspected.Name, inspected.Config.Labels);
-    if (inspected === undefined || kept === undefined) throw new CriError("NotFound", `no container "${id}"`);
+    if (inspected === undefined || kept === undefined) throw new CriError("NotFound", `container "${id}" not found`);
     return { inspected, kept };
   };
 
@@ -102,7 +102,7 @@ export function createContainers(docker: Docker): DockerContainers {
     async createContainer(podSandboxId, config, sandboxConfig) {
       const sandbox = await inspectContainer(docker, podSandboxId);
       const pod = sandbox && readSandbox(sandbox.Name, sandbox.Config.Labels);
-      if (pod === undefined) throw new CriError("NotFound", `no sandbox "${podSandboxId}"`);
+      if (pod === undefined) throw new CriError("NotFound", `sandbox "${podSandboxId}" not found`);
       const kept = containerRecord(podSandboxId, config, sandboxConfig, Date.now());
       const machine = await machineFor(config.linux?.securityContext?.seccomp);
       const options = containerOptions(config, sandboxConfig, kept, machine);
@@ -140,7 +140,7 @@ export function createContainers(docker: Docker): DockerContainers {
     async containerStatus(id) {
       const { inspected, kept } = await inspect(id);
       const image = await ifExists(callDocker(() => docker.getImage(inspected.Image).inspect()));
-      // The agent may have crashed between the start and the link.
+      // The agent may have crashed between the start and the creation of the link.
       if (inspected.State.Running && kept.logPath !== "" && !(await isLink(kept.logPath))) await linkLog(docker, id, kept);
       return containerStatus(inspected, kept, image);
     },
@@ -177,7 +177,7 @@ export function createContainers(docker: Docker): DockerContainers {
     async containerStats(id) {
       const { inspected, kept } = await inspect(id);
       const found = await stats(id, kept, inspected.State.Running);
-      if (found === undefined) throw new CriError("NotFound", `no container "${id}"`);
+      if (found === undefined) throw new CriError("NotFound", `container "${id}" not found`);
       return found;
     },
 
@@ -203,7 +203,7 @@ export function createContainers(docker: Docker): DockerContainers {
   };
 }
 
-/** docker-modem reports 304 (already stopped) as an error. */
+/** docker-modem reports 304 (already stopped) as an error, which is ignored here. */
 function unlessStopped(error: unknown): void {
   const { statusCode } = (error instanceof CriError ? (error.cause as { readonly statusCode?: number } | undefined) : undefined) ?? {};
   if (statusCode !== 304 && statusCode !== 404) throw error;

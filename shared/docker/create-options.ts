@@ -53,7 +53,7 @@ export function sandboxOptions(
     HostConfig: {
       NetworkMode: network === "NODE" ? "host" : "none",
       UTSMode: network === "NODE" ? "host" : "",
-      // The namespace is shareable, so that containers can join it.
+      // Makes the IPC namespace shareable, so that the pod's containers can join it.
       IpcMode: ipc === "NODE" ? "host" : "shareable",
       PidMode: pid === "NODE" ? "host" : "",
       ...cgroupParent(linux.cgroupParent),
@@ -66,17 +66,17 @@ export function sandboxOptions(
   };
 }
 
-/** @throws {CriError} for bytes, which Docker's JSON cannot carry */
+/** @throws {CriError} for a value that is not UTF-8, because Docker's JSON cannot carry it */
 function environmentEntry({ key, value }: NonNullable<ContainerConfig["envs"]>[number]): string {
   if (!value.isWellFormed())
     throw new CriError(
       "InvalidArgument",
-      `the value of environment variable ${key} is not UTF-8, and Docker passes on nothing else: mount it as a file`,
+      `the value of environment variable ${key} is not valid UTF-8, and Docker cannot pass it unchanged: mount it as a file`,
     );
   return `${key}=${value}`;
 }
 
-/** @throws {CriError} Unimplemented for unsupported settings: so that no container starts with an ignored setting */
+/** @throws {CriError} Unimplemented for an unsupported setting, so that no container starts without a setting that the spec requires */
 export function containerOptions(
   config: ContainerConfig,
   sandbox: PodSandboxConfig,
@@ -95,7 +95,7 @@ export function containerOptions(
     OpenStdin: config.stdin === true,
     StdinOnce: config.stdinOnce === true,
     Tty: config.tty === true,
-    // Disables the image's own health check; the pod's probes apply.
+    // Disables the image's own health check; the pod's probes replace it.
     Healthcheck: { Test: ["NONE"] },
     ...userOf(security),
     HostConfig: {
@@ -115,7 +115,8 @@ export function containerOptions(
 }
 
 /**
- * Without a swap limit, the memory limit also bounds memory plus swap, so the container gets no swap. Values of 0 stay unchanged (CR13).
+ * Without a swap limit, the memory limit also bounds memory plus swap, so the container gets no swap. A value of 0 leaves the setting
+ * unchanged (CR13).
  * Source: dockershim updateCreateConfig, UpdateContainerResources.
  */
 export function updateOptions(resources: LinuxContainerResources): object {
@@ -163,7 +164,7 @@ function namespacesOf({ namespaceOptions }: LinuxContainerSecurityContext, sandb
   };
 }
 
-/** Docker's systemd driver expects the slice's name, other drivers a full path. */
+/** Docker's systemd driver expects the name of the slice; the cgroupfs driver expects a full path. */
 function cgroupParent(parent: string | undefined): Docker.HostConfig {
   if (parent === undefined || parent === "") return {};
   return { CgroupParent: parent.endsWith(".slice") ? parent.slice(parent.lastIndexOf("/") + 1) : parent };
@@ -179,7 +180,7 @@ function mountOf({ containerPath, hostPath, readonly = false, propagation = "PRO
   };
 }
 
-/** A group without a user is ignored, as in CRI. */
+/** A group without a user is ignored, as CRI requires. */
 function userOf(security: Pick<LinuxContainerSecurityContext, "runAsUser" | "runAsGroup" | "runAsUsername">): { readonly User?: string } {
   const { runAsUser, runAsGroup, runAsUsername } = security;
   const user = runAsUser?.value ?? runAsUsername;
@@ -210,7 +211,7 @@ function selinuxLabels(options: SELinuxOption = {}): readonly string[] {
   return words.flatMap((word) => (options[word] ? [`label=${word}:${options[word]}`] : []));
 }
 
-/** A privileged container has no masked and read-only paths. */
+/** A privileged container has no masked or read-only paths. */
 function pathsOf({ privileged, maskedPaths, readonlyPaths }: LinuxContainerSecurityContext): Docker.HostConfig {
   if (privileged === true) return { MaskedPaths: [], ReadonlyPaths: [] };
   return {

@@ -8,7 +8,7 @@ export interface Piece {
 const HEADER_BYTES = 8;
 const STDERR = 2;
 
-/** Yields frames in the chunks in which they arrive. With `tty` the output has no frames and is all stdout. */
+/** Yields the output in the chunks in which it arrives. With `tty`, the output has no frames and all of it is stdout. */
 export async function* demux(source: NodeJS.ReadableStream, tty = false): AsyncGenerator<Piece> {
   let rest: Buffer = Buffer.alloc(0);
   let left = 0;

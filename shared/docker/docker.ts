@@ -1,6 +1,6 @@
 /**
- * Cri on a Docker Engine, as the kubelet's dockerService and kubeDockerClient until Kubernetes 1.24. Nodes should use containerd over CRI
- * instead. Unsupported features fail with Unimplemented (table in README.md).
+ * Implements Cri on Docker Engine, like the kubelet's dockerService and kubeDockerClient before Kubernetes 1.24. Prefer containerd over
+ * CRI for nodes. Unsupported features fail with Unimplemented (table in README.md).
  */
 import { CriError } from "@deltaloop/node-agent/ports";
 import type { RuntimeCondition, Cri } from "@deltaloop/node-agent/ports";
@@ -25,7 +25,7 @@ export interface DockerCri extends Cri {
 export interface DockerCriOptions {
   /** `unix:///run/docker.sock` */
   readonly endpoint: string;
-  /** The image of sandboxes; pulled on demand. */
+  /** The image of sandbox containers; pulled on demand. */
   readonly pauseImage: string;
   readonly cni: CniOptions;
   /** Directory of the sandbox checkpoints. */
@@ -69,14 +69,14 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
       return [{ type: "RuntimeReady", status: true, reason: "", message: "" }, networkCondition(await cni.problem())];
     },
 
-    // Uses containerd's format, so that image garbage collection keeps the sandbox image.
+    // Uses containerd's format, so that image garbage collection recognizes the sandbox image and keeps it.
     statusInfo: async () => ({ config: JSON.stringify({ sandboxImage: pauseImage }) }),
 
     async runtimeConfig() {
       const { CgroupDriver } = await info();
       if (CgroupDriver === "systemd") return { cgroupDriver: "SYSTEMD" };
       if (CgroupDriver === "cgroupfs") return { cgroupDriver: "CGROUPFS" };
-      throw new CriError("Unimplemented", `Docker has the unknown cgroup driver "${CgroupDriver}"`);
+      throw new CriError("Unimplemented", `Docker uses an unknown cgroup driver: "${CgroupDriver}"`);
     },
 
     async exec(request) {

@@ -1,4 +1,4 @@
-/** Commands in a running container. Source: pkg/kubelet/dockershim exec.go NativeExecHandler (Kubernetes v1.23). */
+/** Runs commands in a running container. Source: pkg/kubelet/dockershim exec.go NativeExecHandler (Kubernetes v1.23). */
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -9,17 +9,17 @@ import type { ExecSyncOptions, ExecSyncResponse } from "@deltaloop/node-agent/po
 import { callDocker } from "./connection.ts";
 import { demux } from "./demux.ts";
 
-/** Limit per stream; further output is discarded. Source: cri ExecSync. */
+/** Maximum output per stream; further output is discarded. Source: CRI ExecSync. */
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
-/** Interval of polls for the exit code, which Docker may report some time after the last output. */
+/** Polling interval for the exit code, which Docker may report some time after the last output. */
 const EXIT_POLL_MS = 20;
 const EXIT_MS_MAX = 10_000;
-/** Maximum of a timer, because Node fires a longer timer at once. */
+/** Maximum delay of a Node.js timer; a longer timer fires immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
  * Docker cannot stop an exec, so a timed-out or aborted command is killed by its process id in the shared PID namespace.
- * Differs from upstream: dockershim let it run.
+ * Differs from upstream: dockershim leaves the command running.
  */
 export async function execSync(
   docker: Docker,
@@ -62,10 +62,10 @@ export async function exitCodeOf(exec: Docker.Exec): Promise<number> {
     const { Running, ExitCode } = await callDocker((abortSignal) => exec.inspect({ abortSignal }));
     if (!Running && ExitCode !== null) return ExitCode;
   }
-  throw new CriError("Internal", "Docker reports no exit code of the command");
+  throw new CriError("Internal", "Docker did not report the exit code of the command");
 }
 
-/** Kills only if the pid still belongs to the container, because pids are reused. */
+/** Kills the process only if the pid still belongs to the container, because pids are reused. */
 async function kill(exec: Docker.Exec, containerId: string): Promise<void> {
   const { Pid: pid, Running } = await callDocker((abortSignal) => exec.inspect({ abortSignal }));
   if (!Running || pid === 0) return;

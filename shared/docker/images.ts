@@ -1,4 +1,4 @@
-/** CRI's image verbs on Docker. Source: pkg/kubelet/dockershim docker_image.go, libdocker/helpers.go (Kubernetes v1.23). */
+/** CRI's ImageService on Docker. Source: pkg/kubelet/dockershim docker_image.go, libdocker/helpers.go (Kubernetes v1.23). */
 import type Docker from "dockerode";
 
 import { CriError, isNotFound, textOfBytes } from "@deltaloop/node-agent/ports";
@@ -35,18 +35,18 @@ export function createImages(docker: Docker): DockerImages {
         throw new CriError(error.code, `failed to pull image "${image}": ${error.message}`, { cause: error });
       }
       const found = await imageOf(image);
-      if (found === undefined) throw new CriError("NotFound", `image "${image}" not found after its pull`);
+      if (found === undefined) throw new CriError("NotFound", `image "${image}" not found after it was pulled`);
       return found.Id;
     },
 
-    /** Removes all names, then the image. Fails if a container uses the image. */
+    /** Removes all names of the image, and then the image. Fails if a container uses the image. */
     async removeImage({ image }) {
       const found = await imageOf(image);
       if (found === undefined) return;
       const names = [...(found.RepoTags ?? []), ...(found.RepoDigests ?? [])];
       for (const name of names.length > 0 ? names : [found.Id]) {
         await callDocker((abortSignal) => docker.getImage(name).remove({ abortSignal })).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error; // the image was already removed with another of its names
+          if (!isNotFound(error)) throw error; // the image was removed together with another of its names
         });
       }
     },
@@ -72,14 +72,14 @@ function isMeant(name: string, { Id, RepoTags, RepoDigests }: Docker.ImageInspec
   return (RepoTags ?? []).some((one) => familiar(one) === `${short}:${tag}`);
 }
 
-/** `docker.io/library/nginx` → `nginx`, as Docker shortens names of Docker Hub. */
+/** `docker.io/library/nginx` → `nginx`: shortens names on Docker Hub as Docker does. */
 function familiar(name: string): string {
   return name.replace(/^(?:index\.)?docker\.io\//u, "").replace(/^library\//u, "");
 }
 
 /**
- * Returns the credentials for a request header. Must not be logged. @throws {CriError} for bytes, which Docker's JSON cannot carry. Source:
- * moby api AuthConfig.
+ * Returns the credentials for a request header. Must not be logged. @throws {CriError} for a value that is not UTF-8, because Docker's
+ * JSON cannot carry it. Source: moby api AuthConfig.
  */
 function registryAuth(auth: AuthConfig | undefined): object | undefined {
   if (auth === undefined) return undefined;
@@ -89,7 +89,7 @@ function registryAuth(auth: AuthConfig | undefined): object | undefined {
     if (!value.isWellFormed())
       throw new CriError(
         "InvalidArgument",
-        `the ${field} for registry ${auth.serverAddress ?? ""} is not UTF-8, and Docker passes on nothing else`,
+        `the ${field} for registry ${auth.serverAddress ?? ""} is not valid UTF-8, and Docker cannot pass it unchanged`,
       );
   return {
     ...user,
@@ -99,7 +99,7 @@ function registryAuth(auth: AuthConfig | undefined): object | undefined {
   };
 }
 
-/** Waits for the end of a pull. Docker reports progress as JSON lines; one of them may be an error. */
+/** Waits for the end of a pull. Docker reports the progress as JSON lines, one of which may be an error. */
 async function pulled(progress: NodeJS.ReadableStream): Promise<void> {
   let rest = "";
   for await (const chunk of progress as AsyncIterable<Buffer>) {

@@ -1,4 +1,7 @@
-/** Work outside of Docker's API, on the machine that the agent shares with the daemon, and calls that sandboxes and containers share. */
+/**
+ * Operations that Docker's API does not offer, on the host that the agent shares with the daemon, and calls that sandboxes and containers
+ * share.
+ */
 import { readFile, writeFile } from "node:fs/promises";
 
 import type Docker from "dockerode";
@@ -51,10 +54,10 @@ export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxC
   await writeFile(path, lines.map((line) => `${line}\n`).join(""));
 }
 
-/** @returns the id @throws {CriError} AlreadyExists if the name is in use (CR3) */
+/** Creates a container with this name. @returns its id @throws {CriError} AlreadyExists if the name is in use (CR3) */
 export async function createNamed(docker: Docker, name: string, options: Docker.ContainerCreateOptions): Promise<string> {
   try {
-    // If the options were passed directly, dockerode would also put all of them into the URL.
+    // Passed directly, dockerode would also put all options into the URL.
     const parts = (abortSignal: AbortSignal): object => ({ _query: { name }, _body: options, abortSignal });
     return (await callDocker((abortSignal) => docker.createContainer(parts(abortSignal)))).id;
   } catch (error) {
@@ -64,7 +67,7 @@ export async function createNamed(docker: Docker, name: string, options: Docker.
   }
 }
 
-/** Kills a container and waits for its end; succeeds if the container does not exist or does not run. */
+/** Kills a container and waits until it has exited; succeeds if the container does not exist or is not running. */
 export async function killed(docker: Docker, id: string): Promise<void> {
   const container = docker.getContainer(id);
   await callDocker((abortSignal) => container.kill({ signal: "SIGKILL", abortSignal })).catch((error: unknown) => {

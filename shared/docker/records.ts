@@ -1,10 +1,11 @@
 /**
  * Stores CRI sandboxes and containers in Docker names and labels, so that they survive restarts of the agent.
  *
- * KE1 a container is this agent's if its name begins with `k8s_` and it has the agent's record; no other is listed or changed.
+ * KE1 a container belongs to this agent if its name begins with `k8s_` and it has the agent's record. Other containers are never listed
+ *     or changed.
  * KE2 CRI's fields are read only from one label, as JSON. Docker merges the image's labels into the container's, and an image must not
  *     be able to set a pod annotation (which may hold a preStop hook).
- * KE3 names are dockershim's, so that Docker rejects a second container with the same {name, namespace, uid, attempt}.
+ * KE3 names have dockershim's format, so that Docker rejects a second container with the same {name, namespace, uid, attempt}.
  *
  * Source: pkg/kubelet/dockershim/naming.go makeSandboxName, makeContainerName; docker_service.go; libdocker (Kubernetes v1.23).
  */
@@ -40,7 +41,7 @@ export interface ContainerRecord extends BaseRecord {
   readonly podSandboxId: string;
   /** The image in the pod's spec if known, otherwise the image of the request. */
   readonly image: string;
-  /** Absolute path of the log; empty if no log was requested. */
+  /** Absolute path of the log; empty if the caller requested no log. */
   readonly logPath: string;
 }
 
@@ -77,7 +78,7 @@ export function containerRecord(
   };
 }
 
-/** CRI's labels are also Docker labels, for `docker ps --filter label=…`. */
+/** CRI's labels are also set as Docker labels, for `docker ps --filter label=…`. */
 export function sandboxLabels(kept: SandboxRecord): Record<string, string> {
   return { ...kept.labels, [TYPE]: "podsandbox", [RECORD]: JSON.stringify(kept) };
 }

@@ -43,7 +43,7 @@ export function execSession(docker: Docker, request: ExecRequest): Session {
   });
 }
 
-/** Reports no exit code, because the pod's status shows it. */
+/** Reports no exit code, because the pod's status has it. */
 export function attachSession(docker: Docker, request: AttachRequest): Session {
   return session("attach", request, async () => {
     const { containerId, stdin, stdout, stderr } = request;
@@ -53,7 +53,7 @@ export function attachSession(docker: Docker, request: AttachRequest): Session {
   });
 }
 
-/** Starts the process once the client has opened all requested streams. */
+/** Starts the process after the client has opened all requested streams. */
 function session(kind: "exec" | "attach", request: Wanted, start: () => Promise<Process>): Session {
   const wanted = ["error", ...(["stdin", "stdout", "stderr"] as const).filter((name) => request[name]), ...(request.tty ? ["resize"] : [])];
   return {
@@ -95,7 +95,7 @@ async function run(start: () => Promise<Process>, { stdin, tty }: Wanted, stream
   command.on("error", () => undefined); // the loop below receives the error
   const [input, resize] = [streams.get("stdin"), streams.get("resize")];
   if (stdin && input !== undefined) void feed(input, command).catch(() => command.destroy());
-  if (tty && resize !== undefined) void follow(resize, process).catch(() => undefined); // failed resizes are harmless
+  if (tty && resize !== undefined) void follow(resize, process).catch(() => undefined); // a failed resize is harmless
   try {
     for await (const { stream, data } of demux(command, tty)) await streams.get(stream)?.write(data);
   } finally {
@@ -105,7 +105,7 @@ async function run(start: () => Promise<Process>, { stdin, tty }: Wanted, stream
   return await process.exitCode();
 }
 
-/** Writes with backpressure; the end of `from` ends the command's input. */
+/** Copies data to the command with backpressure; the end of `from` ends the command's input. */
 async function feed(from: SpdyStream, to: Duplex): Promise<void> {
   for await (const chunk of from.input as AsyncIterable<Buffer>) {
     if (!to.writable) return;

@@ -1,5 +1,5 @@
 /**
- * Sandboxes of pods on Docker: a container of the pause image, whose namespaces the other containers join, with a CNI network.
+ * Pod sandboxes on Docker. A sandbox is a container of the pause image with a CNI network; the pod's other containers join its namespaces.
  *
  * SB1 a sandbox is READY while its container runs and its network is attached.
  * SB2 a start writes the checkpoint, starts the container and attaches the network; a removal runs in reverse order.
@@ -26,7 +26,7 @@ export interface DockerSandboxes extends Pick<
   Cri,
   "runPodSandbox" | "stopPodSandbox" | "removePodSandbox" | "podSandboxStatus" | "listPodSandbox"
 > {
-  /** Returns the file of the sandbox's network namespace. @throws {CriError} if the sandbox is missing or does not run */
+  /** Returns the file of the sandbox's network namespace. @throws {CriError} if the sandbox is missing or is not running */
   networkOf(podSandboxId: string): Promise<string>;
 }
 
@@ -49,7 +49,7 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
     if (config.dnsConfig !== undefined) await writeResolvConf(ResolvConfPath, config.dnsConfig);
     if (kept.namespaces.network === "NODE") return;
     const pod = { containerId: id, netns: networkNamespace(State.Pid), metadata: kept.metadata };
-    // Saved before the attachment, so that a restarted agent can detach the network.
+    // Saved before the sandbox is attached, so that a restarted agent can detach it.
     const attachment = { network: await cni.network(), portMappings: config.portMappings ?? [], result: {} };
     await checkpoints.save(id, { kept, attachment });
     await checkpoints.save(id, { kept, attachment: await cni.add(pod, attachment.portMappings) });
@@ -68,7 +68,7 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
     const found = await inspectContainer(docker, id);
     if (found === undefined) return await disconnect(id, 0);
     if (readSandbox(found.Name, found.Config.Labels) === undefined) return;
-    // Kills the container even if the network teardown fails, then throws that error.
+    // Kills the container even if the network teardown fails, and then throws the teardown's error.
     const disconnected = await disconnect(id, found.State.Pid).catch((error: unknown) => ({ error }));
     await killed(docker, id);
     if (disconnected !== undefined) throw disconnected.error;
@@ -108,7 +108,7 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
         await run(id, config, kept);
         return id;
       } catch (error) {
-        await remove(id).catch(() => undefined); // after a failure the sandbox stays NotReady
+        await remove(id).catch(() => undefined); // if the removal fails, the sandbox stays NotReady
         throw error;
       }
     },
@@ -119,8 +119,8 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
     async networkOf(id) {
       const found = await inspectContainer(docker, id);
       if (found === undefined || readSandbox(found.Name, found.Config.Labels) === undefined)
-        throw new CriError("NotFound", `no sandbox "${id}"`);
-      if (!found.State.Running) throw new CriError("FailedPrecondition", `sandbox "${id}" does not run`);
+        throw new CriError("NotFound", `sandbox "${id}" not found`);
+      if (!found.State.Running) throw new CriError("FailedPrecondition", `sandbox "${id}" is not running`);
       return networkNamespace(found.State.Pid);
     },
 
@@ -128,7 +128,7 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
       const [found, known] = await Promise.all([inspectContainer(docker, id), checkpoints.all()]);
       const checkpoint = known.get(id);
       const kept = found === undefined ? checkpoint?.kept : readSandbox(found.Name, found.Config.Labels);
-      if (kept === undefined) throw new CriError("NotFound", `no sandbox "${id}"`);
+      if (kept === undefined) throw new CriError("NotFound", `sandbox "${id}" not found`);
       const sandbox = sandboxOf(id, kept, found?.State.Running === true, checkpoint);
       const [ip = "", ...additionalIps] = sandbox.state === "SANDBOX_READY" ? addressesOf(checkpoint?.attachment?.result ?? {}) : [];
       return { ...sandbox, network: { ip, additionalIps }, namespaceOptions: kept.namespaces };

@@ -488,7 +488,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       const replaced = Buffer.from("a\uFFFD\uFFFD\u00E9\uFFFD").toString("hex");
       const variables = await Promise.all(["SEAL", "P_key", "BINARY_key"].map((name) => hex(`printf %s "$${name}"`)));
       expect(variables).toEqual([replaced, replaced, ""]); // upstream gives no binaryData to variables
-      const says = "P_key, SEAL: not UTF-8, and containerd replaces such bytes of variables: mount the Secret as a file";
+      const says = "P_key, SEAL: the value is not valid UTF-8, and containerd replaces the invalid bytes: mount the Secret as a file";
       await eventsSay(cluster, "sealed", `InvalidEnvironmentVariableValues: ${says}`);
     });
 

@@ -1,11 +1,14 @@
-/** Sends the agent's Events one at a time, and counts repeated Events in one Event. Best effort: a failed Event is dropped. */
+/**
+ * Sends the agent's Events one at a time, and counts repeated Events in one Event object. Best effort: an Event that cannot be sent is
+ * dropped.
+ */
 import { describeError, isAlreadyExists, isNotFound } from "@deltaloop/kube/client";
 import type { Clock, Log } from "@deltaloop/base";
 import type { KubeWriter } from "@deltaloop/kube/client";
 import { noEvents, recordEvent } from "@deltaloop/node-agent/kubelet";
 import type { EventRequest, NodeEvent } from "@deltaloop/node-agent/kubelet";
 
-/** Limit of queued Events; above this limit new Events are dropped. */
+/** Maximum number of queued Events; further Events are dropped. */
 const WAITING_MAX = 1_000;
 
 export interface EventPorts {
@@ -29,7 +32,9 @@ export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => vo
     waiting++;
     last = last
       .then(() => send(ports.kube, request))
-      .catch((error: unknown) => ports.log.debug("failed to send Event; dropped", { reason: event.reason, error: describeError(error) }))
+      .catch((error: unknown) =>
+        ports.log.debug("failed to send Event; Event dropped", { reason: event.reason, error: describeError(error) }),
+      )
       .finally(() => waiting--);
   };
 }

@@ -1,4 +1,4 @@
-/** Sends one pod's cached status to the API server for each message. The 10 s sync retries failures. */
+/** Sends one pod's cached status to the API server for each message. The status manager retries failures every 10 s. */
 import type { NodeHandler, FlushStatusPorts } from "@deltaloop/node-agent/kubelet";
 import { flushStatus } from "@deltaloop/node-agent/kubelet";
 import { describeError } from "@deltaloop/kube/client";

@@ -1,8 +1,11 @@
-/** Runs one sync iteration of one pod worker for each message. A failed iteration needs no redelivery, since remaining work has a due time. */
+/**
+ * Runs one sync iteration of one pod worker for each message. A failed iteration needs no redelivery, because the remaining work is
+ * already scheduled.
+ */
 import type { NodeHandler, NodePorts } from "@deltaloop/node-agent/kubelet";
 import { syncPod, LostSyncError } from "@deltaloop/node-agent/kubelet";
 
-/** Delay of syncs while the runtime is unreachable; equals the interval of the runtime's health check. */
+/** Requeue delay while the runtime is unreachable; equals the interval of the runtime health check. */
 const RUNTIME_AWAY_MS = 5_000;
 
 export function createPodSync(ports: NodePorts): NodeHandler {

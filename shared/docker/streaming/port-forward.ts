@@ -50,7 +50,7 @@ export function portForwardSession(podSandboxId: string, network: string): Sessi
         const id = stream.headers.get("requestid") ?? "";
         const other = waiting.get(id);
         if (other === undefined) {
-          if (waiting.size >= STREAMS_MAX) return void socket.destroy(); // a half-closed stream also counts until its pair arrives
+          if (waiting.size >= STREAMS_MAX) return void socket.destroy(); // bounds the streams that wait for the other stream of their pair
           return void waiting.set(id, stream);
         }
         waiting.delete(id);
@@ -78,7 +78,7 @@ async function connection(data: SpdyStream, error: SpdyStream, { podSandboxId, n
   await error.end();
 }
 
-/** @returns the error of the connection, if any */
+/** Relays one connection. @returns its error, if any */
 async function relayed(data: SpdyStream, network: string, port: string, running: Set<ChildProcess>): Promise<string | undefined> {
   const relay = spawn("nsenter", [`--net=${network}`, "--", process.execPath, "-e", RELAY, port], {
     env: {},
@@ -91,7 +91,7 @@ async function relayed(data: SpdyStream, network: string, port: string, running:
     relay.once("error", (failure) => resolve(failure.message));
     relay.once("close", (code) => resolve(code === 0 ? undefined : stderr || `relay exited with code ${code}`));
   });
-  pipeline(data.input, relay.stdin).catch(() => relay.stdin.destroy()); // the end of either side closes this direction
+  pipeline(data.input, relay.stdin).catch(() => relay.stdin.destroy()); // when either side ends, this direction ends too
   try {
     for await (const chunk of relay.stdout as AsyncIterable<Buffer>) await data.write(chunk);
     return await ended;

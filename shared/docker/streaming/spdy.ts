@@ -2,7 +2,7 @@
  * The part of SPDY/3.1 that an API server uses with a kubelet: it opens streams, and both sides write to and end them.
  *
  * SD1 frames are processed in order; a slow reader delays the other side by TCP flow control.
- * SD2 the header blocks of a direction form one zlib stream, so every block is decompressed, even of ignored frames.
+ * SD2 the header blocks of a direction form one zlib stream, so every block is decompressed, even those of ignored frames.
  * SD3 invalid input ends only its own connection, which has at most `STREAMS_MAX` open streams.
  *
  * Source: SPDY draft 3.1, 2.2 Framing and 2.6.10 Name/Value Header Block; moby/spdystream, which uses no flow control per stream.
@@ -31,14 +31,14 @@ const TYPES = { synStream: 1, synReply: 2, rstStream: 3, ping: 6, goAway: 7, hea
 const HEADER_BYTES = 8;
 const CONTROL = 0x8000_0000;
 const FIN = 1;
-/** Limit of a control frame; the control frames of an exec are much smaller. */
+/** Maximum size of a control frame; the control frames of an exec are much smaller. */
 const CONTROL_BYTES_MAX = 64 * 1024;
 const DATA_BYTES_MAX = 64 * 1024;
-/** Limit of a decompressed header block. */
+/** Maximum size of a decompressed header block. */
 const HEADERS_BYTES_MAX = 64 * 1024;
-/** Limit of open streams. An exec has up to five streams, a forwarded connection has two. */
+/** Maximum number of open streams. An exec has up to five streams, and a forwarded connection has two. */
 export const STREAMS_MAX = 1_000;
-/** Limit of unread data that is buffered per stream. */
+/** Maximum size of unread data that is buffered per stream. */
 const INPUT_BYTES_MAX = 256 * 1024;
 
 /**
@@ -47,7 +47,7 @@ const INPUT_BYTES_MAX = 256 * 1024;
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
   const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];
-  inflate.on("error", () => undefined); // the reader of a header block receives the error
+  inflate.on("error", () => undefined); // the code that reads the header block receives the error
   const inputs = new Map<number, PassThrough>();
   const send = async (frame: Buffer): Promise<void> => {
     if (!socket.writable) throw new Error("the client disconnected");

@@ -1,5 +1,5 @@
 /**
- * A streaming server like a CRI runtime's, which Docker lacks: it serves one-time URLs on the loopback.
+ * Docker has no streaming server, so this provides the one that CRI runtimes have: it serves one-time URLs on the loopback interface.
  *
  * DX1 a URL contains a random secret, and is valid for one connection within a minute.
  * DX2 the exit status is sent after all output, and before the connection ends.
@@ -17,16 +17,16 @@ import { CriError } from "@deltaloop/node-agent/ports";
 /** The handler of one connection. */
 export interface Session {
   readonly kind: "exec" | "attach" | "portforward";
-  /** The protocol that the client must offer over SPDY. */
+  /** The subprotocol that the client must offer over SPDY. */
   readonly protocol: string;
   /** Runs until the connection ends; an error destroys it. */
   serve(socket: Duplex): Promise<void>;
 }
 
 export interface StreamingServer {
-  /** @throws {CriError} ResourceExhausted if too many URLs are unused */
+  /** Returns the URL of a new session. @throws {CriError} ResourceExhausted if too many URLs are unused */
   address(session: Session): Promise<string>;
-  /** Closes all streams. */
+  /** Closes the server and all connections. */
   close(): void;
 }
 

@@ -43,7 +43,7 @@ const NAMES = {
   },
 } as const satisfies Record<SignerName, object>;
 
-/** Reports the TTL (+Inf) of certificates that no manager rotates. Differs from upstream, which reports none. */
+/** Reports a TTL of +Inf for certificates that no manager rotates. Differs from upstream, which reports no TTL for them. */
 export function reportUnmanagedCertificates(metrics: Metrics): void {
   for (const { ttl } of Object.values(NAMES)) metrics.set(ttl, {}, Infinity);
 }
@@ -51,11 +51,11 @@ export function reportUnmanagedCertificates(metrics: Metrics): void {
 export interface CertificateManagerOptions {
   readonly signerName: SignerName;
   readonly store: CertificateStore;
-  /** The subject of the node's certificate; `undefined` while it is unknown, which delays the request. */
+  /** Subject of the node's certificate; while it is `undefined`, no request is made. */
   readonly template: () => CertificateTemplate | undefined;
-  /** Returns the API client for a request, given the current certificate. */
+  /** Returns the API client for a request. `current` is the certificate to authenticate with, if there is one. */
   readonly kube: (current: KeyedCertificate | undefined) => SigningKube;
-  /** Certificate that is used if the store has no valid one, and replaced at once. */
+  /** Certificate to use while the store has no valid one; it is replaced immediately. */
   readonly first?: KeyedCertificate;
   /** Called with the initial certificate, if any, and with each new certificate. */
   readonly onCurrent?: (certificate: KeyedCertificate) => void;
@@ -93,7 +93,7 @@ export class CertificateManager {
       if (clock.now() < held.facts.notAfterMs) return new CertificateManager(options, held, false);
     }
     if (first === undefined) return new CertificateManager(options, undefined, true);
-    await store.update(first).catch((error: unknown) => log.warn("failed to store the first certificate", { error: messageOf(error) }));
+    await store.update(first).catch((error: unknown) => log.warn("failed to store the initial certificate", { error: messageOf(error) }));
     return new CertificateManager(options, { certificate: first, facts: readCertificate(first.cert) }, true);
   }
 
@@ -140,7 +140,7 @@ export class CertificateManager {
     }
   }
 
-  /** Polls each second, because the addresses of the machine may change, and because Node.js limits a timer to 24 days. */
+  /** Polls every second, because the addresses of the machine may change, and because a Node.js timer is limited to 24 days. */
   async #untilDue(signal: AbortSignal): Promise<void> {
     const { clock, random, template } = this.#options;
     if (!this.#isDue && this.#held !== undefined) {
@@ -157,14 +157,14 @@ export class CertificateManager {
   async #rotateWithRetries(signal: AbortSignal): Promise<void> {
     const { clock, random, log, signerName } = this.#options;
     for (let failures = 0; !(await this.rotate(signal)); failures++) {
-      if (failures === BACK_OFF.steps) log.error("certificate rotation still fails, retrying", { signer: signerName });
+      if (failures === BACK_OFF.steps) log.error("certificate rotation keeps failing, retrying", { signer: signerName });
       const delayMs =
         failures < BACK_OFF.steps ? BACK_OFF.firstMs * 2 ** failures * (1 + BACK_OFF.jitter * random.next()) : BACK_OFF.thenMs;
       await clock.after(delayMs, signal);
     }
   }
 
-  /** Sends one request with a new key. @returns whether it was signed */
+  /** Sends one request with a new key. @returns whether a certificate was issued */
   async rotate(signal: AbortSignal): Promise<boolean> {
     const { clock, log, signerName, store } = this.#options;
     const template = this.#options.template();

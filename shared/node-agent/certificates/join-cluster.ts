@@ -17,7 +17,7 @@ const STARTUP_TIMEOUT_MS = 60_000;
 const SERVER_RETRY_MS = 2_000;
 const APPROVAL_MS_MAX = 3_600_000;
 
-/** A stored key (PEM), by which a restarted agent finds the request that it made before. */
+/** A stored key (PEM) that lets a restarted agent find its earlier request. */
 export interface PendingKey {
   read(): Promise<string | undefined>;
   write(key: string): Promise<void>;
@@ -25,7 +25,7 @@ export interface PendingKey {
 }
 
 export interface JoinOptions {
-  /** A client that may create CSRs for nodes, with a bootstrap token. */
+  /** Client with a bootstrap token, which may create CSRs for nodes. */
   readonly kube: SigningKube;
   readonly nodeName: string;
   readonly store: CertificateStore;
@@ -63,7 +63,7 @@ export async function joinCluster(options: JoinOptions, signal: AbortSignal): Pr
   await pendingKey.remove();
 }
 
-/** Returns the key of the stored certificate, otherwise the key of an interrupted join, otherwise a new key. */
+/** Returns the key of the stored certificate, or else the key of an interrupted join, or else a new key. */
 async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<string> {
   const former: KeyedCertificate | undefined = await store.current().catch(() => undefined);
   if (former !== undefined) return former.key;
@@ -94,7 +94,7 @@ async function onceReached(
     } catch (error) {
       const isForGood = error instanceof NotSignedError || (error instanceof KubeApiError && error.code < 500 && !isRefused(error));
       if (isForGood || clock.now() >= giveUpMs) throw error;
-      log.info(isRefused(error) ? "API server rejects the bootstrap credentials, retrying" : "failed to reach the API server, retrying", {
+      log.info(isRefused(error) ? "API server rejected the bootstrap credentials, retrying" : "failed to reach the API server, retrying", {
         error: messageOf(error),
       });
       await clock.after(SERVER_RETRY_MS, signal);

@@ -13,7 +13,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 
 export type SigningKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
-/** The request was denied, failed or was deleted. An approver must act; the agent retries with a new key. */
+/** The request was denied, has failed or was deleted. An administrator must act; the agent retries with a new key. */
 export class NotSignedError extends Error {
   override readonly name = "NotSignedError";
 }
@@ -28,7 +28,7 @@ export interface RequestReference {
 }
 
 /**
- * Creates the CSR, or adopts an existing one with the same name, content and key.
+ * Creates the CSR, or continues with an existing one that has the same name, content and key.
  *
  * @throws the API server's error; NotSignedError if the existing CSR differs
  */

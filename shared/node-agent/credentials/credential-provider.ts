@@ -1,5 +1,5 @@
 /**
- * The node's registry credentials: from its docker configuration, then from credential provider plugins (node-agent §8).
+ * The node's registry credentials: first from its docker configuration, then from credential provider plugins (node-agent §8).
  *
  * Source: pkg/credentialprovider/{provider,config}.go, plugin/plugin.go.
  */
@@ -28,12 +28,12 @@ const ANSWER_BYTES_MAX = 1024 * 1024;
 const ANSWERS_MAX = 1_000;
 
 export interface NodeCredentialsOptions {
-  /** Folders that are searched for `config.json`, in this order, and then for `.dockercfg`. */
+  /** Directories that are searched for `config.json`, in this order, and then for `.dockercfg`. */
   readonly configFolders: { readonly "config.json": readonly string[]; readonly ".dockercfg": readonly string[] };
   readonly providers: readonly CredentialProvider[];
-  /** The folder of the plugins. */
+  /** Directory of the plugins. */
   readonly binDir: string;
-  /** The base environment of the plugins. */
+  /** Environment of the plugins, to which a provider's configuration can add variables. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly log: Log;
@@ -104,7 +104,7 @@ async function readDockerConfig({ configFolders, log }: NodeCredentialsOptions):
       try {
         return parseDockerConfig(text, form);
       } catch {
-        log.warn("failed to parse a docker configuration", { path }); // omits the parse error, which may quote a password
+        log.warn("failed to parse docker configuration", { path }); // leaves out the parse error, which may quote a password
       }
     }
   return {};

@@ -1,6 +1,6 @@
 /**
- * One gRPC connection over a Unix socket: deadlines, typed errors, and a reconnect after a restart of the runtime. CRI calls are unary, so
- * Node's HTTP/2 suffices.
+ * A gRPC connection over a Unix socket, with deadlines and typed errors. It reconnects after a restart of the runtime. CRI calls are
+ * unary, so Node's HTTP/2 suffices.
  *
  *     request   HEADERS, DATA <0> <length> <message>      response   HEADERS, DATA <0> <length> <message>, HEADERS grpc-status
  *
@@ -17,19 +17,24 @@ import type { Method } from "./load.ts";
 
 /** Upstream's limit for CRI responses (node-agent §17). Source: cri-client pkg/utils.go maxMsgSize. */
 const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
-/** Window for a complete list of a full node; the default is 64 KiB. */
+/** HTTP/2 flow-control window, large enough for a complete list of a full node; the default is 64 KiB. */
 const WINDOW_BYTES = 1024 * 1024;
-/** Memory above which Node rejects calls. It is high, because each call is bounded and sync iterations limit the number of calls. */
+/**
+ * Memory of a session above which Node rejects calls. The limit is high, because each call is bounded and sync iterations limit the
+ * number of calls.
+ */
 const SESSION_MIB_MAX = 4_096;
-/** The compression flag and the message length. */
+/** Length of the message prefix: the compression flag and the message length. */
 const PREFIX_BYTES = 5;
 /** Maximum number of digits in `grpc-timeout`. */
 const DIGITS_MAX = 8;
-/** Maximum of a timer, because Node fires a longer timer at once. A call with a longer grace period ends early, and its caller retries. */
+/**
+ * Maximum delay of a Node.js timer; a longer timer fires immediately. A call with a longer grace period ends early, and its caller retries.
+ */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** HTTP status of every gRPC response, regardless of its grpc-status. */
 const OK = 200;
-/** gRPC status for a stream reset without a status. Any other reset code is Internal. */
+/** gRPC status by HTTP/2 reset code; any other reset code is Internal. */
 const CODE_OF_RESET: Readonly<Record<number, CriErrorCode>> = {
   [constants.NGHTTP2_REFUSED_STREAM]: "Unavailable",
   [constants.NGHTTP2_CANCEL]: "Canceled",
@@ -38,7 +43,7 @@ const CODE_OF_RESET: Readonly<Record<number, CriErrorCode>> = {
 };
 
 export interface CallOptions {
-  /** Absent: no limit. */
+  /** If absent, there is no limit. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -53,7 +58,9 @@ export function connect(socketPath: string): Connection {
   let held: ClientHttp2Session | undefined;
   let calls = 0;
 
-  /** Returns the current connection, if alive. Connecting to a Unix socket is cheap, so retries have no back-off. */
+  /**
+   * Returns the current connection if it is alive, or else a new one. Connecting to a Unix socket is cheap, so retries have no back-off.
+   */
   function session(): ClientHttp2Session {
     if (held !== undefined && !held.closed && !held.destroyed) return held;
     const opened = connectHttp2("http://localhost", {
@@ -126,7 +133,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
     };
-    /** Rejects at once, because a hung runtime may never close the stream. */
+    /** Rejects immediately, because a hung runtime may never close the stream. */
     const give = (code: CriErrorCode, text: string): void => {
       forget();
       reject((failure ??= new CriError(code, text)));
@@ -146,7 +153,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
       if (received > MESSAGE_BYTES_MAX + PREFIX_BYTES) give("ResourceExhausted", `the response exceeds ${MESSAGE_BYTES_MAX} bytes`);
       else chunks.push(chunk);
     });
-    // ERR_HTTP2_STREAM_ERROR is a reset by the runtime; any other error is the connection's.
+    // ERR_HTTP2_STREAM_ERROR is a reset by the runtime; any other error concerns the connection.
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "ERR_HTTP2_OUT_OF_STREAMS") session.close(); // the next call opens another session
       if (error.code !== "ERR_HTTP2_STREAM_ERROR") failure ??= new CriError("Unavailable", error.message, { cause: error });
@@ -176,13 +183,13 @@ function timeoutHeader(ms: number): string {
 function unframed(frame: Buffer): Buffer {
   if (frame.length < PREFIX_BYTES) throw new CriError("Internal", "the runtime responded without a message");
   const length = frame.readUInt32BE(1);
-  // The request offers no compression.
+  // Requests offer no compression, so a compressed response is invalid.
   if (frame[0] !== 0) throw new CriError("Internal", "the runtime's response is compressed");
   if (frame.length !== PREFIX_BYTES + length) throw new CriError("Internal", "the runtime's response is not exactly one message");
   return frame.subarray(PREFIX_BYTES);
 }
 
-/** Maps a gRPC status to an error: codes count from OK = 0, and an unlisted one is Unknown. */
+/** Maps a gRPC status code to an error. OK is 0, and an unlisted code is Unknown. */
 function refusal(code: number, message: string): CriError {
   return new CriError(CRI_ERROR_CODES[code - 1] ?? "Unknown", unescaped(message));
 }
@@ -194,7 +201,7 @@ function withoutStatus(session: ClientHttp2Session, { rstCode }: ClientHttp2Stre
   return new CriError(CODE_OF_RESET[rstCode ?? 0] ?? "Internal", `the runtime ended the call without a status (reset code ${rstCode})`);
 }
 
-/** gRPC percent-encodes the bytes of a message that a header cannot hold. */
+/** Decodes a status message: gRPC percent-encodes the bytes that a header cannot hold. */
 function unescaped(message: string): string {
   try {
     return decodeURIComponent(message);

@@ -1,6 +1,6 @@
 /**
- * Cri over gRPC (`runtime.v1`), for containerd or any other runtime on a Unix socket. Every verb is one call. Some runtimes answer NotFound
- * to stop and remove, which `done` turns into success (CR2).
+ * Implements Cri over gRPC (`runtime.v1`), for containerd or any other runtime on a Unix socket. Every method is one RPC. Some runtimes
+ * return NotFound for stop and remove; `done` converts this to success (CR2).
  */
 import { isNotFound } from "../ports/cri-error.ts";
 import type { Cri } from "../ports/cri.ts";
@@ -11,10 +11,10 @@ import { authConfig, containerConfig, containerFilter, podSandboxFilter } from "
 import { ListReader } from "./listed.ts";
 import { message, method } from "./load.ts";
 
-/** Node-agent §1. */
+/** Default deadline (node-agent §1). */
 const REQUEST_MS = 120_000;
 const RUN_POD_SANDBOX_MS = 240_000;
-/** Runtimes count nanoseconds in a signed 64-bit integer, so longer durations overflow. A pod may request any duration. */
+/** Runtimes store a duration as nanoseconds in a signed 64-bit integer. A pod may request longer durations, which would overflow. */
 const SECONDS_MAX = Math.floor(2 ** 63 / 1_000_000_000);
 /** The version that the kubelet sends; runtimes ignore it. */
 const KUBELET_API_VERSION = "0.1.0";
@@ -87,7 +87,7 @@ export function createCri(endpoint: string): CriAdapter {
   };
 }
 
-/** CR2: stopping or removing something that does not exist succeeds. */
+/** CR2: stopping or removing an object that does not exist succeeds. */
 async function done(call: Promise<object>): Promise<void> {
   try {
     await call;
@@ -98,6 +98,6 @@ async function done(call: Promise<object>): Promise<void> {
 
 function socketPathOf(endpoint: string): string {
   const path = /^unix:\/\/(\/.+)$/.exec(endpoint)?.[1];
-  if (path === undefined) throw new TypeError(`a CRI endpoint is unix:///path/to.sock, not "${endpoint}"`);
+  if (path === undefined) throw new TypeError(`invalid CRI endpoint "${endpoint}": use unix:///path/to.sock`);
   return path;
 }

@@ -50,7 +50,7 @@ export function conditions(answer: object): readonly RuntimeCondition[] {
   return as(answer, "StatusResponse").status?.conditions ?? [];
 }
 
-/** The verbose part of Status. */
+/** Returns the verbose information of a Status response. */
 export function statusInfo(answer: object): StringMap {
   return as(answer, "StatusResponse").info;
 }
@@ -170,7 +170,7 @@ export function containerStatsList(answer: object): readonly ContainerStats[] {
   return as(answer, "ListContainerStatsResponse").stats.map(statsOf);
 }
 
-/** The cast is safe, because the connection decoded the response with runtime.proto, which `Answers` mirrors. */
+/** The cast is safe: the connection decoded the response with runtime.proto, and `Answers` mirrors that file. */
 function as<Name extends keyof Answers>(answer: object, _message: Name): Answers[Name] {
   return answer as Answers[Name];
 }
@@ -179,7 +179,7 @@ function sandboxOf(wire: WirePodSandbox): PodSandbox {
   return {
     id: wire.id,
     metadata: wire.metadata ?? { name: "", uid: "", namespace: "", attempt: 0 },
-    // An unknown state must not allow a container to start.
+    // Maps an unknown state to NOTREADY, because an unknown state must not allow a container to start.
     state: known(POD_SANDBOX_STATES, wire.state, "SANDBOX_NOTREADY"),
     createdAtMs: wire.createdAt / NANOSECONDS_PER_MS,
     labels: wire.labels,

@@ -6,7 +6,7 @@ export function containerConfig(config: ContainerConfig): object {
   return { ...config, envs: config.envs?.map(({ key, value }) => ({ key, value: bytesOfText(value) })) };
 }
 
-/** Only `auth`, which is base64 of `user:password`, can carry bytes that are not UTF-8. */
+/** Only `auth`, which is base64 of `user:password`, can carry bytes that are not valid UTF-8. */
 export function authConfig(auth: AuthConfig | undefined): object | undefined {
   if (auth === undefined) return undefined;
   const { username = "", password = "", ...rest } = auth;

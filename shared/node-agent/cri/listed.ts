@@ -2,7 +2,7 @@
  * Decodes lists of the runtime incrementally: an item is decoded only when its bytes differ from those in the last list. An idle
  * agent decodes and allocates nothing.
  *
- * LU1 an item is as new as its response: all of its bytes are compared.
+ * LU1 a returned item always equals the one in the response: all of its bytes are compared.
  * LU2 a full list drops missing items, so the cache holds the items of the last full list and of later filtered lists.
  * LU3 items are frozen, because callers share them.
  */
@@ -13,17 +13,17 @@ import { deepFreeze } from "@deltaloop/base";
 interface Read<T> {
   readonly bytes: Buffer;
   readonly item: T;
-  /** Field offsets, computed on the first reordered comparison. */
+  /** Offsets of the fields, computed on the first comparison of items whose fields may be in another order. */
   fields?: Fields;
 }
 
-/** The start of each field and the end of the last field; empty above `FIELDS_MAX` fields. */
+/** Start offset of each field, followed by the end offset of the last one; empty if there are more than `FIELDS_MAX` fields. */
 type Fields = Uint32Array;
 
 /** Reads responses whose field 1 repeats the items, and items whose field 1 is their id, as in all CRI lists. */
 export class ListReader<T> {
   readonly #read: (bytes: Buffer) => T;
-  /** Items by the first bytes of the id. Items with the same first bytes are decoded each time. */
+  /** Cached items by the first bytes of their ids. Items that share these bytes are decoded each time. */
   #known = new Map<number, Read<T>>();
 
   constructor(read: (bytes: Buffer) => T) {
@@ -35,7 +35,7 @@ export class ListReader<T> {
     return this.#known.size;
   }
 
-  /** @param isOfAll whether the list is unfiltered, so that a missing item no longer exists */
+  /** @param isOfAll whether the list is unfiltered, in which case an item that is missing from it no longer exists */
   items(answer: Buffer, { isOfAll }: { readonly isOfAll: boolean }): readonly T[] {
     const items: T[] = [];
     const kept = isOfAll ? new Map<number, Read<T>>() : this.#known;
@@ -58,7 +58,7 @@ export class ListReader<T> {
   }
 
   #readAt(answer: Buffer, start: number, length: number): Read<T> {
-    // Uses a copy, because a slice would keep the whole response in memory, and a Buffer, because protobufjs decodes its strings faster.
+    // Makes a copy, because a slice would keep the whole response in memory. A Buffer, because protobufjs decodes its strings faster.
     const bytes = Buffer.allocUnsafeSlow(length);
     answer.copy(bytes, 0, start, start + length);
     return { bytes, item: deepFreeze(this.#read(bytes)) };
@@ -70,14 +70,14 @@ const FIRST_FIELD = (1 << 3) | 2;
 /** Number of bytes that distinguish ids, which are 64 random hex digits. */
 const BEGINNING_BYTES = 6;
 
-/** Skips the tag and the one-byte length of the id. An item without a leading id gets a key that is as stable as its bytes. */
+/** Skips the tag and the one-byte length of the id. If an item does not start with its id, the key is made of other bytes of the item. */
 function beginningOfId(answer: Buffer, start: number, length: number): number {
   return length < 2 + BEGINNING_BYTES ? 0 : answer.readUIntBE(start + 2, BEGINNING_BYTES);
 }
 
-/** An item with more fields is decoded again, because comparing fields in any order is quadratic. */
+/** An item with more fields is always decoded again, because comparing fields in any order is quadratic. */
 const FIELDS_MAX = 64;
-/** Reused scratch space for the item under comparison, so that an unchanged list allocates nothing. */
+/** Scratch buffer for the item under comparison, reused so that an unchanged list allocates nothing. */
 const itsFields: Fields = new Uint32Array(FIELDS_MAX + 1);
 const isTaken = new Uint8Array(FIELDS_MAX);
 
@@ -89,7 +89,7 @@ function isSame(known: Read<unknown>, answer: Buffer, start: number, length: num
   return count > 0 && count === known.fields.length - 1 && isReordered(known.bytes, known.fields, answer, itsFields);
 }
 
-/** Whether both items have the same fields in any order. `ofRight` may be longer than the field count. */
+/** Whether both items have the same fields in any order. `ofRight` may have unused entries after the last field. */
 function isReordered(left: Buffer, ofLeft: Fields, right: Buffer, ofRight: Fields): boolean {
   const count = ofLeft.length - 1;
   isTaken.fill(0, 0, count);

@@ -15,8 +15,8 @@ const text = readFileSync(new URL("./runtime.proto", import.meta.url), "utf8");
 const { root } = protobuf.parse(text);
 
 /**
- * Fields in camelCase; scalars, lists and maps always present, messages only if sent. 64-bit integers become doubles: times lose less than
- * a microsecond, sizes nothing. An unknown enum value stays a number for decode.ts.
+ * Fields in camelCase; scalars, lists and maps always present, messages only if sent. 64-bit integers become doubles: a time loses less
+ * than a microsecond, and a size loses nothing. An unknown enum value stays a number for decode.ts.
  */
 const READ = { longs: Number, enums: String, defaults: true } as const;
 

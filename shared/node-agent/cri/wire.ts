@@ -1,4 +1,7 @@
-/** Types of the objects that protobufjs returns for responses, with the options of load.ts. An `Enum` is a number if runtime.proto lacks it. */
+/**
+ * Types of the objects that protobufjs returns for responses, with the options of load.ts. An `Enum` is a number if runtime.proto does
+ * not define the value.
+ */
 import type { ContainerMetadata, PodSandboxMetadata, RuntimeCondition, StringMap } from "../ports/cri-types.ts";
 
 export type Enum = string | number;

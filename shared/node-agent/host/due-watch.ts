@@ -2,7 +2,7 @@
  * Waits until the earliest due time, which is known because all scheduling goes through here. Polling ten times a second instead would
  * wake an idle agent 600 times a minute.
  *
- * DW1 a due item waits at most `POLL_MS`, even if it was scheduled later than, and is due before, all others.
+ * DW1 a due item waits at most `POLL_MS`, even if it was scheduled last and is due first.
  * DW2 polls are at least `POLL_MS` apart: items that are due close together are taken together.
  * DW3 while nothing is scheduled, no timer runs.
  */
@@ -12,9 +12,9 @@ import type { Agenda, NodeStore } from "../ports/node-store.ts";
 const POLL_MS = 100;
 
 export interface DueWatch {
-  /** The store, with `schedule` observed. */
+  /** The store; calls of `schedule` are observed. */
   readonly store: NodeStore;
-  /** Resolves when the next poll is due; the time of the call counts as the last poll. */
+  /** Resolves when the next poll is due. The time of this call counts as the time of the last poll. */
   next(signal: AbortSignal): Promise<void>;
 }
 

@@ -6,10 +6,10 @@ import type { Metrics } from "@deltaloop/base/metrics";
 
 type Call = (...parameters: readonly unknown[]) => Promise<unknown>;
 
-/** Wraps every verb of `cri`; results and errors pass through. */
+/** Wraps every method of `cri`, and passes its results and errors through. */
 export function meterCri(cri: Cri, metrics: Metrics, clock: Clock): Cri {
   const metered = Object.entries(RUNTIME_OPERATIONS).map(([verb, operation]) => {
-    const call = cri[verb as keyof Cri] as Call; // RUNTIME_OPERATIONS lists exactly the verbs of the port
+    const call = cri[verb as keyof Cri] as Call; // RUNTIME_OPERATIONS lists exactly the methods of the port
     const meter: Call = async (...parameters) => {
       const labels = { operation_type: operation };
       const startedAtMs = clock.now();
@@ -25,5 +25,5 @@ export function meterCri(cri: Cri, metrics: Metrics, clock: Clock): Cri {
     };
     return [verb, meter] as const;
   });
-  return { ...cri, ...(Object.fromEntries(metered) as unknown as Cri) }; // each wrapper keeps the signature of its verb
+  return { ...cri, ...(Object.fromEntries(metered) as unknown as Cri) }; // each wrapper has the signature of the method that it wraps
 }

@@ -1,4 +1,4 @@
-/** The agent's data and runtime, as the HTTPS server needs them. */
+/** Gives the HTTPS server access to the agent's data and the runtime. */
 import type { Cri } from "../ports/cri.ts";
 import type { CachedStatus, NodeStore } from "../ports/node-store.ts";
 import { isStaticPod } from "../kubelet/types/labels.ts";

@@ -14,7 +14,7 @@ import type { DueWatch } from "./due-watch.ts";
 import { PodQueue } from "./pod-queue.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Created before the handlers, which send to them. */
+/** The queues exist before the handlers, because handlers send messages to them. */
 export type NodeQueues = { readonly [Q in NodeQueue]: PodQueue };
 
 export interface NodeHandlers {
@@ -34,14 +34,14 @@ export interface NodeHostPorts {
   readonly store: NodeStore;
   readonly clock: Clock;
   readonly log: Log;
-  /** The due times of probes. */
+  /** Reports when probes are due. */
   readonly due: Pick<DueWatch, "next">;
 }
 
 /** More than twice the number of pods of a node, because a waiting sync iteration is cheap and must not delay other pods. */
 const SYNCS_MAX = 256;
 const FLUSHES_MAX = 8;
-/** Delay of a probe whose previous run has not ended. */
+/** Delay of a probe whose previous run is still in progress. */
 const PROBE_BUSY_MS = 1_000;
 const END_MS_MAX = 5_000;
 
@@ -52,7 +52,7 @@ export function createNodeQueues(ports: Pick<NodeHostPorts, "clock" | "log">): N
   };
 }
 
-/** Runs until `signal` aborts; then waits up to 5 s for running handlers. */
+/** Runs until `signal` aborts, and then waits up to 5 s for running handlers. */
 export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, handlers: NodeHandlers, signal: AbortSignal): Promise<void> {
   const { clock, log, store, due } = ports;
   queues.pods.start(handlers.queues.pods);
@@ -84,7 +84,7 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
     Promise.all([queues.pods.stop(), queues.statuses.stop(), ...running.values()]),
   );
   await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
-  // Calls to other systems may hang, so the wait is bounded.
+  // Running calls to other systems may hang, so the wait is bounded.
   await Promise.race([ended, clock.after(END_MS_MAX)]);
 }
 
@@ -102,7 +102,7 @@ async function repeat({ clock, log }: NodeHostPorts, { name, act, rest }: Repeat
       lastError = "";
     } catch (error) {
       const text = messageOf(error);
-      if (text !== lastError) log.warn("tick failed, retrying", { what: name, error: text });
+      if (text !== lastError) log.warn("periodic task failed, retrying", { what: name, error: text });
       lastError = text;
     }
     await rest(startedMs).catch(() => undefined);

@@ -9,21 +9,23 @@ import { isForbidden } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import { retryBudgetUntil, HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "@deltaloop/base";
 
-/** Pauses between tries after a 403; a permanent 403 is returned after 1.3 s. */
+/** Delays between attempts after a 403; a permanent 403 is therefore returned after 1.3 s. */
 const PAUSES_MS: readonly number[] = [100, 300, 900];
 
 type NodeKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
 /** Two clients of the same API server with separate connection limits. */
 interface Clients {
-  /** Client for the Node and its Lease, whose calls must not wait for calls for pods. Source: cmd/kubelet/app/server.go HeartbeatClient. */
+  /**
+   * Client for the Node and its Lease; these calls must not queue behind calls for pods. Source: cmd/kubelet/app/server.go HeartbeatClient.
+   */
   readonly heartbeats: NodeKube;
   readonly calls: NodeKube;
 }
 
 /**
  * Retries 403 only for requests by name and for subresources: the authorizer allows lists, watches and writes of the node's own objects
- * without a pod. Calls for the Lease or the Node end before the next heartbeat, which retries them.
+ * without a pod. Calls for the Lease or the Node time out before the next heartbeat, which retries them.
  */
 export function createNodeKube({ heartbeats, calls }: Clients, clock: Clock): NodeKube {
   const isHeartbeat = (resource: Resource): boolean => resource === "leases" || resource === "nodes";

@@ -1,30 +1,30 @@
 /**
- * A work queue of the node, keyed by pod. In memory only: after a crash of the host the due times enqueue the pods again.
+ * A work queue of the node, keyed by pod. It is in memory only; after a restart of the host, the due times enqueue the pods again.
  *
- * TQ1 the handler runs once at a time for one pod, and for `concurrencyMax` pods in parallel, in the order of arrival.
+ * TQ1 the handler never runs twice at a time for one pod. It runs for up to `concurrencyMax` pods in parallel, in the order of arrival.
  * TQ2 waiting messages of one pod are merged. A message that arrives while the handler runs is handled afterwards.
  * TQ3 a message that failed is retried `RETRY_MS` after the start of the handler; after `ATTEMPTS_MAX` it is dropped.
- * TQ4 a handler that exceeds its limit has failed: its slot is free, and its late result is ignored.
+ * TQ4 a handler that exceeds its timeout counts as failed: its slot is freed, and its late result is ignored.
  */
 import type { NodeHandler, NodeMessage } from "../kubelet/node-ports/node-ports.ts";
 import type { Clock, Log } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
 
-/** Well above a sync iteration, which does not wait for slow operations; its other steps have shorter limits. */
+/** Well above the duration of a sync iteration, which does not wait for slow operations and limits its other steps. */
 const HANDLER_TIMEOUT_MS = 110_000;
 /** Above `HANDLER_TIMEOUT_MS`, so that a retry never overlaps the failed run. */
 const RETRY_MS = 120_000;
-/** Tries per message; after that, due times enqueue the pod again. */
+/** Attempts per message. After the last one, the pod's due time enqueues it again. */
 const ATTEMPTS_MAX = 5;
 
 interface Waiting {
   readonly message: NodeMessage;
-  /** Failed tries of this message. */
+  /** Failed attempts for this message. */
   readonly failures: number;
 }
 
 export interface PodQueueOptions {
-  /** Name in the log. */
+  /** Name of the queue in log messages. */
   readonly name: string;
   readonly concurrencyMax: number;
   readonly clock: Clock;
@@ -33,9 +33,9 @@ export interface PodQueueOptions {
 
 export class PodQueue {
   readonly #options: PodQueueOptions;
-  /** Waiting messages by pod, the oldest first. */
+  /** Waiting messages by pod UID, oldest first. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Pods whose handler runs, or has failed and is not due again yet. */
+  /** Pods whose handler is running, or has failed and is not due for a retry yet. */
   readonly #held = new Set<string>();
   readonly #running = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
@@ -50,7 +50,7 @@ export class PodQueue {
     return new Set([...this.#waiting.keys(), ...this.#held]).size;
   }
 
-  /** Enqueues a message. Messages that are sent before `start` wait for it. */
+  /** Enqueues a message. Messages that arrive before `start` are handled after it. */
   send(message: NodeMessage): void {
     if (!this.#waiting.has(message.uid)) this.#waiting.set(message.uid, { message, failures: 0 });
     this.#dispatch();
@@ -61,7 +61,7 @@ export class PodQueue {
     this.#dispatch();
   }
 
-  /** Starts no more handlers; resolves when the running handlers have ended. */
+  /** Starts no further handlers; resolves when the running handlers have ended. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await Promise.all(this.#running);
@@ -95,7 +95,7 @@ export class PodQueue {
     }
   }
 
-  /** @throws the handler's error, even if thrown synchronously, or a timeout */
+  /** @throws the handler's error, even one that is thrown synchronously, or a timeout error */
   async #withTimeout(handler: NodeHandler, message: NodeMessage): Promise<void> {
     const over = new AbortController();
     const limit = this.#options.clock.after(HANDLER_TIMEOUT_MS, over.signal).then(() => {
@@ -115,7 +115,7 @@ export class PodQueue {
     const { uid } = failed.message;
     await clock.after(Math.max(0, retryAtMs - clock.now()), this.#stopping.signal).catch(() => undefined);
     this.#held.delete(uid);
-    // A message that arrived in the meantime replaces this message and starts with no failures.
+    // If another message has arrived for the pod in the meantime, that message replaces this one and starts with no failures.
     if (failed.failures < ATTEMPTS_MAX && !this.#waiting.has(uid)) this.#waiting.set(uid, failed);
     this.#dispatch();
   }

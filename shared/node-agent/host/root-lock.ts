@@ -1,15 +1,15 @@
-/** A lock file: two agents with one root directory would remove each other's pods (node-agent §0). */
+/** A lock file for the root directory, because two agents with one root directory would remove each other's pods (node-agent §0). */
 import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Another running agent holds the lock of this root directory. The operator ends it or chooses another directory. */
+/** Another running agent holds the lock of this root directory. The operator must stop that agent or choose another directory. */
 export class RootInUseError extends Error {
   override readonly name = "RootInUseError";
 }
 
 const NAME = "deltaloop-node.lock";
 
-/** @returns a function that releases the lock. @throws {RootInUseError} */
+/** Acquires the lock. @returns a function that releases it @throws {RootInUseError} */
 export async function lockRoot(rootDir: string): Promise<() => Promise<void>> {
   await mkdir(rootDir, { recursive: true, mode: 0o750 });
   const path = join(rootDir, NAME);
@@ -22,11 +22,11 @@ export async function lockRoot(rootDir: string): Promise<() => Promise<void>> {
         await link(draft, path); // atomic, and never replaces an existing lock
         break;
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // fs throws only ErrnoExceptions
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // fs errors are ErrnoExceptions
         const held = await readFile(path, "utf8").catch(() => "");
         const [pid = "", start = ""] = held.split(" ");
         if (start !== "" && (await startOf(Number(pid))) === start)
-          throw new RootInUseError(`${rootDir} is used by another node agent (pid ${pid}): end it, or choose another --root-dir`);
+          throw new RootInUseError(`${rootDir} is used by another node agent (pid ${pid}): stop it, or choose another --root-dir`);
         await removeStale(path, held);
       }
     }
@@ -38,21 +38,23 @@ export async function lockRoot(rootDir: string): Promise<() => Promise<void>> {
   };
 }
 
-/** Removes the stale lock, and restores a lock that another agent created in the meantime. */
+/** Removes the stale lock. If another agent has created a new lock in the meantime, restores that lock. */
 async function removeStale(path: string, held: string): Promise<void> {
   const aside = `${path}.stale.${process.pid}`;
   try {
     await rename(path, aside);
     if ((await readFile(aside, "utf8")) !== held) await link(aside, path);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // fs throws only ErrnoExceptions
+    const { code } = error as NodeJS.ErrnoException; // fs errors are ErrnoExceptions
     if (code !== "ENOENT" && code !== "EEXIST") throw error;
   } finally {
     await rm(aside, { force: true });
   }
 }
 
-/** Identifies a process even if its pid is reused: start time in clock ticks, and the boot id. Empty for a process that does not run. */
+/**
+ * Identifies a process even if its pid is reused, by its start time in clock ticks and the boot id. Empty if the process is not running.
+ */
 async function startOf(pid: number): Promise<string> {
   try {
     const [stat, boot] = await Promise.all([readFile(`/proc/${pid}/stat`, "utf8"), readFile("/proc/sys/kernel/random/boot_id", "utf8")]);

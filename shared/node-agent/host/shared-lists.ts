@@ -1,14 +1,14 @@
 /**
- * One list of the runtime for concurrent callers. Every sync iteration reads the pod's sandboxes and containers; thirty concurrent ones
- * would make the runtime list everything thirty times.
+ * Shares one list of the runtime among concurrent callers. Every sync iteration reads the pod's sandboxes and containers; thirty
+ * concurrent iterations would make the runtime list everything thirty times.
  *
- * LI1 a list starts after the call that it answers, so a call during a running list waits for the next list.
+ * LI1 a caller gets a list that started after its call, so a call during a running list waits for the next one.
  * LI2 a single call is passed through unchanged.
  */
 import type { Cri } from "../ports/cri.ts";
 import type { StringMap } from "../ports/cri-types.ts";
 
-/** Up to this number of callers, filtered lists cost less than one full list of a full node. */
+/** Up to this number of waiting callers, filtered lists cost less than one full list of a full node. */
 const FILTERED_MAX = 3;
 
 interface Filter {
@@ -30,7 +30,7 @@ function shared<T extends { readonly labels: StringMap }, F extends Filter>(list
   let isListing = false;
   let waiting: Caller<T, F>[] = [];
 
-  /** Never throws, because the waiting callers receive the error. */
+  /** Never throws; the waiting callers receive the error. */
   async function listForAll(): Promise<void> {
     isListing = true;
     while (waiting.length > 0) {
@@ -46,7 +46,7 @@ function shared<T extends { readonly labels: StringMap }, F extends Filter>(list
   }
 
   return async (filter) => {
-    // Only label selectors are evaluated here.
+    // Filters other than label selectors cannot be evaluated here.
     if (filter !== undefined && Object.keys(filter).some((key) => key !== "labelSelector")) return await list(filter);
     const listed = new Promise<readonly T[]>((settle) => void waiting.push({ filter, settle }));
     if (!isListing) void listForAll();

@@ -2,8 +2,8 @@ import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 
 /**
- * Returns the bytes of `socket` as a stream that fails above `bytesMax`. Node's HTTP/2 consumes some frames without an event, so only the
- * connection can count them.
+ * Returns the bytes of `socket` as a stream that fails above `bytesMax`. Node's HTTP/2 client handles some frames without emitting an
+ * event, so only the connection can count their bytes.
  */
 export function boundedSocket(socket: Socket, bytesMax: number): Duplex {
   const bounded = new Duplex({

@@ -13,7 +13,7 @@ export interface GetRequest {
   readonly headers: readonly Header[];
   readonly signal: AbortSignal;
   readonly verifiesCertificate: boolean;
-  /** Limit of the bytes of an HTTP/2 connection; if absent, HTTP/2 is not offered. */
+  /** Maximum number of bytes received on an HTTP/2 connection. If absent, HTTP/2 is not offered. */
   readonly http2BytesMax?: number;
   readonly proxy?: Proxy | undefined;
 }

@@ -14,7 +14,7 @@ import type { Response } from "./response.ts";
 import { byteString, hostnameOf, portOf, requestTarget, resolveUrl, parseUrl } from "./url.ts";
 import type { Url } from "./url.ts";
 
-/** Source: Go crypto/tls/defaults.go. Signatures are those of OpenSSL's security level 1, which are Go's. */
+/** Source: Go crypto/tls/defaults.go. The signature algorithms of OpenSSL's security level 1 are the ones that Go accepts. */
 const TLS = {
   minVersion: "TLSv1.2",
   ciphers: [
@@ -24,7 +24,7 @@ const TLS = {
     "ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA:ECDHE-RSA-AES256-SHA",
     "@SECLEVEL=1",
   ].join(":"),
-  // Go does not renegotiate, so it accepts servers without RFC 5746.
+  // Go does not renegotiate, so it accepts servers without RFC 5746 (secure renegotiation).
   secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
   allowPartialTrustChain: true,
 } as const;
@@ -34,11 +34,11 @@ const RSA_BITS_MAX = 8192;
 
 const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** Headers that Go computes itself and a GET does not have. */
+/** Headers that Go computes itself, or that a GET does not have. */
 const OMITTED: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "trailer"]);
 
 /**
- * Calls `read` with the response and closes the connection after it.
+ * Calls `read` with the response, and then closes the connection.
  *
  * @throws {Error} without a response; also what `read` throws
  */
@@ -48,7 +48,7 @@ export async function get<T>(request: GetRequest, read: (response: Response) => 
   const { signal } = request;
   const onAbort = (): void => void socket.destroy(new Error("aborted"));
   signal.addEventListener("abort", onAbort, { once: true });
-  socket.on("error", () => undefined); // the reader receives the error
+  socket.on("error", () => undefined); // the reader of the response receives the error
   try {
     signal.throwIfAborted();
     if (ready !== undefined) await once(socket, ready);

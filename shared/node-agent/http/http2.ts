@@ -13,7 +13,7 @@ import type { GetRequest, Header } from "./get-request.ts";
 import type { Response } from "./response.ts";
 import { requestTarget } from "./url.ts";
 
-/** Headers of HTTP/1 connections, which are not sent. */
+/** Connection-specific headers of HTTP/1, which are not sent over HTTP/2. */
 const OF_HTTP1: ReadonlySet<string> = new Set([
   "host",
   "connection",
@@ -23,13 +23,13 @@ const OF_HTTP1: ReadonlySet<string> = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
-/** Values of connection headers that Go accepts. */
+/** Values of connection-specific headers that Go accepts, because they have no effect. */
 const HARMLESS: Readonly<Record<string, RegExp>> = { connection: /^(?:close|keep-alive)?$/i, upgrade: /^(?:chunked)?$/ };
 
-/** Node's types lack the second option, which, as in Go, allows repeating a header that Node treats as single. */
+/** Node's types lack the second option. As in Go, it permits repeated headers, even those that Node allows only once. */
 const OPTIONS = { settings: { enablePush: false }, strictSingleValueFields: false } as const;
 
-/** Calls `read` with the response. @throws {Error} without a response; also what `read` throws */
+/** Calls `read` with the response. @throws {Error} if there is no response; also whatever `read` throws */
 export async function getOverHttp2<T>(
   socket: TLSSocket,
   { url, http2BytesMax = Infinity }: GetRequest,
@@ -51,7 +51,7 @@ export async function getOverHttp2<T>(
     const ended = once(stream, "close").then(() => {
       throw new Error("the server ended the stream without a response");
     });
-    ended.catch(() => undefined); // after the response
+    ended.catch(() => undefined); // an error after the response has no effect
     const [response] = (await Promise.race([once(stream, "response"), ended])) as [IncomingHttpHeaders];
     return await read({ status: Number(response[":status"]), header: (name) => first(response[name]), body });
   } finally {

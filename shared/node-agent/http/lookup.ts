@@ -27,7 +27,7 @@ const FILES: LookupFiles = { hosts: "/etc/hosts", resolvConf: "/etc/resolv.conf"
 const NDOTS = 1;
 const NDOTS_MAX = 15;
 
-/** A `lookup` option for `connect`, which calls it for host names only; it ends when `signal` aborts. */
+/** Returns a `lookup` option for `connect`, which calls it only for host names. A lookup ends when `signal` aborts. */
 export function lookupUntil(signal: AbortSignal, files: LookupFiles = FILES): LookupFunction {
   return (hostname, { all = false }, callback) => {
     addressesOf(hostname, signal, files).then(
@@ -40,7 +40,7 @@ export function lookupUntil(signal: AbortSignal, files: LookupFiles = FILES): Lo
   };
 }
 
-/** Returns at least one address. @throws {Error} */
+/** Returns at least one address. @throws {Error} if the lookup fails or `signal` aborts */
 async function addressesOf(hostname: string, signal: AbortSignal, { hosts, resolvConf }: LookupFiles): Promise<readonly Address[]> {
   const [known, configuration] = await Promise.all([hosts, resolvConf].map((path) => readFile(path, "utf8").catch(() => "")));
   const own = hostsEntries(hostname, known ?? "");
@@ -70,7 +70,7 @@ function addressOf(address: string): Address {
 }
 
 function isAbsence(reason: unknown): boolean {
-  const { code } = reason as NodeJS.ErrnoException; // the Resolver's errors have string codes
+  const { code } = reason as NodeJS.ErrnoException; // errors of the Resolver have string codes
   return code === "ENOTFOUND" || code === "ENODATA";
 }
 
@@ -103,7 +103,7 @@ export function resolution(hostname: string, text: string): { readonly servers: 
   return { servers, names: isAskedFirst ? [hostname, ...suffixed] : [...suffixed, hostname] };
 }
 
-/** Words per line, without comments. */
+/** Returns the words of each line, without comments. */
 function linesOf(text: string): readonly (readonly string[])[] {
   return text.split("\n").map((line) => (line.split(/[#;]/u, 1)[0] ?? "").split(/\s+/u).filter((word) => word !== ""));
 }

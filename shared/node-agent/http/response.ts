@@ -1,30 +1,30 @@
 /**
- * Reader of one HTTP/1 response to a GET, as lenient and as strict as Go's net/http, because probed servers are tested with the kubelet.
- * Responses of the API server are read by shared/base/http instead, which is strict.
+ * Reads one HTTP/1 response to a GET. It accepts and rejects the same responses as Go's net/http, because people test their probe
+ * endpoints with the kubelet. Responses of the API server are read by the stricter shared/base/http instead.
  *
  * RR1 lines end in a line feed, with or without a carriage return; chunk lines need both.
- * RR2 interim responses are skipped, except 101. All heads together are at most 1 MiB, interim responses at most 100.
+ * RR2 interim responses are skipped, except 101. All response heads together are at most 1 MiB; there are at most 100 interim responses.
  * RR3 a body is framed by chunked coding, by Content-Length, or by the end of the connection, in this order.
- * RR4 a response or body that breaks off is an error.
+ * RR4 a response or body that ends prematurely is an error.
  *
  * Source: Go net/http/response.go ReadResponse, transfer.go readTransfer, internal/chunked.go; Go net/textproto/reader.go ReadMIMEHeader.
  */
 
 export interface Response {
   readonly status: number;
-  /** Returns the first value of a header. `name` is in lower case. */
+  /** Returns the first value of a header. `name` must be in lower case. */
   header(name: string): string | undefined;
-  /** The body. Iteration throws {Error} when it is malformed or incomplete. */
+  /** The body. Iteration throws {Error} if the body is malformed or incomplete. */
   readonly body: AsyncIterable<Buffer>;
 }
 
-/** Differs from upstream's 10 MiB, which each probe of a node might hold in memory. */
+/** Differs from upstream's limit of 10 MiB, which every probe of a node might hold in memory. */
 const HEAD_BYTES_MAX = 1024 * 1024;
-/** Differs from upstream, which limits their bytes. */
+/** Maximum number of interim responses. Differs from upstream, which limits their total size. */
 const INTERIM_MAX = 100;
 const CHUNK_LINE_BYTES_MAX = 4096;
 const TRAILER_BYTES_MAX = 4096;
-/** Limit of chunk lines without data. */
+/** Maximum overhead of chunk lines, as in Go. */
 const CHUNK_EXCESS_MAX = 16 * 1024;
 const LENGTH_MAX = 2n ** 63n - 1n;
 
@@ -50,7 +50,7 @@ function statusOf(line: string): { readonly status: number; readonly isCurrent: 
   const [, major, minor, code = ""] = /^HTTP\/(\d)\.(\d) +([^ ]*)/.exec(line) ?? [];
   if (major === undefined || !/^(?:\d{3}|\+\d\d|-00)$/.test(code))
     throw new Error(`malformed HTTP response ${JSON.stringify(line.slice(0, 80))}`);
-  // Go accepts 0.0 for an absent version.
+  // Go accepts 0.0 as the version.
   return { status: Math.abs(Number(code)), isCurrent: major > "1" || (major === "1" && minor !== "0") || `${major}${minor}` === "00" };
 }
 
@@ -64,7 +64,7 @@ async function readHeaders(bytes: Bytes): Promise<Headers> {
     const name = line.slice(0, Math.max(0, colon));
     const value = trimmed(field.slice(colon + 1));
     if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) throw new Error("malformed MIME header line");
-    // A name with a space is a different header.
+    // In Go, a name with a space is the name of another header, not an error.
     const key = name.toLowerCase();
     const values = headers.get(key);
     if (values === undefined) headers.set(key, [value]);
@@ -167,19 +167,19 @@ class Bytes {
     return taken;
   }
 
-  /** Returns the next bytes as text; fewer than `size` only at the end of the connection. */
+  /** Returns the next bytes as text without consuming them; fewer than `size` bytes only at the end of the connection. */
   async peek(size: number): Promise<string> {
     while (this.#held.length < size && (await this.#receive()));
     return this.#held.toString("latin1", 0, size);
   }
 
-  /** Returns at most `size` bytes; no bytes only at the end of the connection. */
+  /** Returns at most `size` bytes; returns none only at the end of the connection. */
   async some(size: number): Promise<Buffer> {
     await this.peek(1);
     return this.take(Math.min(size, this.#held.length));
   }
 
-  /** Returns a line of a head, without its line end. */
+  /** Returns a line of a response head, without its line ending. */
   async line(): Promise<string> {
     const line = await this.#line(HEAD_BYTES_MAX - this.#headBytes);
     this.#headBytes += line.length;

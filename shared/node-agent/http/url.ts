@@ -1,7 +1,7 @@
 /**
- * URLs, parsed and resolved as by Go's net/url. WHATWG's `URL` reads paths, escapes and hosts differently.
+ * Parses and resolves URLs as Go's net/url does. WHATWG's `URL` reads paths, escapes and hosts differently.
  *
- * Every text here is a byte string: each character is one byte of the UTF-8 form.
+ * Every string here is a byte string: each character is one byte of the UTF-8 encoding.
  *
  * Source: Go net/url/url.go Parse, ResolveReference, EscapedPath, RequestURI.
  */
@@ -14,7 +14,7 @@ export interface Url {
   readonly user?: string;
   /** The host as written, with port and brackets. */
   readonly host: string;
-  /** Escaped. */
+  /** Percent-encoded. */
   readonly path: string;
   /** The query as written, without the question mark. */
   readonly query?: string;
@@ -24,7 +24,10 @@ export interface Url {
 
 const CONTROL = /[^\x20-\x7e\x80-\xff]/;
 const BROKEN_ESCAPE = /%(?![\da-f]{2})/i;
-/** Bytes of a path that Go does not escape, and bytes that it leaves unchanged if present. */
+/**
+ * `ESCAPED_IN_PATH` has the bytes that Go escapes in a path. `VALID_PATH` has the bytes that Go leaves unchanged in a path that is
+ * already escaped.
+ */
 const ESCAPED_IN_PATH = /[^\w\-.~$&+,/:;=@]/g;
 const VALID_PATH = /^[\w\-.~$&+,/:;=@!'()*[\]%]*$/;
 const VALID_USER = /^[\w\-.~!$&'()*+,;=%:@]*$/;
@@ -89,7 +92,7 @@ function unescaped(text: string): string {
   return text.replaceAll(/%(..)/g, (_escape, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/** The URL of `reference` in a document at `base`. */
+/** Resolves `reference` against `base`. */
 export function resolveUrl(base: Url, reference: Url): Url {
   const scheme = reference.scheme || base.scheme;
   if (reference.opaque) return { ...reference, scheme };
@@ -119,7 +122,7 @@ function withoutDots(path: string): string {
   return `/${kept.join("/")}${end}`.replace(/^\/\//, "/");
 }
 
-/** The second word of a request line. */
+/** The request target: the second word of a request line. */
 export function requestTarget({ path, query }: Url): string {
   return `${path === "" ? "/" : path}${query === undefined ? "" : `?${query}`}`;
 }
@@ -129,7 +132,7 @@ export function hostnameOf({ host }: Url): string {
   return host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
 }
 
-/** The port to dial. */
+/** The port to connect to. */
 export function portOf({ host, scheme }: Url): number {
   const [, port = ""] = /:(\d*)$/.exec(host) ?? [];
   if (port !== "") return Number(port);

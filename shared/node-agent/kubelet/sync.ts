@@ -1,8 +1,9 @@
 /**
- * One sync of one pod (node-agent §4.6, §5). Level-based: the next sync completes whatever a crash interrupted (§18.8).
+ * Runs one sync of one pod (node-agent §4.6, §5). A sync is level-based: the next sync completes whatever a crash interrupted (§18.8).
  *
- * KS1 at most one sync of a pod runs at a time (the queue's group); the fence rejects writes of a sync that was given up as lost.
- * KS2 a sync decides on state observed after it began; node-ports/known-statuses.ts caches what cannot change meanwhile.
+ * KS1 at most one sync of a pod runs at a time (the queue's group); the fence rejects writes of a sync that was considered lost.
+ * KS2 a sync uses only state that was observed after the sync began, or that cannot have changed since it was cached
+ *     (node-ports/known-statuses.ts).
  * KS3 nothing starts once the pod is terminating: the record is read again before each irreversible step.
  * KS4 a sync waits at most 2 s for a step; longer steps continue as operations that enqueue the pod when they end.
  */
@@ -30,7 +31,7 @@ import { unsupportedFeature } from "./config/unsupported-features.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 import { beginSync, completeSync, release } from "./pod-workers/sync-record.ts";
 
-/** One sync of a pod, with the functions bound to it. */
+/** One sync of a pod, with functions that are bound to the pod. */
 interface PodSync {
   readonly pod: NodePod;
   readonly record: WorkerRecord;
@@ -41,7 +42,7 @@ interface PodSync {
   /** Computes and stores the status of the observed pod. */
   readonly report: (observed: ObservedPod, as?: Pick<StatusRequest, "abnormal"> & { readonly terminal?: true }) => Promise<PodStatus>;
   readonly terminated: () => Promise<void>;
-  /** Stops all containers of the pod. @throws {Pause} while they use their grace period */
+  /** Stops all containers of the pod. @throws {Pause} during their grace periods */
   readonly end: (observed: ObservedPod, options: EndOptions) => Promise<void>;
   readonly noteResize: (observed: ObservedPod, error?: ResizeError) => Promise<void>;
   readonly noteActuated: NoteActuated;
@@ -65,17 +66,17 @@ function podSync(ports: NodePorts, pod: NodePod, record: WorkerRecord, update: F
   };
 }
 
-/** Reports failures of the pod by Events and status, then requeues it. @throws {LostSyncError} */
+/** Runs one sync of the pod. Reports failures by Events and in the status, and then requeues the pod. @throws {LostSyncError} */
 export async function syncPod(ports: NodePorts, uid: string): Promise<void> {
   const start = await beginSync(ports, uid);
   if (start === undefined || start.work === "idle") return;
   const { record, work } = start;
   const update = fencedUpdate(ports, { uid, token: record.token });
   const known = await allocatedPodOf(ports, uid);
-  // Without a spec, the sync stops everything that the runtime lists for the pod.
+  // Without a spec, the sync stops all sandboxes and containers that the runtime lists for the pod.
   const isRuntimeOnly = work === "terminatingRuntime" || known === undefined;
   const sync = podSync(ports, isRuntimeOnly ? runtimePod(uid, record) : known, record, update);
-  // Termination was requested before the first sync, so nothing has run.
+  // Termination was requested before the first sync, so no container has run.
   if (work === "finishedUnstarted") {
     if (known !== undefined) await sync.terminated();
     return await release(ports, uid, record);
@@ -105,7 +106,9 @@ async function doWork(ports: NodePorts, work: "sync" | "terminating" | "terminat
   }
 }
 
-/** Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: the status reflects actions at once, not after the next relist. */
+/**
+ * Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: the status reflects actions immediately, not only after the next relist.
+ */
 async function syncRunning(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   const { pod, record, observe, report, probes } = sync;
   const { uid } = pod.metadata;
@@ -172,7 +175,7 @@ async function determine(ports: Pick<NodePorts, "podEvent">, { pod, observe }: P
 /** Status reason of a pod that exceeded its active deadline. Source: pkg/kubelet/active_deadline.go. */
 const DEADLINE_EXCEEDED = "DeadlineExceeded";
 
-/** Keeps the pod Pending, because a ReplicaSet would replace Failed pods without limit (§0). */
+/** Keeps the pod Pending. If it failed, a ReplicaSet would create replacements without limit (§0). */
 async function holdUnsupported(
   ports: Pick<NodePorts, "podEvent">,
   { pod, update, report }: PodSync,
@@ -193,7 +196,7 @@ async function syncTerminating(ports: NodePorts, sync: PodSync): Promise<SyncEnd
   const { uid } = pod.metadata;
   const abnormal = record.abnormalTerminations.at(-1);
   const why = { ...(abnormal && { abnormal }) };
-  await update("restarts", uid, () => undefined); // from here on, no container restarts
+  await update("restarts", uid, () => undefined); // from here on, no container is restarted
   const before = await determine(ports, sync);
   await report(before, why);
   await probes.stop(["liveness", "startup"]);
@@ -217,13 +220,13 @@ function runtimePod(uid: string, { fullName }: WorkerRecord): NodePod {
   return { metadata: { uid, name: fullName, namespace: "" }, spec: { containers: [] } };
 }
 
-/** Terminates a pod that only the runtime knows: no status, hooks or Events. */
+/** Terminates a pod that is known only from the runtime: without a status, hooks or Events. */
 async function terminateRuntimePod({ record, observe, end }: PodSync): Promise<SyncEnd> {
   await end(await observe(), { name: "kill", graceSeconds: record.gracePeriodSeconds, skipHook: () => true, isSilent: true });
   return { kind: "terminatingRuntimeDone" };
 }
 
-/** Dead containers remain for their logs until garbage collection. Source: pkg/kubelet/kubelet.go SyncTerminatedPod. */
+/** Dead containers are kept for their logs until garbage collection. Source: pkg/kubelet/kubelet.go SyncTerminatedPod. */
 async function syncTerminated(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   const { pod, report } = sync;
   const { uid } = pod.metadata;

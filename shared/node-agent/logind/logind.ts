@@ -1,6 +1,6 @@
 /**
- * systemd-logind through systemd's own programs: `busctl` calls it and monitors its signals. `systemd-inhibit` holds the inhibitor lock,
- * which D-Bus passes as an open file.
+ * Talks to systemd-logind through systemd's own programs. `busctl` makes calls and monitors signals. `systemd-inhibit` holds the
+ * inhibitor lock, which D-Bus passes as a file descriptor.
  *
  * Source: pkg/kubelet/nodeshutdown/systemd/inhibit_linux.go.
  */
@@ -15,11 +15,11 @@ const SERVICE = "org.freedesktop.login1";
 const OBJECT = "/org/freedesktop/login1";
 const MANAGER = "org.freedesktop.login1.Manager";
 const SIGNAL = "PrepareForShutdown";
-/** Also matches the sender, because any process may send a signal of that name on the system bus. */
+/** Also matches the sender, because any process on the system bus may send a signal with this name. */
 const MATCH = `type='signal',sender='${SERVICE}',path='${OBJECT}',interface='${MANAGER}',member='${SIGNAL}'`;
 
 const CALL_MS_MAX = 10_000;
-/** The command that systemd-inhibit runs: it echoes `HELD` once the lock is held, and its end releases the lock. */
+/** The command that systemd-inhibit runs. It echoes `HELD` when the lock is held; when it ends, the lock is released. */
 const HOLDER = "cat";
 const HELD = "held";
 const DROP_IN_FOLDER = "/etc/systemd/logind.conf.d";
@@ -27,7 +27,7 @@ const DROP_IN_FOLDER = "/etc/systemd/logind.conf.d";
 const DROP_IN = "99-kubelet.conf";
 
 export interface LogindOptions {
-  /** Address of the D-Bus daemon, `unix:path=…`. Default: the system bus. */
+  /** Address of the D-Bus daemon, such as `unix:path=…`. Default: the system bus. */
   readonly busAddress?: string;
   readonly dropInFolder?: string;
 }
@@ -41,13 +41,13 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
   return {
     async inhibitDelayMs() {
       const microseconds = await property("InhibitDelayMaxUSec");
-      if (typeof microseconds !== "number") throw new Error("logind reports no InhibitDelayMaxUSec");
+      if (typeof microseconds !== "number") throw new Error("logind did not report InhibitDelayMaxUSec");
       return microseconds / 1_000;
     },
 
     async overrideInhibitDelay(ms) {
       await mkdir(dropInFolder, { recursive: true, mode: 0o755 });
-      const content = `# Written by the node agent: the time that pods have to end in a shutdown.\n[Login]\nInhibitDelayMaxSec=${Math.ceil(ms / 1_000)}\n`;
+      const content = `# Written by the node agent: time for pods to terminate during a shutdown.\n[Login]\nInhibitDelayMaxSec=${Math.ceil(ms / 1_000)}\n`;
       await writeFile(join(dropInFolder, DROP_IN), content, { mode: 0o644 });
       const kill = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "KillUnit"];
       await output("busctl", ["call", ...kill, "ssi", "systemd-logind.service", "all", "1"], env); // SIGHUP makes logind reload its configuration
@@ -56,7 +56,7 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
     inhibitShutdown: async () => await holdLock(env),
 
     async watchShutdown(onChange, signal) {
-      // setpriv ends busctl with this process, even after SIGKILL.
+      // With setpriv, busctl ends when this process ends, even after SIGKILL.
       const child = spawn("setpriv", ["--pdeathsig", "TERM", "busctl", "--json=short", "--match", MATCH, "monitor"], {
         env,
         stdio: ["ignore", "pipe", "pipe"],
@@ -73,7 +73,7 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
       });
       try {
         if (signal.aborted) return;
-        // busctl writes to stderr once it listens. If the property is read after that, no change is missed.
+        // busctl writes to stderr as soon as it listens. Reading the property after that misses no change.
         await Promise.race([once(child.stderr, "data"), ended.then(failed("busctl"))]);
         const now = await property("PreparingForShutdown");
         if (changes === 0 && !signal.aborted) onChange(now === true);
@@ -91,7 +91,7 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
 
 type Signal = { readonly member?: string; readonly payload?: { readonly data?: readonly unknown[] } | null } | null;
 
-/** Parses `{"type":"signal",…,"member":"PrepareForShutdown","payload":{"type":"b","data":[true]}}`; the last line may be truncated. */
+/** Parses `{"type":"signal",…,"member":"PrepareForShutdown","payload":{"type":"b","data":[true]}}`; the last line may be incomplete. */
 function valueOf(line: string): boolean | undefined {
   let message: Signal;
   try {
@@ -103,16 +103,16 @@ function valueOf(line: string): boolean | undefined {
   return typeof value === "boolean" ? value : undefined;
 }
 
-/** `cat` ends when its input closes, at the latest with this process, and the lock ends with it. */
+/** `cat` ends when its input closes, at the latest when this process ends. The lock is then released. */
 async function holdLock(env: NodeJS.ProcessEnv): Promise<InhibitLock> {
-  const why = "--why=The node agent needs time to end its pods";
+  const why = "--why=The node agent needs time to terminate its pods";
   const child = spawn("systemd-inhibit", ["--what=shutdown", "--mode=delay", "--who=deltaloop node", why, HOLDER], {
     env,
     stdio: ["pipe", "pipe", "pipe"],
     detached: true, // Ctrl-C must not end the holder before the agent releases the lock
   });
   const ended = endOf(child);
-  child.stdin.on("error", () => undefined); // `ended` reports the reason
+  child.stdin.on("error", () => undefined); // `ended` rejects with the reason
   child.stdin.write(`${HELD}\n`);
   await Promise.race([once(child.stdout, "data"), ended.then(failed("systemd-inhibit"))]);
   return {
@@ -141,7 +141,7 @@ async function endOf(child: Child): Promise<End> {
   child.stderr.on("data", (chunk: Buffer) => (words = `${words}${chunk.toString()}`.slice(-1_000)));
   return await new Promise((resolve) => {
     child.once("error", (error) => resolve({ code: null, words: error.message }));
-    child.once("close", (code, signal) => resolve({ code, words: words.trim().split("\n").at(-1) || `ended with ${code ?? signal}` }));
+    child.once("close", (code, signal) => resolve({ code, words: words.trim().split("\n").at(-1) || `exited with ${code ?? signal}` }));
   });
 }
 

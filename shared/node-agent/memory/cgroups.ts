@@ -1,19 +1,19 @@
-/** Cgroups in memory: a tree of groups with written values and test-provided processes. */
+/** Cgroups in memory: a tree of groups that stores written values, and processes that a test adds. */
 import type { Cgroups } from "../ports/cgroups.ts";
 
 export interface MemoryCgroups extends Cgroups {
-  /** The files written to a group; `undefined` if the group does not exist. */
+  /** Returns the values written to the files of a group; `undefined` if the group does not exist. */
   files(path: string): Readonly<Record<string, string>> | undefined;
-  /** Starts a process in the group, and creates the group if needed, as a runtime does. */
+  /** Starts a process in the group, and creates the group if necessary, as a runtime does. */
   enter(path: string): Promise<void>;
-  /** Sets the group's own memory usage, without that of the groups below it. */
+  /** Sets the memory usage of the group itself, without its child groups. */
   use(path: string, bytes: number): void;
 }
 
 export interface MemoryCgroupOptions {
-  /** Roots, as in the cgroupfs adapter. */
+  /** Root paths, as in the cgroupfs adapter. */
   readonly roots: readonly string[];
-  /** Default 1. */
+  /** Default: 1. */
   readonly version?: 1 | 2;
 }
 

@@ -2,7 +2,7 @@
 import type { InhibitLock, Logind } from "../ports/logind.ts";
 
 export interface MemoryLogind extends Logind {
-  /** Sends PrepareForShutdown. */
+  /** Emits the signal PrepareForShutdown. */
   prepareForShutdown(isShuttingDown: boolean): void;
   /** The number of inhibitor locks. */
   locks(): number;

@@ -1,16 +1,16 @@
-/** A NodeStore in memory: the node agent's default, also for tests. Losing it equals a restart (node-agent §18.9). */
+/** A NodeStore in memory, which is the node agent's default. Losing it has the same effect as a restart (node-agent §18.9). */
 import { deepFreeze } from "@deltaloop/base";
 import type { Agenda, Fence, NodeRow, NodeStore, NodeTable, RowChange } from "../ports/node-store.ts";
 
 interface Table<T extends NodeTable> {
   readonly rows: Map<string, NodeRow<T>>;
-  /** The last snapshot, valid until a row changes. */
+  /** The last snapshot; valid until a row changes. */
   copy?: ReadonlyMap<string, NodeRow<T>>;
 }
 
 type Tables = { readonly [T in NodeTable]: Table<T> };
 
-/** Each verb is one synchronous step behind a promise, hence atomic. Rows are shared and frozen. */
+/** Each method is one synchronous step behind a promise, and therefore atomic. Rows are shared and frozen. */
 export function createMemoryNodeStore(): NodeStore {
   const tables: Tables = {
     workers: { rows: new Map() },

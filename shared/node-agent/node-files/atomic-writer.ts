@@ -1,11 +1,12 @@
 /**
- * Replaces all files of a volume atomically (NF2). Containers open links through `..data`, and one rename switches them:
+ * Replaces all files of a volume atomically (NF2). Containers open the files through `..data`, and one rename switches that link to the
+ * new files:
  *
  *     volume/..2026_03_01_10_00_00.1f0c22/user/labels     the files
  *     volume/..data   → ..2026_03_01_10_00_00.1f0c22
  *     volume/user     → ..data/user
  *
- * A crash at any point leaves the old payload or the new one; the next call cleans up.
+ * After a crash at any point, the volume has either the old or the new files; the next call cleans up.
  *
  * Source: pkg/volume/util/atomic_writer.go.
  */
@@ -21,7 +22,7 @@ import { ifExists, ifExistsSync } from "./errors.ts";
 const DATA = "..data";
 const NEW_DATA = "..data_tmp";
 const VERSION = /^\.\.\d{4}(?:_\d\d){5}\.[0-9a-f]+$/u;
-/** Mode that lets every user enter the directory, regardless of the agent's umask. */
+/** Mode that lets every user enter the directory, whatever the umask of the agent. */
 const DIRECTORY_MODE = 0o755;
 const PATH_BYTES_MAX = 4096;
 const NAME_BYTES_MAX = 255;
@@ -47,7 +48,7 @@ export async function writePayload(
   await removeOldVersions(volume);
 }
 
-/** Reads a volume. A missing link or a non-link is `undefined`; a missing directory has no entries. */
+/** Reads a volume. A link that is missing, or a file that is not a link, is `undefined`; a missing directory has no entries. */
 interface VolumeReader {
   read(path: string): Promise<Buffer>;
   link(path: string): Promise<string | undefined>;
@@ -57,8 +58,8 @@ interface VolumeReader {
 }
 
 /**
- * Each sync iteration checks the volume. Up to this number of files, synchronous reads cost less than libuv's threads. Synchronous reads of
- * 60,000 files would block the event loop.
+ * Every sync iteration checks the volume. Up to this number of files, synchronous reads are cheaper than reads in libuv's threads. With
+ * 60,000 files, synchronous reads would block the event loop.
  */
 const SYNC_FILES_MAX = 100;
 const BELOW = { recursive: true, withFileTypes: true } as const;
@@ -77,7 +78,7 @@ const ASYNC_READER: VolumeReader = {
   entriesBelow: async (directory) => (await ifExists(readdir(directory, BELOW))) ?? [],
 };
 
-/** @throws {NodeFilesError} for a path outside the volume, or one of the writer's own names (`..`) */
+/** @throws {NodeFilesError} for a path outside the volume, or with a name that the writer uses itself (`..`) */
 function checkedPath(path: string): string {
   const clean = posix.normalize(path).replace(/\/$/u, "");
   const names = path.split("/");
@@ -89,7 +90,7 @@ function checkedPath(path: string): string {
   return clean;
 }
 
-/** Compares names and contents; modes never change during the lifetime of a pod. */
+/** Compares names and contents only, because modes never change during the lifetime of a pod. */
 async function isUnchanged(version: string, files: readonly VolumeFile[], reader: VolumeReader): Promise<boolean> {
   const existing = new Set(await filesBelow(version, reader));
   if (existing.size !== new Set(files.map(({ path }) => path)).size) return false;
@@ -97,7 +98,7 @@ async function isUnchanged(version: string, files: readonly VolumeFile[], reader
   return true;
 }
 
-/** Returns relative paths. */
+/** Returns the paths of all files, relative to `directory`. */
 async function filesBelow(directory: string, reader: VolumeReader): Promise<readonly string[]> {
   const entries = await reader.entriesBelow(directory);
   return entries.filter((entry) => !entry.isDirectory()).map((entry) => posix.relative(directory, join(entry.parentPath, entry.name)));
@@ -120,7 +121,7 @@ async function makeDirectory(directory: string): Promise<void> {
   await chmod(directory, DIRECTORY_MODE);
 }
 
-/** Links the files of the payload and removes links of former files. Files of other writers stay. */
+/** Links the files of the payload, and removes links of former files. Files from other writers are kept. */
 async function linkFiles(volume: string, names: ReadonlySet<string>, reader: VolumeReader): Promise<void> {
   for (const name of names) {
     const link = join(volume, name);
@@ -139,7 +140,7 @@ async function removeOldVersions(volume: string): Promise<void> {
   for (const name of old) await rm(join(volume, name), { recursive: true, force: true });
 }
 
-/** UTC to the second plus a random suffix, so that two writes within a second differ. */
+/** Returns a UTC time in seconds with a random suffix, so that two writes within a second have different names. */
 function versionName(): string {
   const time = new Date().toISOString().slice(0, 19).replaceAll(/[-T:]/gu, "_");
   return `..${time}.${randomBytes(4).toString("hex")}`;

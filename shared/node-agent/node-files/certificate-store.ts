@@ -1,5 +1,5 @@
 /**
- * A node's certificates as files, in the kubelet's layout: `<prefix>-current.pem` links to `<prefix>-<time>.pem`, which holds the
+ * Stores a node's certificates as files, in the kubelet's layout: `<prefix>-current.pem` links to `<prefix>-<time>.pem`, which holds the
  * certificate and its key and never changes.
  *
  * Source: client-go util/certificate/certificate_store.go. Differs from upstream: the link is replaced atomically.
@@ -20,7 +20,7 @@ export interface CertificateFiles extends CertificateStore {
 export interface CertificateFilesOptions {
   readonly prefix: "kubelet-client" | "kubelet-server";
   readonly directory: string;
-  /** Certificate that is used until the store has one; both may be the same file. */
+  /** Certificate to use until the store has one. It may be in the same file as the key. */
   readonly certFile?: string;
   readonly keyFile?: string;
   readonly clock: Clock;
@@ -61,7 +61,7 @@ export function createCertificateFiles({ prefix, directory, certFile, keyFile, c
   };
 }
 
-/** Returns the PEM blocks of certificates and key only. @throws if the key does not match the first certificate */
+/** Returns only the PEM blocks of the certificates and the key. @throws if the key does not match the first certificate */
 function paired({ cert, key }: KeyedCertificate, where: string): KeyedCertificate {
   const certificates = cert.match(CERTIFICATES) ?? [];
   const [privateKey] = KEY.exec(key) ?? [];
@@ -71,7 +71,7 @@ function paired({ cert, key }: KeyedCertificate, where: string): KeyedCertificat
   return { cert: `${certificates.join("\n")}\n`, key: `${privateKey}\n` };
 }
 
-/** `2026-11-25-07-30-00`, in local time. */
+/** Formats a local time as `2026-11-25-07-30-00`. */
 function timeText(ms: number): string {
   const date = new Date(ms);
   const parts = [date.getMonth() + 1, date.getDate(), date.getHours(), date.getMinutes(), date.getSeconds()];
@@ -82,7 +82,7 @@ async function readIfThere(path: string | undefined): Promise<string | undefined
   return path === undefined ? undefined : await ifExists(readFile(path, "utf8"));
 }
 
-/** Throws for a regular file, which the operator may have created. */
+/** Throws if the path is a regular file, because the operator may have created it. */
 async function refuseUnlessLink(path: string): Promise<void> {
   const stats = await ifExists(lstat(path));
   if (stats !== undefined && !stats.isSymbolicLink()) throw new Error(`expected "${path}" to be a symlink but it is a file`);

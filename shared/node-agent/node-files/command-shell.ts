@@ -1,11 +1,12 @@
 /**
- * A shell that runs commands for this process. Forking Node copies its page tables, 4 to 7 ms of CPU for an agent of 150 MiB; forking a
- * shell copies almost nothing. One pod with a token needs a `mount` and an `umount`.
+ * A shell that runs commands for this process. Forking the Node.js process copies its page tables, which takes 4 to 7 ms of CPU for an
+ * agent of 150 MiB; forking a small shell copies almost nothing. Every pod with a token needs a `mount` and an `umount`.
  *
  * The shell starts on demand, exits after an idle second or with this process, and reports only exit codes.
  *
  * MS1 commands run concurrently.
- * MS2 a timed-out command never runs later: its timeout kills the shell with all of its commands, and their callers get `undefined`.
+ * MS2 a command never runs after its timeout. The timeout kills the shell with all of its commands, and the callers of the other commands
+ *     get `undefined`.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcessByStdio } from "node:child_process";
@@ -15,7 +16,7 @@ import type { Readable, Writable } from "node:stream";
 const IDLE_MS = 1_000;
 
 export interface CommandShell {
-  /** @returns the exit code; `undefined` if the shell or the command was killed, so that the command may have run or not */
+  /** @returns the exit code, or `undefined` if the shell or the command was killed, in which case the command may or may not have run */
   run(command: string, args: readonly string[], timeoutMs: number): Promise<number | undefined>;
 }
 
@@ -33,10 +34,10 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
   let idle: NodeJS.Timeout | undefined;
   let last = 0;
 
-  /** @returns undefined when this process cannot start a shell */
+  /** @returns undefined if this process cannot start a shell */
   function start(): Running | undefined {
-    // The shell gets its own process group, so that one signal ends all commands, and an empty environment, so that no variable changes its
-    // behaviour.
+    // The shell has its own process group, so that one signal ends all of its commands, and an empty environment, so that no variable
+    // changes its behaviour.
     const child = spawn(program, [], { stdio: ["pipe", "pipe", "ignore"], env: { LC_ALL: "C" }, detached: true });
     const { pid } = child;
     if (pid === undefined) {
@@ -53,7 +54,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
     };
     // Commands survive the shell's exit and still report their exit codes.
     child.once("exit", forget).once("error", fail).once("close", fail);
-    child.stdin.on("error", () => undefined); // `close` follows
+    child.stdin.on("error", () => undefined); // the event `close` follows
     createInterface({ input: child.stdout }).on("line", (line) => {
       const [id, code] = line.split(" ").map(Number);
       started.waiting.get(id ?? 0)?.(code);

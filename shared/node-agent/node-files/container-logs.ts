@@ -1,4 +1,4 @@
-/** The directories and files that the runtime writes container logs to (node-agent §7.8, §16.3). */
+/** The directories and files to which the runtime writes container logs (node-agent §7.8, §16.3). */
 import { lstat, mkdir, readdir, readlink, stat, symlink, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { NodeFiles } from "../ports/node-files.ts";
@@ -54,7 +54,7 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
     rotateLog: async (logPath, limits) => (isOurs(logPath) ? await rotateLog(resolve(podLogsDir, logPath), limits) : undefined),
 
     async removeContainerLogs(logPath, linkName) {
-      // A container created with another --pod-logs-dir can still be collected, but its log stays.
+      // A container that was created with another --pod-logs-dir is still garbage-collected, but its log is kept.
       if (!isOurs(logPath)) return;
       const path = resolve(podLogsDir, logPath);
       const siblings = (await ifExists(readdir(dirname(path)))) ?? [];

@@ -1,4 +1,4 @@
-/** Disk usage of files and directories: counts each inode once, follows no links and enters no other file system. */
+/** Disk usage of files and directories. Counts each inode once, and neither follows links nor enters other file systems. */
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { DiskUsage, VolumeUsage } from "../ports/node-files.ts";
@@ -6,24 +6,24 @@ import { ifExistsSync } from "./errors.ts";
 import type { FairSemaphore } from "./fair-semaphore.ts";
 import { walkTree } from "./walk-tree.ts";
 
-/** Unit of `st_blocks`, independent of the file system's block size. */
+/** Unit of `st_blocks`, whatever the block size of the file system. */
 const BLOCK_BYTES = 512;
-/** Number of entries (some milliseconds of work) after which a walk lets other walks continue. */
+/** Number of entries, which take some milliseconds, after which a walk lets other walks continue. */
 const BATCH = 256;
 
 /**
- * Measures a tree of any size on libuv threads, because a mount in it may block a call forever.
+ * Measures a tree of any size. Runs on libuv threads, because a mount in the tree may block a call forever.
  *
  * Source: google/cadvisor utils/fs GetDirUsage. Differs from upstream: paths of any length work, and unreadable entries are reported
  * instead of ending the walk.
  *
- * @throws the abort reason of `signal`, or the error of reading `path` itself
+ * @throws the abort reason of `signal`, or the error if `path` itself cannot be read
  */
 export async function diskUsage(
   path: string,
   { semaphore, signal }: { readonly semaphore: FairSemaphore; readonly signal: AbortSignal },
 ): Promise<VolumeUsage> {
-  /** The number of names that the walk has not met yet, by hard-linked inode. */
+  /** For each inode with several hard links, the number of names that the walk has not visited yet. */
   const names = new Map<number, number>();
   let [blocks, inodesUsed, steps] = [0, 0, 0];
   let isHeld = false;
@@ -60,8 +60,8 @@ export async function diskUsage(
 }
 
 /**
- * Measures a few entries that only this agent and the runtime write. It is synchronous, because a thread would cost more. 0 for a missing
- * path.
+ * Measures a few entries to which only this agent and the runtime write. Synchronous, because a thread would cost more. Returns 0 for a
+ * missing path.
  */
 export function diskUsageAtOnce(path: string): DiskUsage {
   const root = ifExistsSync(() => lstatSync(path));

@@ -17,7 +17,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   EMFILE: "raise the limit of open files",
 };
 
-/** Returns the code of a system error, e.g. `ENOENT`. */
+/** Returns the code of a system error, such as `ENOENT`. */
 export function errorCode(error: unknown): string | undefined {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return typeof code === "string" ? code : undefined;
@@ -33,7 +33,7 @@ export async function ifExists<T>(reading: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Like `ifExists`, for reads that cannot block: kernel files and small files of this agent. */
+/** Same as `ifExists`, for reads that cannot block: files of the kernel, and small files of this agent. */
 export function ifExistsSync<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -43,7 +43,7 @@ export function ifExistsSync<T>(read: () => T): T | undefined {
   }
 }
 
-/** Runs `work`; turns a system error into a NodeFilesError with advice. */
+/** Runs `work`. Converts a system error to a NodeFilesError that contains advice. */
 export async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -6,7 +6,8 @@ export interface FairSemaphore {
 }
 
 /**
- * A task should release and reacquire after each batch: it then queues last, so that no task waits for more than one batch of any other.
+ * A task should release and reacquire after each batch. It then goes to the end of the queue, so that no task waits for more than one
+ * batch of any other task.
  */
 export function createFairSemaphore(count: number): FairSemaphore {
   let free = count;
@@ -21,7 +22,7 @@ export function createFairSemaphore(count: number): FairSemaphore {
       await new Promise<void>((resolve, reject) => {
         const onAbort = (): void => {
           waiting.delete(next);
-          reject(signal.reason as Error); // the reason is the argument of abort()
+          reject(signal.reason as Error); // the argument of abort()
         };
         const next = (): void => {
           signal.removeEventListener("abort", onAbort);

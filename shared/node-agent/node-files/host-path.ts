@@ -1,4 +1,4 @@
-/** Checks the type of a hostPath, and creates it if the type allows (node-agent §10). */
+/** Checks the type of a hostPath, and creates the path if its type allows that (node-agent §10). */
 import type { Stats } from "node:fs";
 import { mkdir, open, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
@@ -40,12 +40,12 @@ export async function checkHostPath(path: string, type: string): Promise<void> {
   );
 }
 
-/** The API's name of the type. Source: pkg/volume/util/hostutil/hostutil_linux.go GetFileType. */
+/** Returns the API's name for the type of a file. Source: pkg/volume/util/hostutil/hostutil_linux.go GetFileType. */
 function typeOf(stats: Stats): string | undefined {
   return Object.entries(KINDS).find(([name, { is }]) => !name.endsWith("OrCreate") && is(stats))?.[0];
 }
 
-/** Creates nothing for types that require an existing path, and never a file's parent directory. */
+/** Creates a directory or a file if the type allows it. Never creates the parent directory of a file. */
 async function make(path: string, type: string): Promise<Stats | undefined> {
   if (type === "DirectoryOrCreate") await mkdir(path, { recursive: true, mode: 0o755 });
   else if (type === "FileOrCreate") await makeFile(path);

@@ -1,4 +1,4 @@
-/** Mounts and the mount table. Node has no mount calls, so the machine's `mount` and `umount` run. */
+/** Mounts, unmounts, and reads the mount table. Node.js has no mount calls, so this runs the machine's `mount` and `umount`. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
@@ -9,20 +9,21 @@ import { errorCode, ifExists, ifExistsSync } from "./errors.ts";
 import { isWithin } from "./paths.ts";
 
 /**
- * Timeout of a mount. A mount that takes longer hangs, for example because of an unreachable server; the pod's next sync iteration retries.
+ * Timeout of a mount. A slower mount counts as hanging, for example because its server is unreachable; the pod's next sync iteration
+ * retries it.
  */
 const COMMAND_MS = 30_000;
-/** Limit per directory, including mounts that containers made in their volumes; each stacked mount counts. */
+/** Maximum number of mounts per directory, including mounts that containers created in their volumes. Each stacked mount counts. */
 const MOUNTS_MAX = 10_000;
 
 const shell = createCommandShell();
-/** Whether the kernel supports `noswap`, which it does from 6.4 on. */
+/** Whether the kernel supports `noswap`, which was added in 6.4. Assumed until a mount fails. */
 let knowsNoSwap = true;
 
-/** `refused`: the machine allows no mounts, or has no `mount`. Other failures throw. */
+/** `refused` means that the machine does not allow mounts, or has no `mount` command. Other failures throw. */
 export type MountOutcome = "mounted" | "refused";
 
-/** Mount points at and below `directory`, deepest first; stacked mounts are listed once each. */
+/** Returns the mount points at and below `directory`, deepest first. A mount point is listed once for each mount stacked on it. */
 async function mountsWithin(directory: string): Promise<readonly string[]> {
   const base = await ifExists(realPathOf(directory)); // this call may block on another program's mount
   if (base === undefined) return [];
@@ -36,7 +37,7 @@ export function isDeadMount(error: unknown): boolean {
   return DEAD.includes(errorCode(error) ?? "");
 }
 
-/** Returns the real path, even of a dead mount, whose name cannot be resolved. */
+/** Returns the real path. Also works for a dead mount, whose own name cannot be resolved. */
 async function realPathOf(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -48,7 +49,7 @@ async function realPathOf(path: string): Promise<string> {
 
 let nextTable: Promise<readonly string[]> | undefined;
 
-/** Reads the table once for all callers in an event-loop iteration: with a hundred mounts, a read takes a millisecond. */
+/** Reads the table once for all callers in an iteration of the event loop, because with a hundred mounts a read takes a millisecond. */
 function mountTable(): Promise<readonly string[]> {
   nextTable ??= new Promise((resolve, reject) => {
     setImmediate(() => {
@@ -63,12 +64,12 @@ function mountTable(): Promise<readonly string[]> {
   return nextTable;
 }
 
-/** Reads from /proc/self, which never blocks. */
+/** Reads a file in /proc/self, which never blocks. */
 function readProc(name: "mountinfo" | "status"): string {
   return ifExistsSync(() => readFileSync(`/proc/self/${name}`, "utf8")) ?? "";
 }
 
-/** Parses /proc/self/mountinfo, oldest first: a mount is younger than the mount that contains it. */
+/** Parses /proc/self/mountinfo. The oldest mount comes first, so a mount always follows the mount that contains it. */
 function mountPoints(table: string): readonly string[] {
   return table.split("\n").flatMap((line) => line.split(" ")[4]?.replace(/\\([0-7]{3})/gu, unescaped) ?? []);
 }
@@ -77,13 +78,13 @@ function unescaped(_escape: string, octal: string): string {
   return String.fromCodePoint(Number.parseInt(octal, 8));
 }
 
-/** Compares device ids, so a bind mount of the parent's own file system is not detected. */
+/** Compares device ids, so it does not detect a bind mount from the parent's own file system. */
 export async function isMountPoint(directory: string): Promise<boolean> {
   const [own, above] = await Promise.all([ifExists(stat(directory)), ifExists(stat(dirname(directory)))]);
   return own !== undefined && own.dev !== above?.dev;
 }
 
-/** If no size is given, the kernel limits the tmpfs to half of the memory. Uses `noswap` where the kernel has it. */
+/** Without a size, the kernel limits the tmpfs to half of the memory. Uses `noswap` if the kernel supports it. */
 export async function mountTmpfs(directory: string, sizeBytes?: number): Promise<MountOutcome> {
   const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
   const mount = (options: readonly string[]): Promise<CommandEnd> =>
@@ -97,16 +98,14 @@ export async function mountTmpfs(directory: string, sizeBytes?: number): Promise
   return outcome;
 }
 
-/** Bind-mounts the open file `fd` at `target`, even if its path has changed in the meantime. */
+/** Bind-mounts the open file `fd` at `target`, even if the path of the file has changed since it was opened. */
 export async function bindMount(fd: number, target: string): Promise<MountOutcome> {
   return outcomeOf(await run("mount", ["--no-canonicalize", "-o", "bind", `/proc/${process.pid}/fd/${fd}`, target]), target);
 }
 
 /**
- * Unmounts all mounts at or below `directory`. With `detach` this succeeds even while processes use a mount, which then ends with its last
- * user.
- *
- * @throws {NodeFilesError} when a mount remains
+ * Unmounts all mounts at or below `directory`. With `detach`, this succeeds even while processes use a mount; the mount then ends with
+ * its last user. @throws {NodeFilesError} if a mount remains
  */
 export async function unmountWithin(directory: string, { detach = false }: { readonly detach?: boolean } = {}): Promise<void> {
   const points = await mountsWithin(directory);
@@ -129,10 +128,10 @@ function outcomeOf(end: CommandEnd, directory: string): MountOutcome {
 type CommandEnd = { readonly kind: "done" } | { readonly kind: "refused" | "failed"; readonly message: string };
 
 const NO_RIGHT = /permission denied|operation not permitted|must be superuser|only root|unrecognized option/iu;
-/** Bit in a capability set, from linux/capability.h. Without this capability every mount fails, regardless of the message of `mount`. */
+/** Number of the capability's bit, from linux/capability.h. Without this capability, every mount fails, whatever message `mount` prints. */
 const CAP_SYS_ADMIN = 1n << 21n;
 
-/** Tries the shell first. After a failure it runs the command directly, and uses its exit code and message. */
+/** Tries the shell first. If that fails, runs the command directly, and uses its exit code and message. */
 async function run(command: "mount" | "umount", args: readonly string[]): Promise<CommandEnd> {
   const startedMs = performance.now();
   if ((await shell.run(command, args, COMMAND_MS)) === 0) return { kind: "done" };

@@ -1,4 +1,4 @@
-/** NodeFiles on the machine's file systems. paths.ts builds every path; errors.ts explains every error. */
+/** Implements NodeFiles on the machine's file systems. paths.ts builds all paths, and errors.ts adds advice to all errors. */
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, existsSync, lstatSync, openSync, readSync, readdirSync } from "node:fs";
 import { chmod, lstat, mkdir, open, readFile, readdir, realpath, stat, statfs, writeFile } from "node:fs/promises";
@@ -18,14 +18,14 @@ import { volumeUsages } from "./volume-usages.ts";
 import { volumeDirectories } from "./volume-directory.ts";
 
 const HOSTS_FILE_MODE = 0o644;
-/** Mode of a termination log, because a container may run as any user and writes its termination message to it. */
+/** Mode of a termination log. A container may run as any user, and writes its termination message to this file. */
 const TERMINATION_LOG_MODE = 0o666;
 
 export interface NodeFilesOptions {
   readonly rootDir: string;
   readonly podLogsDir: string;
   readonly containerLogsDir: string;
-  /** Default `/etc/resolv.conf`. */
+  /** Default: `/etc/resolv.conf`. */
   readonly resolvConf?: string;
   readonly log: Log;
 }
@@ -36,7 +36,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
   const onRefused = warnOnce(log, root);
   const withPathLock = createPathLock();
   const usages = volumeUsages(paths);
-  /** Pending writes by path; a newer content replaces the pending one. */
+  /** Pending writes by path. Newer content replaces the content of a pending write. */
   const checkpoints = new Map<string, { content: () => Promise<string>; written: Promise<void> }>();
   return withExplainedFailures({
     ...volumeDirectories(paths, withPathLock, onRefused),
@@ -95,7 +95,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
 
     removePodDirectory: (uid) => withPathLock(paths.pod(uid), () => usages.without(uid, () => removeTree(paths.pod(uid)))),
 
-    // The file is written in place and only on a change, because running containers have this inode mounted.
+    // Writes the file in place, and only if it has changed, because running containers have this inode mounted.
     async writeHostsFile(uid, content) {
       const path = paths.hostsFile(uid);
       return await withPathLock(path, async () => {
@@ -123,7 +123,8 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async readTerminationLog(path, bytesMax) {
-      // A shortcut for an empty file, because most containers write no message. Paths other than the agent's may be on a file system that blocks.
+      // A shortcut for an empty file, because most containers write no message. Used only for the agent's own paths, because other paths
+      // may be on a file system that blocks.
       const [, containers, ...names] = relative(paths.pods, path).split(sep);
       if (containers === "containers" && names.length === 2 && isEmptyFile(path)) return "";
       const directory = await ifExists(realpath(dirname(path)));
@@ -139,7 +140,7 @@ function isEmptyFile(path: string): boolean {
   return found?.isFile() === true && found.size === 0;
 }
 
-/** Whether the file has exactly this content. Reads no more than the expected length, because a container may enlarge the file. */
+/** Whether the file has exactly this content. Reads no more than the expected length, because a container may make the file large. */
 function holds(path: string, bytes: Buffer): boolean {
   const found = ifExistsSync(() => lstatSync(path));
   if (found?.isFile() !== true || found.size !== bytes.length) return false;
@@ -152,7 +153,10 @@ function holds(path: string, bytes: Buffer): boolean {
   }
 }
 
-/** Returns at most the last `bytesMax` bytes of a regular file; undefined for other files, which could block or lead elsewhere. */
+/**
+ * Returns at most the last `bytesMax` bytes of a regular file. Returns undefined for any other file, because reading it could block or
+ * leave the directory.
+ */
 async function readEnd(path: string, bytesMax: number): Promise<string | undefined> {
   const found = await ifExists(lstat(path));
   if (found?.isFile() !== true) return undefined;
@@ -169,18 +173,18 @@ function warnOnce(log: Log, rootDir: string): () => void {
   let warned = false;
   return () => {
     if (!warned)
-      log.warn("mounts are not permitted: memory volumes become plain directories, and subPaths are mounted by path", {
+      log.warn("mounts are not permitted: memory-backed volumes become plain directories, and subPaths are mounted by path", {
         rootDir,
       });
     warned = true;
   };
 }
 
-/** Wraps every method so that its errors carry advice (NF5). */
+/** Wraps every method, so that its errors contain advice (NF5). */
 function withExplainedFailures(files: NodeFiles): NodeFiles {
   const wrapped = Object.entries(files).map(([name, method]: [string, (...args: never[]) => Promise<unknown>]) => [
     name,
     (...args: never[]) => explained(async () => method(...args)),
   ]);
-  return Object.fromEntries(wrapped) as NodeFiles; // each wrapper keeps the name, arguments and result of its method
+  return Object.fromEntries(wrapped) as NodeFiles; // each wrapper has the name, arguments and result of its method
 }

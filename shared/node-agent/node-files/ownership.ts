@@ -1,4 +1,4 @@
-/** Gives a volume to its pod's fsGroup (node-agent §10). */
+/** Gives the pod's fsGroup access to a volume (node-agent §10). */
 import { closeSync } from "node:fs";
 import { chmod, chown, lchown } from "node:fs/promises";
 import { openItself, placeIn } from "./open-directory.ts";
@@ -11,11 +11,11 @@ const DIRECTORY = 0o2110;
 const MODE_BITS = 0o7777;
 
 /**
- * Changes the group of `path` and all entries below it, and grants it access. Follows no links, even if a container replaces a file by a
- * link during the call.
+ * Changes the group of `path` and of all entries below it, and grants the group access. Follows no links, even if a container replaces a
+ * file with a link during the call.
  *
- * Source: pkg/volume/volume_linux.go changeFilePermission. Differs from upstream: a failure is an error; upstream logs it, and the pod
- * fails later.
+ * Source: pkg/volume/volume_linux.go changeFilePermission. Differs from upstream: a failure is returned as an error; upstream only logs
+ * it, and the pod fails later.
  */
 export async function giveToGroup(path: string, group: number, access: "read" | "readWrite"): Promise<void> {
   const failure = await walkTree(path, {

@@ -4,7 +4,7 @@ import { resolve, sep } from "node:path";
 export type WithPathLock = <T>(path: string, act: () => Promise<T>) => Promise<T>;
 
 /**
- * Runs `act` after all earlier operations on the path, its ancestors and its descendants. Other paths proceed concurrently.
+ * Runs `act` after all earlier operations on the path, its ancestors and its descendants. Operations on other paths run concurrently.
  *
  * Source: pkg/volume/util/nestedpendingoperations. Differs from upstream, which rejects the second operation and retries it later.
  */
@@ -24,7 +24,7 @@ export function createPathLock(): WithPathLock {
   };
 }
 
-/** Whether `path` is below `base`. Both must be resolved. */
+/** Whether `path` is below `base`. Both must be resolved paths. */
 function isBelow(base: string, path: string): boolean {
   return path.startsWith(base.endsWith(sep) ? base : `${base}${sep}`);
 }

@@ -1,11 +1,10 @@
 /**
- * Removes a directory tree that containers wrote and could mount in (NF4).
+ * Removes a directory tree in which containers could create files and mounts (NF4).
  *
- * RT1 each step is a name in an open directory, never a path and never through a link: a concurrent rename cannot redirect
- *    it, and no tree is too deep.
- * RT2 non-empty subdirectories move up to the top of the tree, and then their parent is removed. So each directory is read once, and four
- *    descriptors are enough. Only the agent can enter the top, so no container sees the moved directories.
- * RT3 entries on another file system than the top are never touched: a concurrent mount causes an error, not a loss of its content.
+ * RT1 each step uses a name in an open directory, never a path or a link. A concurrent rename cannot redirect it, and no tree is too deep.
+ * RT2 non-empty subdirectories are moved up to the top of the tree, and then their parent is removed. Each directory is therefore read
+ *     once, and four descriptors are enough. Only the agent can enter the top, so no container sees the moved directories.
+ * RT3 entries on a different file system from the top are never removed. A concurrent mount causes an error, but its content is not lost.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync } from "node:fs";
@@ -17,7 +16,7 @@ import { unmountWithin } from "./mounts.ts";
 import { entriesOf, openDirectory, pathOf, placeIn } from "./open-directory.ts";
 import type { Entry, OpenPlace } from "./open-directory.ts";
 
-/** Passes over the top. Entries that a concurrent writer keeps adding are left for the next call. */
+/** Number of passes over the top. Entries that a concurrent writer keeps adding are left to the next call. */
 const PASSES_MAX = 10;
 
 /**
@@ -30,7 +29,7 @@ export async function removeTree(directory: string): Promise<void> {
   await removeUnmounted(directory);
 }
 
-/** Like `removeTree`, for trees without mounts. */
+/** Same as `removeTree`, for trees without mounts. */
 export async function removeUnmounted(directory: string): Promise<void> {
   const top = await ifExists(openDirectory(directory));
   try {
@@ -45,7 +44,7 @@ export async function removeUnmounted(directory: string): Promise<void> {
 class Removal {
   readonly #directory: string;
   readonly #top: OpenPlace;
-  /** Prefix that is unique per call, because an earlier call may have left moved directories. */
+  /** Prefix of moved directories. It is unique per call, because an earlier call may have left moved directories. */
   readonly #prefix = `removed-${randomBytes(8).toString("hex")}-`;
   #moved = 0;
 
@@ -66,7 +65,7 @@ class Removal {
     throw new NodeFilesError(`${this.#directory} keeps getting new entries: end the process that writes there, or free space`);
   }
 
-  /** Removes a subdirectory of the top, then each directory that this moved up to the top. */
+  /** Removes a subdirectory of the top, and then each directory that was moved up to the top meanwhile. */
   async #removeWithAllBelow(name: string): Promise<void> {
     let next = this.#moved;
     for (let own = name; ; own = this.#movedName(next++)) {
@@ -89,7 +88,7 @@ class Removal {
     await this.#remove(this.#top, { name, isDirectory: true });
   }
 
-  /** @returns false for a non-empty directory, or an entry whose type changed since it was read */
+  /** @returns false for a non-empty directory, or for an entry whose type has changed since it was read */
   async #remove(directory: OpenPlace, { name, isDirectory }: Entry): Promise<boolean> {
     const place = placeIn(directory, name);
     try {
@@ -103,7 +102,7 @@ class Removal {
     }
   }
 
-  /** @returns false if the disk is full; a later pass retries when space is free */
+  /** @returns false if the disk is full; a later pass retries after space was freed */
   async #moveUp(directory: OpenPlace, name: string): Promise<boolean> {
     try {
       await rename(placeIn(directory, name), placeIn(this.#top, this.#movedName(this.#moved)));
@@ -120,7 +119,7 @@ class Removal {
     return `${this.#prefix}${number}`;
   }
 
-  /** Replaces the descriptor number in a system error by a path. */
+  /** Replaces the descriptor number in a system error with the path. */
   async #explained(error: unknown, directory: OpenPlace, name: string): Promise<unknown> {
     const code = errorCode(error);
     if (code === undefined) return error;

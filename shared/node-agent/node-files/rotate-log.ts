@@ -8,12 +8,12 @@ import type { LogLimits, RotatedLog } from "../ports/node-files.ts";
 import { ifExists } from "./errors.ts";
 
 const COMPRESSED = ".gz";
-/** Suffix of an unfinished compression. */
+/** Suffix of a file that is still being compressed. */
 const DRAFT = ".tmp";
 
 /**
- * Renames `0.log` to `0.log.20261121-064805`, compresses earlier files and removes the oldest files beyond the limit. The newest file stays
- * uncompressed, because the runtime and clients still have it open.
+ * Renames `0.log` to `0.log.20261121-064805`, compresses earlier rotated files, and removes the oldest files beyond the limit. The newest
+ * rotated file is not compressed, because the runtime and clients still have it open.
  *
  * Source: pkg/kubelet/logs/container_log_manager.go rotateLog.
  */
@@ -24,7 +24,7 @@ export async function rotateLog(path: string, { bytesMax, filesMax, nowMs }: Log
   const siblings = ((await ifExists(readdir(folder))) ?? []).filter((name) => name.startsWith(`${basename(path)}.`));
   for (const name of siblings.filter((one) => one.endsWith(DRAFT))) await ifExists(unlink(join(folder, name)));
   const rotated = siblings.filter((name) => !name.endsWith(DRAFT)).toSorted();
-  // `filesMax` also counts the live file and the one that is rotated now.
+  // `filesMax` includes the live file and the file that is being rotated.
   const kept = rotated.slice(Math.max(0, rotated.length - Math.max(0, filesMax - 2)));
   for (const name of rotated) if (!kept.includes(name)) await ifExists(unlink(join(folder, name)));
   for (const name of kept) if (!name.endsWith(COMPRESSED)) await compress(join(folder, name));
@@ -37,7 +37,7 @@ export async function rotateLog(path: string, { bytesMax, filesMax, nowMs }: Log
   };
 }
 
-/** Compresses a regular file only, because opening a FIFO would block a thread. */
+/** Compresses only a regular file, because opening a FIFO would block a thread. */
 async function compress(path: string): Promise<void> {
   if ((await ifExists(lstat(path)))?.isFile() !== true) return;
   const draft = `${path}${DRAFT}`;
@@ -47,7 +47,7 @@ async function compress(path: string): Promise<void> {
   await unlink(path);
 }
 
-/** `20261121-064805`, UTC, so that names sort by age. */
+/** Formats a time in UTC as `20261121-064805`, so that names sort by age. */
 function timestamp(ms: number): string {
   return new Date(ms).toISOString().slice(0, 19).replaceAll(/[-:]/gu, "").replace("T", "-");
 }

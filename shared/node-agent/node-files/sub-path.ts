@@ -2,10 +2,10 @@
  * Prepares a subPath so that no content of the volume can lead the agent out of it (node-agent §7.5).
  *
  * SP1 links are followed only to targets inside the volume, such as `key → ..data/key`.
- * SP2 directories are created and opened from the volume downwards, each by the open directory above it and never through a link:
- *    an attacker cannot insert one.
- * SP3 the runtime gets a bind mount of the opened file, below the pod's directory, where no container can write. So a path that is
- *    replaced after the check is not mounted. Only if the machine allows no mounts, the runtime gets the path.
+ * SP2 directories are created and opened from the volume downwards, each through the open directory above it and never through a link, so
+ *     that an attacker cannot insert a link.
+ * SP3 the runtime gets a bind mount of the opened file, below the pod's directory, where no container can write. Therefore, a path that
+ *     is replaced after the check is not mounted. Only if the machine does not allow mounts does the runtime get the path.
  *
  * Source: pkg/volume/util/subpath/subpath_linux.go SafeMakeDir, PrepareSafeSubpath (CVE-2017-1002101, CVE-2021-25741).
  */
@@ -20,15 +20,15 @@ import { bindMount, isDeadMount, unmountWithin } from "./mounts.ts";
 import { ITSELF } from "./open-directory.ts";
 import { PRIVATE_MODE, isWithin } from "./paths.ts";
 
-/** Permissions, setuid, setgid and sticky bits. */
+/** The bits for permissions, setuid, setgid and sticky. */
 const MODE_BITS = 0o7777;
 const FILE_TARGET_MODE = 0o640;
-/** Number of hexadecimal digits in the name of a bind target. */
+/** Number of hexadecimal digits in the name of a bind mount's target. */
 const NAME_LENGTH = 16;
 
 /**
- * @param targets directory of the bind mounts, also for subPaths of a hostPath, where other pods can write
- * @param onRefused called when the machine allows no mounts
+ * @param targets directory of the bind mounts, also for subPaths of a hostPath, because other pods can write to the hostPath
+ * @param onRefused called if the machine does not allow mounts
  * @returns the path to mount
  */
 export async function makeSubPath(
@@ -51,7 +51,7 @@ export async function makeSubPath(
   }
 }
 
-/** Creates missing directories of `wanted`. @returns its real path */
+/** Creates the missing directories of `wanted`. @returns the real path */
 async function ensureDirectories(base: string, wanted: string): Promise<string> {
   const missing: string[] = [];
   let existing = wanted;
@@ -81,12 +81,12 @@ async function makeBelow(base: string, parent: string, names: readonly string[])
   }
 }
 
-/** Copies the mode of the volume, including setgid and sticky bits, regardless of the umask. */
+/** Copies the mode of the volume, including setgid and sticky bits, whatever the umask. */
 async function makeOne(path: string, volumeMode: number): Promise<void> {
   try {
     await mkdir(path);
   } catch (error) {
-    if (errorCode(error) === "EEXIST") return; // created concurrently; the next step opens it if it is a directory
+    if (errorCode(error) === "EEXIST") return; // created concurrently; the next step opens it and fails if it is not a directory
     throw error;
   }
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
@@ -136,9 +136,7 @@ async function bind(handle: FileHandle, target: string): Promise<boolean> {
   return (await bindMount(handle.fd, target)) === "mounted";
 }
 
-/**
- * Removes the target after the volume's content was replaced. Running containers keep the old mount, and new containers get a new mount.
- */
+/** Removes a target whose volume content was replaced. Running containers keep the old mount, and new containers get a new one. */
 async function removeTarget(target: string): Promise<void> {
   await unmountWithin(target, { detach: true });
   await ((await lstat(target)).isDirectory() ? rmdir(target) : unlink(target));

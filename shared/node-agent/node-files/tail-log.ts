@@ -5,14 +5,14 @@ import type { FileHandle } from "node:fs/promises";
 import { ifExists } from "./errors.ts";
 
 const BLOCK_BYTES = 64 * 1024;
-/** Runtimes split lines at 16 KiB, so this holds more than the 80 lines that callers request. */
+/** Maximum number of bytes to read. Runtimes split lines at 16 KiB, so this is more than the 80 lines that callers request. */
 const READ_BYTES_MAX = 4 * 1024 * 1024;
 const NEWLINE = 0x0a;
-/** `2026-03-01T10:00:00.5Z stdout F text`. */
+/** Matches `2026-03-01T10:00:00.5Z stdout F text`. */
 const CRI_LINE = /^\S+ (?:stdout|stderr) ([^\s:]+)\S* (.*)$/su;
 
 /**
- * Returns the last lines, up to a byte limit. A line that the runtime split (`P`) continues in the next entry.
+ * Returns the last lines, up to a byte limit. A line that the runtime has split (tag `P`) continues in the next entry.
  *
  * Source: pkg/kubelet/kuberuntime readLastStringFromContainerLogs; cri-client pkg/logs/tail.go findTailLineStartIndex.
  */
@@ -24,7 +24,7 @@ export async function tailLog(
   if (file === undefined) return "";
   try {
     const lines = (await lastBytes(file, linesMax)).toString("utf8").split("\n");
-    // The text after the last newline is a line that is still being written; it is not counted.
+    // The text after the last newline is a line that is still being written, so it does not count as a line.
     const text = Buffer.from(
       lines
         .slice(-linesMax - 1)
@@ -37,7 +37,7 @@ export async function tailLog(
   }
 }
 
-/** Reads enough blocks from the end for the lines; the text may begin within a line. */
+/** Reads as many blocks from the end as the lines need; the result may begin in the middle of a line. */
 async function lastBytes(file: FileHandle, linesMax: number): Promise<Buffer> {
   const { size } = await file.stat();
   const blocks: Buffer[] = [];
@@ -53,7 +53,7 @@ async function lastBytes(file: FileHandle, linesMax: number): Promise<Buffer> {
   return Buffer.concat(blocks);
 }
 
-/** Returns "" for a line that is neither in CRI's log format nor in that of Docker's json-file driver. */
+/** Returns an empty string for a line that is in neither CRI's log format nor the format of Docker's json-file driver. */
 function lineText(line: string): string {
   if (line.startsWith("{")) return jsonText(line);
   const [, tag, text = ""] = CRI_LINE.exec(line) ?? [];

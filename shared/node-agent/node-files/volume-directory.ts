@@ -1,4 +1,4 @@
-/** The directory of a volume, on disk or on tmpfs, and the marker file that it is complete (NF1, NF3). */
+/** The directory of a volume, on disk or on tmpfs, and the marker file that shows that the volume is complete (NF1, NF3). */
 import { readFileSync } from "node:fs";
 import { chmod, mkdir, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -12,12 +12,12 @@ import { giveToGroup } from "./ownership.ts";
 import { PRIVATE_MODE } from "./paths.ts";
 import type { PodPaths } from "./paths.ts";
 
-/** Mode of an emptyDir, because a container may run as any user and must be able to write to it. */
+/** Mode of an emptyDir. A container may run as any user and must be able to write to the directory. */
 const VOLUME_MODE = 0o777;
 
 /**
- * Content of the marker file. Containers use the volume as soon as the file exists, so `plain` stays plain even if mounts work later. A
- * tmpfs is lost only in a reboot, with all containers, and is then mounted again.
+ * Content of the marker file. Containers use the volume as soon as the marker exists, so a `plain` volume is not converted to tmpfs even
+ * if mounts work later. A tmpfs is lost only in a reboot, together with all containers, and is then mounted again.
  */
 type Made = "plain" | "tmpfs";
 
@@ -35,10 +35,10 @@ export interface VolumeDirectories {
 }
 
 /**
- * @param onRefused called when a tmpfs is needed and the machine allows no mounts
+ * @param onRefused called if a tmpfs is needed but the machine does not allow mounts
  *
  * Source: pkg/volume/emptydir/empty_dir.go SetUpAt, which upstream's other plugins use; pkg/volume/util SetReady.
- * Differs from upstream: the marker of a volume with files belongs to its own plugin, not to the wrapped emptyDir.
+ * Differs from upstream: the marker file of a volume with files is that of its own plugin, not that of the wrapped emptyDir.
  */
 export function volumeDirectories(paths: PodPaths, withPathLock: WithPathLock, onRefused: () => void): VolumeDirectories {
   return {
@@ -95,8 +95,8 @@ export function volumeDirectories(paths: PodPaths, withPathLock: WithPathLock, o
 }
 
 /**
- * Returns the error for a volume that needs a tmpfs. It also applies to a plain directory of an earlier agent, whose content stays mounted
- * but gets no updates.
+ * Returns the error for a volume that needs a tmpfs. Also used if an earlier agent created a plain directory: containers keep that
+ * directory, but it is not updated.
  */
 function refusal({ name }: VolumePlace): NodeFilesError {
   return new NodeFilesError(
@@ -104,7 +104,7 @@ function refusal({ name }: VolumePlace): NodeFilesError {
   );
 }
 
-/** Reads the marker first, because a mount of another program in an emptyDir may block. */
+/** Reads the marker first, because another program's mount in an emptyDir may block. */
 async function isComplete(directory: string, mark: string): Promise<boolean> {
   const made = ifExistsSync(() => readFileSync(mark, "utf8"));
   if (made === "tmpfs") return await isMountPoint(directory);

@@ -1,4 +1,7 @@
-/** Measures volumes concurrently with pod syncs, and stops before their removal: an open descriptor would keep a mount busy. */
+/**
+ * Measures volumes concurrently with pod syncs. A measurement stops before its volume is removed, because an open descriptor would keep
+ * the mount busy.
+ */
 import type { NodeFiles } from "../ports/node-files.ts";
 import { NodeFilesError } from "../ports/node-files.ts";
 import { diskUsage } from "./disk-usage.ts";
@@ -6,11 +9,11 @@ import { ifExists } from "./errors.ts";
 import { createFairSemaphore } from "./fair-semaphore.ts";
 import type { PodPaths } from "./paths.ts";
 
-/** Number of concurrent walks, which leaves two of libuv's four threads for pods that start and end. */
+/** Number of concurrent walks. It leaves two of libuv's four threads for pods that start and end. */
 const WALKS_MAX = 2;
 
 export interface VolumeUsages extends Pick<NodeFiles, "volumeUsage"> {
-  /** Aborts the measurements of the pod's volumes, and runs `act` while no measurement can start. */
+  /** Aborts the measurements of the pod's volumes, and runs `act` while no new measurement can start. */
   without<T>(uid: string, act: () => Promise<T>): Promise<T>;
 }
 

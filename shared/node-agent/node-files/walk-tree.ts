@@ -1,12 +1,12 @@
 /**
  * Visits every entry of a tree once, while containers change it.
  *
- * WT1 each step is a name in an open directory, never through a link, never into another file system.
- * WT2 four descriptors are enough, however deep the tree. The way up is `..`. If a concurrent rename makes
- *    its inode differ from the directory that was left, the walk descends from the top by the names.
+ * WT1 each step uses a name in an open directory, and never follows a link or enters another file system.
+ * WT2 four descriptors are enough, however deep the tree. The walk goes up through `..`. If its inode differs from the expected directory
+ *     because of a concurrent rename, the walk descends from the top again by name.
  * WT3 the walk keeps at most `NAMES_MAX` names of pending directories, plus a few per level. A larger directory is read
  *    again, and continues after the last kept name.
- * WT4 vanished entries are skipped. Unreadable entries are skipped and reported at the end; the rest is visited.
+ * WT4 entries that disappear are skipped. Unreadable entries are skipped and reported at the end; all other entries are visited.
  */
 import { closeSync, lstat } from "node:fs";
 import type { Stats } from "node:fs";
@@ -16,15 +16,15 @@ import { errorCode, ifExists } from "./errors.ts";
 import { entriesOf, openDirectory, placeIn } from "./open-directory.ts";
 import type { OpenPlace } from "./open-directory.ts";
 
-/** The callback version costs half of the promise version. */
+/** The callback version costs half as much as the promise version. */
 const lstatAsync = promisify(lstat);
 const NAMES_MAX = 50_000;
 const NAMES_OF_LEVEL_MIN = 100;
-/** Limit of a joined path to open at once, with room for one more name (PATH_MAX is 4096). */
+/** Maximum length of a path that is opened in one step. It leaves room for one more name (PATH_MAX is 4096). */
 const PATH_BYTES_MAX = 3_700;
 const SHOWN_NAMES_MAX = 3;
 
-/** An entry; `place` is valid until the visit ends. */
+/** An entry. `place` is valid only until the visit ends. */
 export interface Found {
   readonly place: Buffer;
   readonly stats: Stats;
@@ -33,20 +33,20 @@ export interface Found {
 export interface Visitor {
   /** Visits one entry. A system error counts as an unreadable entry (WT4); any other error ends the walk. */
   visit(found: Found): Promise<void> | void;
-  /** Called before each step that may wait for the disk, to yield or, by throwing, to end the walk. */
+  /** Called before each step that may wait for the disk. It can yield, or throw to end the walk. */
   step?(): Promise<void> | undefined;
 }
 
-/** A directory with subdirectories that were not walked yet. */
+/** A directory with subdirectories that have not been visited yet. */
 interface Level {
   readonly depth: number;
   readonly ino: number;
   readonly names: string[];
-  /** Number of the level's directories that were already in `names`; undefined if all were. */
+  /** Number of the directory's subdirectories whose names were already in `names`; undefined if all names were. */
   taken: number | undefined;
 }
 
-/** @returns the first error by which an entry was skipped. @throws the error of reading `path` itself */
+/** @returns the error of the first entry that was skipped @throws the error if `path` itself cannot be read */
 export async function walkTree(path: string, visitor: Visitor, namesMax = NAMES_MAX): Promise<Error | undefined> {
   const top = await openDirectory(path).catch((error: unknown) => {
     if (errorCode(error) === "ENOTDIR") return undefined;
@@ -68,7 +68,7 @@ class Walk {
   readonly #visitor: Visitor;
   readonly #namesMax: number;
   readonly #levels: Level[] = [];
-  /** Names of the directories from the top to the current one. */
+  /** Names of the directories from the top down to the current one. */
   readonly #path: string[] = [];
   #here: OpenPlace;
   #kept = 0;
@@ -96,7 +96,7 @@ class Walk {
     return this.#failure;
   }
 
-  /** Visits all non-directories and keeps the names of directories. */
+  /** Visits all entries that are not directories, and keeps the names of directories. */
   async #enter(): Promise<void> {
     const level: Level = { depth: this.#path.length, ino: this.#here.stats.ino, names: [], taken: 0 };
     await this.#tolerant(() => this.#read(level, (name) => this.#visit(name)));
@@ -108,11 +108,11 @@ class Walk {
     if (level.names.length === 0) this.#levels.pop();
   }
 
-  /** @param visit absent on a second read, when the non-directories have been visited */
+  /** @param visit absent on a second read, because the other entries have already been visited */
   async #read(level: Level, visit?: (name: string) => Promise<void>): Promise<void> {
     const before = level.taken ?? 0;
     const namesMax = Math.max(NAMES_OF_LEVEL_MIN, this.#namesMax - this.#kept);
-    level.taken = undefined; // also on failure
+    level.taken = undefined; // also after a failure
     let directories = 0;
     for await (const { name, isDirectory } of entriesOf(this.#here)) {
       if (!isDirectory) await visit?.(name);
@@ -166,7 +166,7 @@ class Walk {
     return found !== undefined;
   }
 
-  /** Opens as many names at once as a path may have. Links are harmless, because the inode at the end must match. */
+  /** Opens as many names in one step as a path can contain. Links do no harm, because the inode at the end must match. */
   async #follow(from: OpenPlace, names: readonly string[], { ino }: Level): Promise<OpenPlace | undefined> {
     let at = from;
     try {
@@ -197,20 +197,20 @@ class Walk {
     this.#here = next;
   }
 
-  /** Returns undefined for a vanished or unreadable entry, and keeps the first error. */
+  /** Returns undefined for an entry that has disappeared or is unreadable, and keeps the first error. */
   async #tolerant<T>(act: () => Promise<T>): Promise<T | undefined> {
     try {
       return await ifExists(act());
     } catch (error) {
       const code = errorCode(error);
       if (code === undefined) throw error;
-      // A system error shows only the number of the open descriptor.
+      // A system error contains only the number of the open descriptor, so the path is added.
       this.#failure ??= new NodeFilesError(`${code} in "${this.#shownPath()}": inspect this path`, { cause: error });
       return undefined;
     }
   }
 
-  /** The path from the top, shortened to its end. */
+  /** Returns the end of the path from the top. */
   #shownPath(): string {
     const path = Buffer.from(`./${this.#path.slice(-SHOWN_NAMES_MAX).join("/")}`, "latin1").toString("utf8");
     return this.#path.length > SHOWN_NAMES_MAX ? `…${path.slice(1)}` : path;

@@ -21,9 +21,9 @@ export const CRI_ERROR_CODES = [
 export type CriErrorCode = (typeof CRI_ERROR_CODES)[number];
 
 /**
- * The runtime returned an error, or no response came. NotFound is normal between list and status; Unavailable is normal during a restart. The
- * message is the runtime's own, without its code. Runtimes choose other codes differently (containerd mostly Unknown), so callers
- * use only the predicates below.
+ * The runtime returned an error, or no response came. NotFound is normal between list and status; Unavailable is normal during a restart.
+ * The message is the runtime's own, without its code. For other errors, runtimes choose different codes (containerd mostly uses Unknown),
+ * so callers use only the predicates below.
  */
 export class CriError extends Error {
   override readonly name = "CriError";
@@ -39,17 +39,17 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof CriError && error.code === "NotFound";
 }
 
-/** Whether an older runtime lacks the verb, which is a normal response (node-agent §17). */
+/** Whether an older runtime does not implement the method, which is a normal response (node-agent §17). */
 export function isUnimplemented(error: unknown): boolean {
   return error instanceof CriError && error.code === "Unimplemented";
 }
 
-/** Whether the runtime is not reachable, or the connection broke during the call, which may have taken effect. */
+/** Whether the runtime is unreachable, or the connection broke during the call. In the second case, the call may have taken effect. */
 export function isUnavailable(error: unknown): boolean {
   return error instanceof CriError && error.code === "Unavailable";
 }
 
-/** Whether the deadline of the call or of the `execSync` command passed; the call may have taken effect. */
+/** Whether the deadline of the call, or of the `execSync` command, has passed. The call may have taken effect. */
 export function isDeadlineExceeded(error: unknown): boolean {
   return error instanceof CriError && error.code === "DeadlineExceeded";
 }

@@ -4,7 +4,7 @@
  */
 
 export type StringMap = Readonly<Record<string, string>>;
-/** CRI wraps numbers for which absent differs from 0. */
+/** CRI wraps a number in a message if an absent value differs from 0. */
 export interface Int64Value {
   readonly value: number;
 }
@@ -33,7 +33,7 @@ export interface NamespaceOption {
   readonly network?: NamespaceMode;
   readonly pid?: NamespaceMode;
   readonly ipc?: NamespaceMode;
-  /** With `pid: "TARGET"`: the container whose PID namespace is joined. */
+  /** With `pid: "TARGET"`: the container whose PID namespace to join. */
   readonly targetId?: string;
 }
 
@@ -51,7 +51,7 @@ export interface LinuxContainerResources {
   readonly memoryLimitInBytes?: number;
   readonly oomScoreAdj?: number;
   readonly hugepageLimits?: readonly { readonly pageSize: string; readonly limit: number }[];
-  /** cgroups v2: file name → value. */
+  /** cgroup v2 values by file name. */
   readonly unified?: StringMap;
   readonly memorySwapLimitInBytes?: number;
 }
@@ -113,7 +113,7 @@ export interface LinuxSandboxSecurityContext {
 
 export type PodSandboxState = "SANDBOX_READY" | "SANDBOX_NOTREADY";
 
-/** A sandbox as listed. */
+/** A sandbox as returned in a list. */
 export interface PodSandbox {
   readonly id: string;
   readonly metadata: PodSandboxMetadata;
@@ -124,12 +124,15 @@ export interface PodSandbox {
 }
 
 export interface PodSandboxStatus extends PodSandbox {
-  /** Absent if the runtime or sandbox has no own network namespace. An empty `ip` is not assigned yet, or was released. */
+  /**
+   * Absent if the runtime reports no network, or if the sandbox has no network namespace of its own. An empty `ip` is not assigned yet,
+   * or was released.
+   */
   readonly network?: { readonly ip: string; readonly additionalIps: readonly string[] };
   readonly namespaceOptions?: NamespaceOption;
 }
 
-/** Fields are combined by AND; every label of `labelSelector` must match. */
+/** All given fields must match, and every label of `labelSelector`. */
 export interface PodSandboxFilter {
   readonly id?: string;
   readonly state?: PodSandboxState;
@@ -137,7 +140,7 @@ export interface PodSandboxFilter {
 }
 
 export interface ImageSpec {
-  /** A name with tag or digest, or an image id. */
+  /** A name with a tag or a digest, or an image id. */
   readonly image: string;
   readonly userSpecifiedImage?: string;
 }
@@ -173,11 +176,11 @@ export interface ContainerMetadata {
 export interface ContainerConfig {
   readonly metadata: ContainerMetadata;
   readonly image: ImageSpec;
-  /** Absent or empty `command` and `args` leave the image's ENTRYPOINT and CMD. */
+  /** If `command` or `args` is absent or empty, the image's ENTRYPOINT or CMD applies. */
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   readonly workingDir?: string;
-  /** Values are bytes, see `textOfBytes`. */
+  /** Values are bytes; see `textOfBytes`. */
   readonly envs?: readonly { readonly key: string; readonly value: string }[];
   readonly mounts?: readonly Mount[];
   readonly labels?: StringMap;
@@ -192,14 +195,14 @@ export interface ContainerConfig {
 
 export type ContainerState = "CONTAINER_CREATED" | "CONTAINER_RUNNING" | "CONTAINER_EXITED" | "CONTAINER_UNKNOWN";
 
-/** A container as listed. */
+/** A container as returned in a list. */
 export interface Container {
   readonly id: string;
   readonly podSandboxId: string;
   readonly metadata: ContainerMetadata;
   readonly image: string;
   readonly imageRef: string;
-  /** Equals `Image.id`. Absent for runtimes before Kubernetes 1.30, where `imageRef` has this value. */
+  /** Equals `Image.id`. Absent in runtimes from before Kubernetes 1.30, where `imageRef` has this value. */
   readonly imageId?: string;
   readonly state: ContainerState;
   readonly createdAtMs: number;
@@ -209,9 +212,9 @@ export interface Container {
 
 /** CRI omits the sandbox id here. */
 export interface ContainerStatus extends Omit<Container, "podSandboxId" | "imageId"> {
-  /** Absent while CREATED. */
+  /** Absent while the container is only CREATED. */
   readonly startedAtMs?: number;
-  /** Valid only when EXITED, like `exitCode`, `reason` and `message`. */
+  /** Valid only in state EXITED, as are `exitCode`, `reason` and `message`. */
   readonly finishedAtMs?: number;
   readonly exitCode: number;
   /** `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, `StartError` and others. */
@@ -231,7 +234,7 @@ export interface ContainerFilter {
   readonly labelSelector?: StringMap;
 }
 
-/** Output decoded as UTF-8; the runtime keeps at most 16 MiB per stream. */
+/** The output, decoded as UTF-8; the runtime keeps at most 16 MiB per stream. */
 export interface ExecSyncResponse {
   readonly stdout: string;
   readonly stderr: string;
@@ -247,7 +250,7 @@ export interface AttachRequest {
   readonly tty: boolean;
   readonly stdin: boolean;
   readonly stdout: boolean;
-  /** False with `tty`. */
+  /** Must be false with `tty`. */
   readonly stderr: boolean;
 }
 
@@ -256,13 +259,13 @@ export interface Image {
   readonly repoTags: readonly string[];
   readonly repoDigests: readonly string[];
   readonly sizeBytes: number;
-  /** The image's numeric user; otherwise `username` is set, if the image has a user. */
+  /** The image's numeric user. If it is absent, `username` is set if the image has a user. */
   readonly uid?: number;
   readonly username: string;
   readonly pinned: boolean;
 }
 
-/** One entry of a pull secret. Never logged. */
+/** One entry of a pull secret. Must never be logged. */
 export interface AuthConfig {
   /** Bytes, like the password; see `textOfBytes`. */
   readonly username?: string;
@@ -280,7 +283,7 @@ export interface FilesystemUsage {
   readonly inodesUsed: number;
 }
 
-/** Statistics; absent values are not measured yet. */
+/** Statistics of a container. Absent values have not been measured yet. */
 export interface ContainerStats {
   readonly id: string;
   readonly metadata: ContainerMetadata;
@@ -288,7 +291,7 @@ export interface ContainerStats {
   readonly cpu?: { readonly timestampMs: number; readonly usageCoreNanoSeconds: number };
   /** `usageBytes` includes reclaimable memory; absent if not reported. */
   readonly memory?: { readonly timestampMs: number; readonly workingSetBytes: number; readonly usageBytes?: number };
-  /** The files that the container wrote. */
+  /** Usage of the files that the container has written. */
   readonly writableLayer?: { readonly usedBytes: number; readonly inodesUsed: number };
 }
 

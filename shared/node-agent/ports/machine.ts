@@ -1,20 +1,20 @@
-/** Capacity and usage of the whole machine, from its kernel. */
+/** Capacity and usage of the whole machine, as reported by its kernel. */
 export interface Machine {
   usage(): Promise<MachineUsage>;
 }
 
-/** The measurements of /stats/summary; counters start at boot. */
+/** The measurements for /stats/summary; counters start at boot. */
 export interface MachineStats extends MachineUsage {
   readonly timestampMs: number;
   readonly bootMs: number;
-  /** CPU time of all processors together. */
+  /** CPU time of all processors together, in seconds. */
   readonly cpuSeconds: number;
-  /** Memory that is not free, and the part of it that processes hold as anonymous memory. */
+  /** Memory that is not free, and the part of it that is anonymous memory of processes. */
   readonly usageBytes: number;
   readonly rssBytes: number;
   readonly pageFaults: number;
   readonly majorPageFaults: number;
-  /** All interfaces except the loopback. */
+  /** All network interfaces except the loopback. */
   readonly network: readonly NetworkInterface[];
 }
 
@@ -30,6 +30,6 @@ export interface MachineUsage {
   readonly memoryBytes: number;
   /** Used memory without inactive file pages. */
   readonly workingSetBytes: number;
-  /** Processes and threads; absent if the kernel does not report them. */
+  /** Number of processes and threads; absent if the kernel does not report it. */
   readonly processes?: { readonly count: number; readonly max: number };
 }

@@ -2,13 +2,13 @@
  * Directories and files of one node agent: pod volumes, other files that containers mount, and container logs (node-agent §6.1, §7.5, §7.8,
  * §10, §16.3). All paths are below the adapter's roots, except hostPaths, which may be checked or created.
  *
- * NF1 every call may be repeated, and completes what an interrupted call left.
- * NF2 `writeVolume` replaces all files of a volume atomically: a reader of the links sees one payload or the next, never
- *    a mixture; an unchanged payload is not written.
- * NF3 secrets, tokens and `medium: "Memory"` are on tmpfs. If the machine allows no mounts, secrets and tokens are rejected and never written
- *    to a disk; an emptyDir of memory becomes a plain directory, with one warning in the log.
- * NF4 removing a pod's directory unmounts all mounts in it first, and never reaches through a mount.
- * NF5 an error names the path and what to do; no message contains file content.
+ * NF1 every call may be repeated, and completes an earlier call that was interrupted.
+ * NF2 `writeVolume` replaces all files of a volume atomically: a reader of the links sees either the old or the new files, never a
+ *     mixture. Unchanged files are not written.
+ * NF3 secrets, tokens and `medium: "Memory"` are on tmpfs. If the machine allows no mounts, secrets and tokens are rejected and never
+ *    written to a disk; a memory-backed emptyDir becomes a plain directory, with one warning in the log.
+ * NF4 removing a pod's directory first unmounts all mounts in it, and never removes files below a mount.
+ * NF5 an error contains the path and advice; no message contains the content of a file.
  * NF6 calls for the same volume, or for its pod's directory, run one at a time in the order of the calls.
  * NF7 a checkpoint is replaced atomically and is on disk when the call returns; a crash leaves the old or the new one. `content` is called
  *    when the write starts. Calls that wait for the same file share one write, with the content of the last one.
@@ -22,7 +22,7 @@ export interface NodeFiles {
   makePodDirectories(uid: string): Promise<void>;
   /** Returns the pod UIDs. */
   podsWithDirectories(): Promise<readonly string[]>;
-  /** Removes the pod's directory with all volumes and mounts. */
+  /** Removes the pod's directory, including all volumes and mounts. */
   removePodDirectory(uid: string): Promise<void>;
 
   /** @returns the host path that containers mount */
@@ -30,9 +30,9 @@ export interface NodeFiles {
   /** Returns the path of a complete volume; undefined if the volume is missing or incomplete. */
   volumePath(volume: VolumePlace): Promise<string | undefined>;
   makeEmptyDir(volume: VolumePlace, options?: EmptyDirOptions): Promise<string>;
-  /** @throws {NodeFilesError} if the path does not match `type` and `type` does not allow creating it */
+  /** @throws {NodeFilesError} if the path does not match `type`, and `type` does not permit creating it */
   checkHostPath(path: string, type: string): Promise<void>;
-  /** Creates missing directories with the volume's mode, and never leaves the volume, not even through a symlink. */
+  /** Creates missing directories with the mode of the volume. Never leaves the volume, not even through a symlink. */
   makeSubPath(uid: string, volumePath: string, subPath: string): Promise<string>;
 
   /** Writes `<root>/pods/<uid>/etc-hosts`. @returns its path */
@@ -40,16 +40,16 @@ export interface NodeFiles {
   /** Reads /etc/hosts or the file of `--resolv-conf`; empty if missing. */
   readHostFile(which: "hosts" | "resolv.conf"): Promise<string>;
 
-  /** Creates an empty file `<root>/pods/<uid>/containers/<container>/<8 hex>`, mode 0666. @returns its path */
+  /** Creates the empty file `<root>/pods/<uid>/containers/<container>/<8 hex digits>` with mode 0666. @returns its path */
   makeTerminationLog(uid: string, container: string): Promise<string>;
-  /** Reads at most the last `bytesMax`; undefined if the file is missing or outside the root. */
+  /** Reads at most the last `bytesMax` bytes; returns undefined if the file is missing or outside the root. */
   readTerminationLog(path: string, bytesMax: number): Promise<string | undefined>;
 
   /** Creates a directory with mode 0755, and its parents. `directory` is relative to the pod log root. @returns its absolute path */
   makeLogDirectory(directory: string): Promise<string>;
-  /** The highest N of `<N>.log` or `<N>.log.<suffix>`; undefined without such a file. */
+  /** Returns the highest N of all files `<N>.log` and `<N>.log.<suffix>`; undefined if there is no such file. */
   highestLogNumber(directory: string): Promise<number | undefined>;
-  /** The last lines without time and stream, limited in lines and bytes; "" if the log is missing. */
+  /** Returns the last lines without time and stream, up to a number of lines and bytes; empty if the log is missing. */
   tailLog(logPath: string, limits: { readonly linesMax: number; readonly bytesMax: number }): Promise<string>;
   /** Links `<container log root>/<name>` to `logPath`, if that file exists. */
   linkContainerLog(name: string, logPath: string): Promise<void>;
@@ -63,16 +63,16 @@ export interface NodeFiles {
   /** Names of the directories in the pod log root. */
   logDirectories(): Promise<readonly string[]>;
   removeLogDirectory(directory: string): Promise<void>;
-  /** Removes links of the container log root whose target is missing. */
+  /** Removes links in the container log root whose target is missing. */
   removeDeadLinks(): Promise<void>;
 
-  /** Statistics of the file system of `path`; undefined if the path does not exist. */
+  /** Returns statistics of the file system that contains `path`; undefined if the path does not exist. */
   diskSpace(path: string): Promise<FileSystem | undefined>;
-  /** Usage of the pod's logs in `logDirectory` (below the pod log root) and of its hosts file. */
+  /** Returns the usage of the pod's logs in `logDirectory` (below the pod log root) and of its hosts file. */
   podDiskUsage(uid: string, logDirectory: string): Promise<PodDiskUsage>;
   /**
-   * Returns undefined if the volume is missing, or its pod's directory is being removed. May take long for large volumes; volumes are
-   * measured concurrently.
+   * Returns undefined if the volume is missing, or if its pod's directory is being removed. A large volume may take long; several volumes
+   * are measured concurrently.
    */
   volumeUsage(volume: VolumePlace): Promise<VolumeUsage | undefined>;
 }
@@ -84,7 +84,7 @@ export interface DiskSpace {
 }
 
 export interface FileSystem extends DiskSpace {
-  /** Device number, which is equal for paths on the same file system. */
+  /** Device number, which is the same for all paths on one file system. */
   readonly device: number;
   readonly inodes: number;
   readonly inodesFree: number;
@@ -98,7 +98,7 @@ export interface DiskUsage {
 }
 
 export interface VolumeUsage extends DiskUsage {
-  /** The reason why some entries are not counted, so that the usage is a lower bound. */
+  /** Why some entries are not counted, which makes the usage a lower bound. */
   readonly failure?: string;
 }
 
@@ -112,7 +112,7 @@ export interface PodDiskUsage {
 export interface LogLimits {
   readonly bytesMax: number;
   readonly filesMax: number;
-  /** Time from which the suffix of the rotated log is made. */
+  /** The time from which the suffix of the rotated log is computed. */
   readonly nowMs: number;
 }
 
@@ -125,7 +125,7 @@ export interface VolumePlace {
   readonly uid: string;
   /** For example `kubernetes.io~configmap`. */
   readonly plugin: string;
-  /** The volume's name in the pod's spec. */
+  /** Name of the volume in the pod's spec. */
   readonly name: string;
 }
 
@@ -149,7 +149,7 @@ export interface EmptyDirOptions {
   readonly fsGroup?: number;
 }
 
-/** A path on the machine's disk is in a wrong state. The message, which users see, has the problem, the path and the remedy. */
+/** A path on the machine's disk is in an unexpected state. Users see the message, which has the problem, the path and the remedy. */
 export class NodeFilesError extends Error {
   override readonly name = "NodeFilesError";
 }

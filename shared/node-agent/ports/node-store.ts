@@ -1,8 +1,8 @@
 /**
- * The node agent's own state, which neither CRI, the API server nor the manifests have (node-agent §18.4). It never contains pod objects,
- * secrets or environment values. Losing it equals a kubelet restart (§18.9).
+ * The node agent's own state, which is not available from CRI, the API server or the manifests (node-agent §18.4). It never contains pod
+ * objects, secrets or environment values. Losing it has the same effect as a kubelet restart (§18.9).
  *
- * NS1 `update` is atomic: no other change comes between the input and the result of `change`. `change` is pure and
+ * NS1 `update` is atomic: no other change happens between the input and the result of `change`. `change` is pure and
  *    may be called more than once; returning `undefined` removes the row, returning its argument writes nothing.
  * NS2 with a `fence`, `update` changes nothing and returns `refused` unless the row of `workers` at `fence.uid` has that token: a sync
  *    iteration that was superseded cannot write (§18.5).
@@ -23,11 +23,11 @@ export interface NodeStore {
   schedule(agenda: Agenda, key: string, dueMs: number): Promise<void>;
   unschedule(agenda: Agenda, key: string): Promise<void>;
   takeDue(agenda: Agenda, nowMs: number): Promise<readonly string[]>;
-  /** Key → due time. */
+  /** Returns the due times by key. */
   agenda(agenda: Agenda): Promise<ReadonlyMap<string, number>>;
 }
 
-/** `pods`: UIDs to sync (§4.6's work queue). `probes`: probe keys to run. */
+/** `pods` has the UIDs to sync (the work queue of §4.6); `probes` has the probe keys to run. */
 export type Agenda = "pods" | "probes";
 
 export interface Fence {
@@ -50,21 +50,21 @@ export const NODE_TABLES = [
 export type NodeRow<T extends NodeTable> = NodeTables[T];
 
 export interface NodeTables {
-  /** Key: UID. */
+  /** Keyed by UID. */
   readonly workers: WorkerRecord;
-  /** Key: full name `<pod>_<namespace>`. The started static pod of that name, and those that wait (§4.5). */
+  /** Keyed by full name, `<pod>_<namespace>`. The static pod of that name that has started, and those that wait (§4.5). */
   readonly staticPods: StaticStart;
-  /** Key: UID. */
+  /** Keyed by UID. */
   readonly statuses: CachedStatus;
-  /** Key: UID. Container name → reason of its last failed start (§9, the reason cache). */
+  /** Keyed by UID. The reason of the last failed start, by container name (§9, the reason cache). */
   readonly reasons: Readonly<Record<string, WaitingReason>>;
-  /** Key: UID. */
+  /** Keyed by UID. */
   readonly restarts: Restarts;
-  /** Key: UID. The only table with a checkpoint on disk (shared/node-agent/kubelet/allocation/allocation-manager.ts). */
+  /** Keyed by UID. The only table with a checkpoint on disk (shared/node-agent/kubelet/allocation/allocation-manager.ts). */
   readonly allocations: PodAllocation;
-  /** Key: a container restart (§6.8) or an image pull (§8). */
+  /** Keyed by container restart (§6.8) or image pull (§8). */
   readonly backOffs: BackOffEntry;
-  /** Key: `<uid>/<container>/<kind>`. */
+  /** Keyed by `<uid>/<container>/<kind>`. */
   readonly probes: ProbeRecord;
 }
 
@@ -76,31 +76,31 @@ export interface WorkerRecord {
   /** Time at which the pod was allowed to start. */
   readonly startedAtMs?: number;
   readonly terminatingAtMs?: number;
-  /** Whether a sync iteration has seen the termination, after which no container of the pod is started. */
+  /** Whether a sync iteration has observed the termination. After that, no container of the pod is started. */
   readonly startedTerminating?: true;
   readonly terminatedAtMs?: number;
   readonly finished?: true;
-  /** The effective value; 0 = not set yet, at least 1 once terminating. */
+  /** The effective grace period. 0 means not set yet; it is at least 1 once the pod is terminating. */
   readonly gracePeriodSeconds: number;
-  /** `spec.terminationGracePeriodSeconds` of the last update with a spec; absent if no spec was seen yet. */
+  /** `spec.terminationGracePeriodSeconds` of the last update with a spec; absent if there was no such update. */
   readonly specGracePeriodSeconds?: number;
   readonly deleted?: true;
   readonly evicted?: true;
   readonly restartRequested?: true;
   readonly observedRuntime?: true;
-  /** The newest update that no sync iteration has taken. */
+  /** The newest update that no sync iteration has taken yet. */
   readonly pending?: PendingUpdate;
-  /** Status changes that evictions and shutdowns request, in order of arrival; the last change applies. */
+  /** Status changes that evictions and shutdowns request, in order of arrival. Only the last one is applied. */
   readonly abnormalTerminations: readonly AbnormalTermination[];
   /** Incremented by each sync iteration; only the holder of the newest token may write (§18.5). */
   readonly token: number;
-  /** Time before which observations must not be used. */
+  /** Observations from before this time must not be used. */
   readonly lastTurnEndedAtMs?: number;
 }
 
 export interface PendingUpdate {
   readonly kind: UpdateKind;
-  /** Arrival of the oldest update that this update replaced. */
+  /** Time of arrival of the oldest update that this update has replaced. */
   readonly sinceMs: number;
   /** Whether the pod is known only from the runtime, without a spec. */
   readonly runtimeOnly?: true;
@@ -115,9 +115,9 @@ export interface AbnormalTermination {
   readonly message: string;
   /** Sets the condition DisruptionTarget. */
   readonly isDisruption?: true;
-  /** Message of that condition. Default: `message`. */
+  /** Message of that condition. Default: the value of `message`. */
   readonly disruptionMessage?: string;
-  /** Whether the fields do not apply to a pod that has succeeded. */
+  /** Whether the fields apply only if the pod has not succeeded. */
   readonly unlessSucceeded?: true;
 }
 
@@ -132,7 +132,7 @@ export type PodStatus = Wire<V1PodStatus>;
 /** The last status computed for a pod (§13.5). */
 export interface CachedStatus {
   readonly status: PodStatus;
-  /** Starts at 1 and grows with every accepted change. */
+  /** Starts at 1, and increases with every accepted change. */
   readonly version: number;
   /** The last version sent to the API server; 0 if none was sent. */
   readonly sentVersion: number;
@@ -140,7 +140,7 @@ export interface CachedStatus {
   readonly podIsFinished?: true;
   /** Time of the first change that is not sent. */
   readonly changedAtMs: number;
-  /** The API server's last response for this UID (the mirror pod's for a static pod); if absent, a GET is needed. */
+  /** The last response of the API server for this UID (for a static pod, its mirror pod's UID). If absent, a GET is needed. */
   readonly answered?: { readonly uid: string; readonly status: PodStatus };
 }
 
@@ -149,7 +149,7 @@ export interface WaitingReason {
   readonly message: string;
 }
 
-/** Container name → id of the instance that the agent stops for a restart (§6.6). The container restarts regardless of the exit code. */
+/** The instances that the agent stops for a restart (§6.6), by container name. These containers restart regardless of their exit code. */
 export type Restarts = Readonly<Record<string, string>>;
 
 /** Quantities as written in the pod's spec. */
@@ -167,7 +167,7 @@ export interface PodAllocation {
 
 export interface ContainerAllocation {
   readonly allocated: ContainerResources;
-  /** The settings at the container's start or of the last update; absent when not recorded. */
+  /** The settings at the start of the container or of its last update; absent if not recorded. */
   readonly actuated?: ContainerResources;
 }
 
@@ -181,7 +181,7 @@ export interface ResizeCondition {
 export interface BackOffEntry {
   readonly delayMs: number;
   readonly lastUpdateMs: number;
-  /** The reason why an image pull waits, as shown to users. */
+  /** Why an image pull waits, as shown to users. */
   readonly cause?: string;
 }
 
@@ -190,15 +190,15 @@ export type ProbeResult = "Success" | "Failure" | "Unknown";
 
 /** Counters of one probe (§11). */
 export interface ProbeRecord {
-  /** The container that is probed; empty before the first container. */
+  /** Id of the container that is probed; empty before the first container. */
   readonly containerId: string;
-  /** The published result; absent until the first result. */
+  /** The published result; absent before the first result. */
   readonly result?: ProbeResult;
   readonly lastOutcome?: ProbeResult;
   /** Number of consecutive occurrences of `lastOutcome`. */
   readonly run: number;
   /** Whether a failed liveness or startup probe waits for a new container. */
   readonly onHold?: true;
-  /** Whether there is nothing left to probe; the result stays. */
+  /** Whether the probe has permanently ended; its result is kept. */
   readonly stopped?: true;
 }

@@ -1,8 +1,9 @@
 /**
- * Network probes and hooks (node-agent §6.10, §11); exec probes use Cri.
+ * Network probes and network hooks (node-agent §6.10, §11). Exec probes use Cri.
  *
- * PR1 a call ends within `timeoutMs`, even if the response trickles, and leaves no connection open.
- * PR2 every reaction of the server is an outcome; only a request that cannot be made (invalid host or header) is `error`.
+ * PR1 a call ends within `timeoutMs`, even if the response arrives byte by byte, and leaves no connection open.
+ * PR2 any behaviour of the server leads to a success or a failure; only a request that cannot be made (invalid host or header) is an
+ *     `error`.
  * PR3 `httpGet` sends the headers of §11, follows at most 10 redirects to the same host, reads at most 10 KiB of a body and does not
  *    verify TLS. A redirect to another host is a success with `warning`.
  * PR4 an abort of `signal` ends a call at once as an `error`, and leaves no connection open.
@@ -10,7 +11,7 @@
 export interface Prober {
   httpGet(request: HttpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
   tcpSocket(request: TcpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
-  /** Runs a gRPC probe without TLS. If the prober lacks this method, gRPC probes are an `error`. */
+  /** Runs a gRPC probe without TLS. If the prober does not have this method, the outcome of a gRPC probe is `error`. */
   grpcHealth?(request: GrpcProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
 }
 
@@ -37,15 +38,15 @@ export interface HttpProbe {
   readonly path: string;
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   readonly timeoutMs: number;
-  /** For hooks: if a server answers an HTTPS request in plain HTTP, the request is repeated over HTTP. */
+  /** For hooks: if the server answers an HTTPS request in plain HTTP, repeats the request over HTTP. */
   readonly fallBackToHttp?: true;
-  /** For hooks: any response is a success, regardless of its status code. */
+  /** For hooks: treats any response as a success, whatever its status code. */
   readonly anyStatus?: true;
 }
 
 export interface ProbeOutcome {
   readonly result: "Success" | "Failure" | "error";
-  /** Text of the event, at most 10 KiB. */
+  /** Text for the Event, at most 10 KiB. */
   readonly output: string;
   /** Whether the response redirects to another host. */
   readonly warning?: true;

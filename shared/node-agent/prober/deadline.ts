@@ -1,9 +1,9 @@
-/** The deadline of a probe (PR1), invalid requests (PR2) and aborts (PR4). */
+/** Applies the deadline of a probe (PR1), and handles invalid requests (PR2) and aborts (PR4). */
 import type { ProbeOutcome } from "../ports/prober.ts";
 import { cut } from "./output.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Maximum of a timer, because Node fires a longer timer at once. */
+/** Maximum delay of a Node.js timer; a longer timer fires immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export interface Limits {
@@ -12,7 +12,7 @@ export interface Limits {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Calls `run` with a signal that aborts after the timeout or with `signal`. If `run` throws, the request is invalid. */
+/** Calls `run` with a signal that aborts after the timeout or together with `signal`. If `run` throws, the request is invalid. */
 export async function within({ timeoutMs, signal }: Limits, run: (signal: AbortSignal) => Promise<ProbeOutcome>): Promise<ProbeOutcome> {
   const end = new AbortController();
   const onAbort = (): void => end.abort();

@@ -18,11 +18,11 @@ const STATUSES = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as con
 /** gRPC status codes. */
 const OK = "0";
 const UNIMPLEMENTED = "12";
-/** The compression flag and the message length. */
+/** Length of the message prefix: the compression flag and the message length. */
 const PREFIX_BYTES = 5;
 /** Limit of a response in bytes; a valid response has 0 or 2. */
 const ANSWER_BYTES_MAX = 1024;
-/** Limit of all frames on the connection, many times the size that a health server sends. */
+/** Maximum size of all frames on the connection, many times the amount that a health server sends. */
 const RECEIVED_BYTES_MAX = 128 * 1024;
 
 interface Answer {
@@ -64,7 +64,7 @@ function outcomeOf({ headers, message }: Answer): ProbeOutcome {
   return { result: "Failure", output: `service unhealthy (responded with "${status}")` };
 }
 
-/** Returns headers with trailers, and the length-prefixed message. @throws {Error} without a complete response */
+/** Returns headers and trailers, and the length-prefixed message. @throws {Error} if the response is incomplete */
 function check(session: ClientHttp2Session, { service, userAgent }: GrpcProbe, signal: AbortSignal): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let headers: IncomingHttpHeaders = {};

@@ -1,4 +1,4 @@
-/** HTTP probes and hooks: a GET with one deadline for redirects and body. */
+/** HTTP probes and hooks: a GET, with one deadline that includes redirects and the body. */
 import { get } from "../http/get.ts";
 import type { Response } from "../http/response.ts";
 import { hostnameOf, urlText } from "../http/url.ts";
@@ -10,9 +10,9 @@ import { firstTarget, redirectTarget, type Target } from "./target.ts";
 
 /** Source: pkg/probe/http/http.go RedirectChecker, which rejects the tenth redirect. */
 const REQUESTS_MAX = 10;
-/** Limit of all frames of an HTTP/2 connection. */
+/** Maximum size of all frames on an HTTP/2 connection. */
 const HTTP2_BYTES_MAX = 128 * 1024;
-/** OpenSSL's error for a response that starts with `HTTP/`; Node has no error code for it. */
+/** OpenSSL's error for a response that starts with `HTTP/`; Node.js has no error code for it. */
 const PLAIN_ANSWER = /wrong version number|packet length too long/iu;
 
 interface Answer {
@@ -22,7 +22,7 @@ interface Answer {
   readonly brokenOff?: string;
 }
 
-/** No response. */
+/** There was no response. */
 interface Failed {
   readonly failure: string;
   readonly answeredInPlainHttp?: boolean;
@@ -31,8 +31,8 @@ interface Failed {
 /**
  * Source: pkg/probe/http/http.go DoHTTPProbe; pkg/kubelet/lifecycle/handlers.go runHTTPHandler.
  *
- * Differs from upstream: an incomplete or late body is a failure, where upstream discards the result (PR2). Incomplete bodies of redirects and
- * of hooks are accepted.
+ * Differs from upstream: an incomplete or late body is a failure, whereas upstream discards the result (PR2). For redirects and hooks,
+ * incomplete bodies are accepted.
  */
 export async function httpGet(probe: HttpProbe, signal?: AbortSignal): Promise<ProbeOutcome> {
   const { timeoutMs } = probe;
@@ -50,8 +50,8 @@ function outcomeOf({ anyStatus }: HttpProbe, answer: Answer | Failed): ProbeOutc
 }
 
 /**
- * If the server answers HTTPS in plain HTTP, repeats the request over HTTP without Authorization. If this also fails, returns the first
- * failure.
+ * If the server answers HTTPS in plain HTTP, repeats the request over HTTP without the Authorization header. If this also fails, returns
+ * the first failure.
  */
 async function followWithFallback(probe: HttpProbe, signal: AbortSignal): Promise<Answer | Failed> {
   const answer = await follow(probe, signal);
@@ -75,7 +75,8 @@ async function follow(probe: HttpProbe, signal: AbortSignal): Promise<Answer | F
 }
 
 /**
- * Returns the next target of a redirect to the same host. As in upstream, probes offer HTTP/2 and hooks do not, and neither uses a proxy.
+ * Sends one request. If the response redirects to the same host, returns the next target. As in upstream, probes offer HTTP/2 and hooks
+ * do not, and neither uses a proxy.
  *
  * Source: pkg/probe/http/http.go NewWithTLSConfig; pkg/kubelet/kubelet.go NewMainKubelet.
  */
@@ -99,7 +100,7 @@ async function visit(target: Target, first: Target, { anyStatus }: HttpProbe, si
   }
 }
 
-/** Node's text of a TLS failure also has an address, which would make each Event a new one, and OpenSSL's source file. */
+/** The text of a TLS error in Node.js contains the address, which would prevent the correlation of Events, and a source file of OpenSSL. */
 function reasonOf(error: unknown): string {
   if (PLAIN_ANSWER.test(messageOf(error))) return "http: server gave HTTP response to HTTPS client";
   const isTls = error instanceof Error && "library" in error && "reason" in error && typeof error.reason === "string";
@@ -110,7 +111,7 @@ function failureAt({ url }: Target, reason: string): string {
   return `Get "${urlText(url)}": ${reason}`;
 }
 
-/** Reads at most `BYTES_MAX`. @throws {Error} for an incomplete body */
+/** Reads at most `BYTES_MAX` bytes. @throws {Error} for an incomplete body */
 async function read({ body }: Response): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;

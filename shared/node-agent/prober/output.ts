@@ -1,4 +1,4 @@
-/** Limits the output of a probe for its event. */
+/** Limits the output of a probe for its Event. */
 
 /** Source: pkg/probe/http/http.go maxRespBodyLength, pkg/probe/exec/exec.go maxReadLength. */
 export const BYTES_MAX = 10 * 1024;

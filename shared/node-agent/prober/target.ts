@@ -15,7 +15,7 @@ export interface Target {
 const BAD_HOST = /[\s/\\?#@]/u;
 
 /**
- * Returns the first target. The path may be a complete URL, whose scheme and host are replaced. A path that is not a valid URL is escaped.
+ * Returns the first target. If the path is a complete URL, its scheme and host are replaced. If it is not a valid URL, it is escaped.
  *
  *     "//healthz" → "/"      "http://other/x" → "/x"      "/%zz" → "/%25zz"
  *
@@ -41,14 +41,15 @@ function parsedPath(path: string): Url {
   }
 }
 
-/** `10.0.0.1:80`, `[fd00::1]:80`. @throws {TypeError} for an invalid host */
+/** Formats host and port: `10.0.0.1:80`, `[fd00::1]:80`. @throws {TypeError} for an invalid host */
 export function authorityOf(host: string, port: number): string {
   if (host === "" || BAD_HOST.test(host)) throw new TypeError(`invalid host ${JSON.stringify(host)}`);
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /**
- * Returns the target of a redirect, if any. Headers are kept; the spec's Host only if the location is relative.
+ * Returns the target of a redirect, if any. All headers are kept, except that the spec's Host header is kept only if the location is
+ * relative.
  *
  * Source: Go net/http Client.do, redirectBehavior. Differs from upstream: sends no Referer.
  *

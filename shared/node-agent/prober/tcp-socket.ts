@@ -1,4 +1,4 @@
-/** A TCP probe: connect and close. */
+/** A TCP probe: connects, and closes the connection. */
 import { connect } from "node:net";
 import type { ProbeOutcome, TcpProbe } from "../ports/prober.ts";
 import { within } from "./deadline.ts";

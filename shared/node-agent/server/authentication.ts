@@ -1,6 +1,6 @@
 /**
- * Authentication (node-agent §15): a client certificate of the configured CA, or a bearer token that the API server accepts; no anonymous
- * access.
+ * Authenticates clients (node-agent §15), by a client certificate from the configured CA or by a bearer token that the API server
+ * accepts. There is no anonymous access.
  *
  * Source: cmd/kubelet/app/auth.go BuildAuthn; apiserver pkg/authentication/{request/x509,request/bearertoken,token/cache}.
  */
@@ -21,20 +21,20 @@ export interface User {
   readonly extra: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Returns `undefined` for an unknown user. @throws the signal's reason */
+/** Returns `undefined` if the user is unknown. @throws the signal's reason */
 export type Authenticate = (request: IncomingMessage, signal: AbortSignal) => Promise<User | undefined>;
 
-/** Upstream's default of `authentication.webhook.cacheTTL`, for known and for unknown tokens. */
+/** Upstream's default of `authentication.webhook.cacheTTL`; applies to accepted and rejected tokens. */
 const TOKEN_MS = 2 * 60_000;
 const TOKENS_MAX = 8_192;
-/** Limits unauthenticated load, because the pods of the node use the same client. */
+/** Limits unauthenticated load, because the calls for the node's pods use the same client. */
 const TOKEN_REVIEWS_AT_ONCE_MAX = CALLS_AT_ONCE_MAX / 4;
 const AUTHENTICATED = "system:authenticated";
 const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";
 
 export function createAuthentication(given: { readonly kube: KubeWriter; readonly clock: Clock; readonly log: Log }): Authenticate {
   const { clock, log } = given;
-  // Keyed by a digest, so that a memory dump of the cache reveals no token.
+  // Keyed by a digest, so that a memory dump of the cache contains no token.
   const known = createExpiringCache<{ readonly user: User | undefined }>(clock, TOKENS_MAX);
   const slots = createSlots(TOKEN_REVIEWS_AT_ONCE_MAX);
 
@@ -72,7 +72,7 @@ export function createAuthentication(given: { readonly kube: KubeWriter; readonl
   };
 }
 
-/** Checks the expiry per request, because a connection may outlive its certificate. */
+/** Checks the expiry on every request, because a connection may outlive its certificate. */
 function userOfCertificate({ socket }: IncomingMessage, nowMs: number): User | undefined {
   if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
   const { subject, valid_to: validTo, fingerprint256 } = socket.getPeerCertificate();

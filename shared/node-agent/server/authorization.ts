@@ -1,5 +1,5 @@
 /**
- * Authorization (node-agent §15): a SubjectAccessReview for `nodes/<subresource>` of this node.
+ * Authorizes requests (node-agent §15) with a SubjectAccessReview for `nodes/<subresource>` of this node.
  *
  * Source: pkg/kubelet/server/auth.go GetRequestAttributes, server.go InstallAuthFilter; apiserver plugin/pkg/authorizer/webhook.
  */
@@ -27,12 +27,12 @@ export interface Refusal {
 const ALLOWED_MS = 5 * 60_000;
 const DENIED_MS = 30_000;
 const DECISIONS_MAX = 8_192;
-/** Longer attributes are not cached. Source: webhook.go shouldCache. */
+/** Attributes longer than this are not cached. Source: webhook.go shouldCache. */
 const ATTRIBUTES_CHARS_MAX = 10_000;
 
 const VERBS: Readonly<Record<string, string>> = { POST: "create", GET: "get", PUT: "update", PATCH: "patch", DELETE: "delete" };
 
-/** Fine-grained subresources (since 1.33): access to one of these, or to the coarse subresource, is enough. */
+/** Fine-grained subresources (since 1.33). Access to either the fine-grained or the coarse subresource is sufficient. */
 const FINE_GRAINED = { "/pods": "pods", "/healthz": "healthz", "/configz": "configz", "/runningpods": "pods" } as const;
 const COARSE = {
   "/stats": "stats",
@@ -43,7 +43,7 @@ const COARSE = {
   "/flagz": "configz",
 } as const;
 
-/** Subresources of `nodes`, any of which is enough; `proxy` covers all other paths. */
+/** Returns the subresources of `nodes` for a path, each of which is sufficient; `proxy` covers all other paths. */
 export function subresourcesOf(path: string): readonly string[] {
   const under = (names: Readonly<Record<string, string>>): string | undefined =>
     Object.entries(names).find(([prefix]) => path === prefix || path.startsWith(`${prefix}/`))?.[1];
@@ -52,8 +52,8 @@ export function subresourcesOf(path: string): readonly string[] {
 }
 
 /**
- * Returns the RBAC verb. Differs from upstream: exec, attach, port-forward and run require `create`, even
- * if a WebSocket upgrade makes the request a GET, because read access must not allow commands.
+ * Returns the RBAC verb. Differs from upstream: exec, attach, port-forward and run always require `create`, even for a WebSocket upgrade,
+ * which is a GET, because read access must not permit commands.
  */
 function verbOf(method: string, path: string): string {
   return /^\/(?:exec|attach|portForward|run)\//u.test(path) ? "create" : (VERBS[method] ?? "");

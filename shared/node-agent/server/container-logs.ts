@@ -1,10 +1,9 @@
 /**
  * `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15).
  *
- * Source: pkg/kubelet/server/server.go getContainerLogs; pkg/kubelet/kubelet_pods.go GetKubeletContainerLogs; cri-client
- * pkg/logs/logs.go ReadLogs. As in upstream, an error while reading is text in a response with status 200.
- *
- * Differs from upstream: a rotation loses no line (LF3), and a removed container counts as ended.
+ * Source: pkg/kubelet/server/server.go getContainerLogs; pkg/kubelet/kubelet_pods.go GetKubeletContainerLogs; cri-client pkg/logs/logs.go
+ * ReadLogs. As in upstream, an error while reading is written as text to a response with status 200. Differs from upstream: no line is
+ * lost in a rotation (LF3), and a removed container counts as ended.
  */
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
@@ -24,7 +23,7 @@ import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath } from "./routes.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Delay before the last read of a replaced file, to which the runtime may still be writing. */
+/** Delay before a replaced file is read for the last time, because the runtime may still be writing to it. */
 const REPLACED_MS = 100;
 
 export async function sendContainerLogs(
@@ -44,7 +43,7 @@ export async function sendContainerLogs(
 
   signal.throwIfAborted();
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
-  response.flushHeaders(); // sends the headers at once, so that the client sees the start of a silent log
+  response.flushHeaders(); // sends the headers immediately, so that the client does not wait for the first line
   try {
     const path = await logPathOf(backend.cri, target);
     const roots = { podLogsDir, ...(runtimeLogsDir !== undefined && { runtimeLogsDir }) };
@@ -76,7 +75,7 @@ interface LogSource {
   readonly signal: AbortSignal;
 }
 
-/** Returns at the end of the log; with `follow`, when the container has ended and its whole log is written. */
+/** Returns at the end of the log. With `follow`, returns when the container has ended and its whole log is sent. */
 async function copyLog(source: LogSource, request: ContainerLogRequest, response: ServerResponse): Promise<void> {
   const { path, roots, clock, log, signal } = source;
   const write = createLogWriter(source, request, response);
@@ -100,7 +99,7 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
       }
       if (ended) return;
       if (wrote === "nothing" || clock.now() - checkedMs >= CHECK_MS) {
-        // The container may have written between the last read and its end, so one more read follows.
+        // Reads once more, because the container may have written lines between the last read and its end.
         ended = !(await isRunning(source));
         checkedMs = clock.now();
       }
@@ -124,7 +123,7 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
 
 type WriteLines = (lines: readonly Buffer[]) => Promise<"full" | "more">;
 
-/** Writes with backpressure. Without `follow`, `tailLines` also limits lines that are appended during the read. */
+/** Writes with backpressure. Without `follow`, `tailLines` also bounds lines that are appended while the log is read. */
 function createLogWriter({ path, log, signal }: LogSource, request: ContainerLogRequest, response: ServerResponse): WriteLines {
   const { follow, tailLines } = request;
   const show = createShowLine(request);
@@ -153,7 +152,7 @@ function createLogWriter({ path, log, signal }: LogSource, request: ContainerLog
   };
 }
 
-/** Whether the container runs. It counts as running while the runtime is unavailable. */
+/** Whether the container is running. It counts as running while the runtime is unavailable. */
 async function isRunning({ cri, id }: LogSource): Promise<boolean> {
   try {
     return (await cri.containerStatus(id)).state === "CONTAINER_RUNNING";

@@ -1,25 +1,25 @@
 /**
- * Converts container log lines into the output of `kubectl logs`. Input is CRI's format, `<RFC3339Nano> <stdout|stderr> <F|P> <text>`
- * (node-agent §7.8), or that of Docker's json-file driver, `{"log":"text\n","stream":"stdout","time":"<RFC3339Nano>"}`.
+ * Converts container log lines into the output of `kubectl logs`. The input is in CRI's format, `<RFC3339Nano> <stdout|stderr> <F|P>
+ * <text>` (node-agent §7.8), or in the format of Docker's json-file driver, `{"log":"text\n","stream":"stdout","time":"<RFC3339Nano>"}`.
  *
  * Source: cri-client pkg/logs/logs.go parseCRILog, parseDockerJSONLog, logWriter.
  */
 import type { ContainerLogRequest } from "../kubelet/logs/container-log-request.ts";
 
 interface LogLine {
-  /** The time as written in the log. */
+  /** The time, as written in the log. */
   readonly time: string;
-  /** The text with its newline, unless it is a part of a longer line or the end of the file. */
+  /** The text with its newline. There is no newline in a part of a longer line and at the end of the file. */
   readonly text: Buffer;
 }
 
-/** The output for one line. `full` means that the byte limit is reached. */
+/** The output for one line. `full` means that the byte limit has been reached. */
 export type ShownLine =
   | { readonly kind: "shown"; readonly text: Buffer; readonly full: boolean }
   | { readonly kind: "hidden" }
   | { readonly kind: "unreadable" };
 
-/** Takes raw lines in their order, with newlines. */
+/** Must be called with raw lines in order, with newlines. */
 export type ShowLine = (line: Buffer) => ShownLine;
 
 const SPACE = 0x20;
@@ -30,8 +30,8 @@ const TIME = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-]\d{2}:\d{
 const NANOSECOND_DIGITS = 9;
 
 /**
- * Joins partial lines (P) by removing their newlines; only the first part gets a timestamp. The byte limit counts output including
- * timestamps, and truncates the last line.
+ * Joins partial lines (P) by removing their newlines; only the first part gets a timestamp. The byte limit includes timestamps; the last
+ * line is truncated to it.
  */
 export function createShowLine(request: Pick<ContainerLogRequest, "timestamps" | "sinceMs" | "limitBytes">): ShowLine {
   const { timestamps, sinceMs, limitBytes = Number.POSITIVE_INFINITY } = request;
@@ -51,7 +51,7 @@ export function createShowLine(request: Pick<ContainerLogRequest, "timestamps" |
   };
 }
 
-/** Returns `undefined` for a line in neither format. Accepts unknown tags, and ignores all but the first. */
+/** Returns `undefined` for a line that is in neither format. Accepts unknown tags, and ignores all tags except the first. */
 function parseLogLine(raw: Buffer): LogLine | undefined {
   if (raw[0] === BRACE) return parseJsonLine(raw);
   const afterTime = raw.indexOf(SPACE);
@@ -66,7 +66,7 @@ function parseLogLine(raw: Buffer): LogLine | undefined {
   return { time, text: raw.subarray(afterTags + 1, end) };
 }
 
-/** Docker's `log` field includes the newline; a field without a newline is a partial line. */
+/** Docker's `log` field includes the newline. Without a newline, the field is a part of a longer line. */
 function parseJsonLine(raw: Buffer): LogLine | undefined {
   try {
     const { log, stream, time } = JSON.parse(raw.toString("utf8")) as Partial<Record<"log" | "stream" | "time", unknown>>;
@@ -77,7 +77,7 @@ function parseJsonLine(raw: Buffer): LogLine | undefined {
   }
 }
 
-/** Pads the fraction to nanoseconds, so that columns line up. */
+/** Pads the fraction to nanoseconds, so that the timestamps have equal width. */
 function fixedWidth(time: string): string {
   const [, seconds, fraction = "", zone = ""] = TIME.exec(time) ?? [];
   const digits = fraction.slice(0, NANOSECOND_DIGITS).padEnd(NANOSECOND_DIGITS, "0");

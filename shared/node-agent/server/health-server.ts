@@ -1,5 +1,5 @@
 /**
- * `/healthz` for a supervisor on the same machine, without TLS and authentication (node-agent §15). Retries while its port is taken.
+ * Serves `/healthz` to a supervisor on the same machine, without TLS and authentication (node-agent §15). Retries while its port is in use.
  *
  * Source: cmd/kubelet/app/server.go RunKubelet.
  */
@@ -17,7 +17,7 @@ export interface HealthServerOptions {
   readonly lastLoopMs: () => number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called when the server listens. */
+  /** Called when the server has started to listen. */
   readonly onListening?: (port: number) => void;
 }
 

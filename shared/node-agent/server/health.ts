@@ -1,4 +1,4 @@
-/** `/healthz` and its single checks. Source: apiserver pkg/server/healthz; pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
+/** Serves `/healthz` and the checks below it. Source: apiserver pkg/server/healthz; pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
 import type { ServerResponse } from "node:http";
 import { answer } from "./answer.ts";
 
@@ -9,12 +9,12 @@ interface HealthRequest {
   readonly lastLoopMs: number;
 }
 
-/** Upstream uses the larger of this and twice the resync interval, which is smaller. */
+/** Maximum time without sync loop activity. Upstream uses the larger of this value and twice the resync interval, which is smaller. */
 const SYNC_LOOP_SILENCE_MS_MAX = 5 * 60_000;
 
 type Check = (request: HealthRequest) => string | undefined;
 
-/** Checks by name, each of which returns its failure. */
+/** Checks by name. A check returns the reason of its failure. */
 const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ["ping", () => undefined],
   ["syncloop", syncLoopSilence],
@@ -24,7 +24,10 @@ export function syncLoopSilence({ nowMs, lastLoopMs }: Pick<HealthRequest, "nowM
   return nowMs - lastLoopMs > SYNC_LOOP_SILENCE_MS_MAX ? "sync Loop took longer than expected" : undefined;
 }
 
-/** The list of all checks withholds the reasons of failures; a single check shows its reason. `?verbose` also lists passed checks. */
+/**
+ * The list of all checks withholds the reasons of failures; the path of a single check shows its reason. `?verbose` also lists the checks
+ * that passed.
+ */
 export function healthz(response: ServerResponse, request: HealthRequest): void {
   const { check: name, query } = request;
   if (name !== undefined) {

@@ -1,10 +1,10 @@
 /**
  * Reads a container's log file forward in blocks.
  *
- * LF1 at most one block and one line are in memory.
- * LF2 only regular files in the pod log directory are opened, or in the runtime's own log folder if it is configured (CR9), after
- *     symlinks are resolved. Opening a FIFO would block a thread forever.
- * LF3 a renamed file is read to its end before the file that took its name.
+ * LF1 at most one block and one line are held in memory.
+ * LF2 after symlinks are resolved, only regular files in the pod log directory are opened, or in the runtime's own log directory if one
+ *     is configured (CR9). Opening a FIFO would block a thread forever.
+ * LF3 a renamed file is read to its end before the new file with its name is read.
  */
 import { constants } from "node:fs";
 import { open, realpath, stat } from "node:fs/promises";
@@ -14,18 +14,18 @@ import { NodeApiError } from "./answer.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 const BLOCK_BYTES = 64 * 1024;
-/** Limit of a line, because a runtime without its own limit may write lines of any length. */
+/** Maximum length of a line, because some runtimes write lines of any length. */
 const LINE_BYTES_MAX = 16 * 1024 * 1024;
 const NEWLINE = 0x0a;
 
 export interface LogFile {
-  /** Returns the complete lines of the next blocks, with newlines; empty at the current end of the file. */
+  /** Returns the complete lines of the next blocks, with newlines. Empty at the current end of the file. */
   lines(): Promise<readonly Buffer[]>;
   /** Returns the text after the last newline. */
   rest(): Buffer;
-  /** Whether the name now belongs to another file. */
+  /** Whether the path now refers to another file. */
   isReplaced(): Promise<boolean>;
-  /** The real path of the directory. */
+  /** The real path of the log's directory. */
   readonly directory: string;
   close(): Promise<void>;
 }
@@ -36,7 +36,7 @@ export interface LogRoots {
 }
 
 /**
- * @param tailLines number of lines from the end, without an incomplete last line; absent to read from the beginning
+ * @param tailLines number of lines from the end, not counting an incomplete last line; if absent, the file is read from the beginning
  * @throws {NodeApiError} if the file is missing, outside the roots, or not a regular file
  */
 export async function openLogFile(path: string, roots: LogRoots, tailLines?: number): Promise<LogFile> {
@@ -71,7 +71,7 @@ function reader(path: string, file: FileHandle, inode: number, start: number): L
     },
     rest: () => rest,
     async isReplaced() {
-      const now = await stat(path).catch(() => undefined); // the file is missing between the rename and the creation of the new file
+      const now = await stat(path).catch(() => undefined); // the path may have no file between the rename and the creation of the new file
       return now !== undefined && now.ino !== inode;
     },
     directory: dirname(path),
@@ -90,7 +90,8 @@ function splitLines(bytes: Buffer): { readonly lines: readonly Buffer[]; readonl
 }
 
 /**
- * Finds the start of the last `tailLines` lines from the end: after newline number `tailLines + 1`, or 0. `a⏎b⏎c⏎` with 2: `b⏎c⏎`.
+ * Finds the start of the last `tailLines` lines: the position after newline number `tailLines + 1` from the end, or 0. In `a⏎b⏎c⏎`, the
+ * last 2 lines are `b⏎c⏎`.
  * Source: cri-client pkg/logs/tail.go.
  */
 async function tailStart(file: FileHandle, size: number, tailLines: number): Promise<number> {
@@ -108,7 +109,7 @@ async function tailStart(file: FileHandle, size: number, tailLines: number): Pro
   return 0;
 }
 
-/** Checks the given path against `podLogsDir`, and the real path against all roots. */
+/** Checks the given path against `podLogsDir`, and the real path against all permitted directories. */
 async function realPathInside(path: string, { podLogsDir: root, runtimeLogsDir }: LogRoots): Promise<string> {
   if (path === "" || !isInside(resolve(path), resolve(root))) throw new NodeApiError(`log file "${path}" is not in ${root}`);
   try {

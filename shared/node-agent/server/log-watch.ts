@@ -2,19 +2,20 @@ import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import type { Clock } from "@deltaloop/base";
 
-/** Waits for changes of a log directory. */
+/** Waits for changes in a log directory. */
 export interface LogWatch {
-  /** Resolves after a change since the last call, or after `CHECK_MS`; rejects with the signal's reason. */
+  /** Resolves when something has changed since the last call, or after `CHECK_MS`; rejects with the signal's reason. */
   changed(): Promise<void>;
   close(): void;
 }
 
 /**
- * Interval of checks, and so the delay until the end of a container is noticed. Source: cri-client pkg/logs/logs.go logForceCheckPeriod.
+ * Interval between checks, and thus the delay until the end of a container is noticed. Source: cri-client pkg/logs/logs.go
+ * logForceCheckPeriod.
  */
 export const CHECK_MS = 1_000;
 
-/** Polls each second if the machine has no inotify watch left. @param signal rejects pending waits with its reason */
+/** Polls every second if no inotify watch is available. @param signal rejects pending waits with its reason */
 export function watchLogDirectory(directory: string, clock: Clock, signal: AbortSignal): LogWatch {
   let wake = new AbortController();
   const onChange = (): void => wake.abort();
@@ -23,7 +24,7 @@ export function watchLogDirectory(directory: string, clock: Clock, signal: Abort
   return {
     async changed() {
       signal.throwIfAborted();
-      // Only an abort rejects the wait.
+      // Only an abort of `signal` rejects the wait.
       await clock.after(CHECK_MS, wake.signal).catch(() => undefined);
       signal.throwIfAborted();
       wake = new AbortController();

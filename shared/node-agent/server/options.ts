@@ -8,46 +8,46 @@ import type { NodePod } from "../kubelet/types/pod.ts";
 
 type PodOnNode = { readonly pod: NodePod; readonly status: PodStatus | undefined } | undefined;
 
-/** The agent's data, as the server needs it. */
+/** Access to the agent's data for the server. */
 export interface NodeApiBackend {
   /**
-   * Finds a pod of this node by name, and by uid if given (a static pod also by the uid of its mirror pod), with its cached
-   * status.
+   * Finds a pod of this node, with its cached status, by name and, if given, by uid. For a static pod, the uid of its mirror pod also
+   * matches.
    */
   pod(namespace: string, name: string, uid?: string): PodOnNode | Promise<PodOnNode>;
   pods(): readonly NodePod[];
   readonly cri: Cri;
-  /** Last activity of the sync loop, for healthz/syncloop. */
+  /** Time of the last sync loop activity, for healthz/syncloop. */
   lastLoopMs(): number;
 }
 
 export interface NodeApiOptions {
-  /** Address to listen on. */
+  /** Address on which to listen. */
   readonly host: string;
-  /** 0: any free port. */
+  /** Port on which to listen; 0 means any free port. */
   readonly port: number;
   /**
-   * PEM. If absent, the server creates a self-signed certificate, as the kubelet does. `"later"`: handshakes fail until `show` is called,
-   * as while the kubelet waits for its certificate.
+   * Certificate in PEM. If absent, the server creates a self-signed certificate, as the kubelet does. With `"later"`, handshakes fail
+   * until `show` is called, as they do while the kubelet waits for its certificate.
    */
   readonly tls?: KeyedCertificate | "later";
-  /** PEM of the CA; clients with its certificates are authenticated by CN and O. */
+  /** The CA in PEM. A client with a certificate from this CA is authenticated by its CN and O. */
   readonly clientCa?: string;
   readonly nodeName: string;
   /** Sends TokenReview and SubjectAccessReview. */
   readonly kube: KubeWriter;
   readonly backend: NodeApiBackend;
-  /** The content of /metrics. */
+  /** Generates the content of /metrics. */
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   /** The agent's configuration as a KubeletConfiguration. */
   readonly configuration: object;
-  /** The source of /stats/summary. */
+  /** Generates the content of /stats/summary. */
   readonly summary: (asked: { readonly onlyCpuAndMemory: boolean }) => Promise<object>;
   readonly nodeUsage: () => Promise<NodeUsage>;
   readonly log: Log;
   readonly clock: Clock;
-  /** The directory of all logs that the server may show. */
+  /** Directory of the logs that the server may read. */
   readonly podLogsDir: string;
-  /** A second directory, for a runtime whose logs are links to its own folder (CR9). */
+  /** A second directory with logs, for a runtime whose logs are links to its own directory (CR9). */
   readonly runtimeLogsDir?: string;
 }

@@ -1,8 +1,8 @@
 /**
- * `/metrics/resource`: usage of the node, its pods and containers (node-agent §15), with upstream's metric names, for metrics-server and
- * autoscalers.
+ * Generates `/metrics/resource`, the usage of the node, its pods and containers (node-agent §15), for metrics-server and autoscalers. The
+ * metric names are upstream's.
  *
- * Differs from upstream: has no swap metrics and no `scrape_error`, which upstream hides since 1.29. A pod's usage is the sum of its
+ * Differs from upstream: has neither swap metrics nor `scrape_error`, which upstream hides since 1.29. A pod's usage is the sum of its
  * containers, as in upstream without a pod cgroup.
  */
 import { LABELS } from "../kubelet/types/labels.ts";
@@ -12,7 +12,7 @@ import type { Container, ContainerStats } from "../ports/cri-types.ts";
 /** Usage of the whole machine. */
 export interface NodeUsage {
   readonly timestampMs: number;
-  /** CPU time of all processors together since boot. */
+  /** CPU time of all processors together since boot, in seconds. */
   readonly cpuSeconds: number;
   readonly workingSetBytes: number;
 }
@@ -60,7 +60,7 @@ interface Sample {
 export const RESOURCE_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 const NANOSECONDS_PER_SECOND = 1e9;
 
-/** On a failure of the runtime or the machine, the page has `resource_scrape_error` only. */
+/** If the runtime or the machine returns an error, the page has only `resource_scrape_error`. */
 export async function resourceMetrics(
   cri: Pick<Cri, "listContainers" | "listContainerStats">,
   usage: () => Promise<NodeUsage>,
@@ -77,7 +77,7 @@ export async function resourceMetrics(
   }
 }
 
-/** The running containers of pods. */
+/** Returns the samples of the running containers in pods. */
 function samplesOf(node: NodeUsage, containers: readonly Container[], stats: readonly ContainerStats[]): readonly Sample[] {
   const statsOf = new Map(stats.map((one) => [one.id, one]));
   const named = containers.flatMap((container) => {
@@ -118,9 +118,9 @@ function memoryOf(name: Name, of: readonly string[], stats: readonly ContainerSt
   return [{ name, of, value, atMs: Math.max(...known.map(({ timestampMs }) => timestampMs)) }];
 }
 
-/** Formats as Prometheus text, grouped by metric. Names of pods and containers need no escaping. */
+/** Formats samples as Prometheus text, grouped by metric. Names of pods and containers need no escaping. */
 function page(samples: readonly Sample[]): string {
-  const names = Object.keys(RESOURCE_METRICS) as readonly Name[]; // Name is the type of its keys
+  const names = Object.keys(RESOURCE_METRICS) as readonly Name[]; // Name is the type of the keys
   return names
     .flatMap((name) => {
       const { type, labels, help } = RESOURCE_METRICS[name];

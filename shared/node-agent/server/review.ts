@@ -1,4 +1,4 @@
-/** TokenReview and SubjectAccessReview: requests that the API server answers without storing them. */
+/** TokenReview and SubjectAccessReview, which the API server evaluates without storing them. */
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { Resource } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
@@ -11,9 +11,9 @@ const RETRY_MS = 500;
 const RETRY_FACTOR = 1.5;
 
 /**
- * Returns the `status` of the review. Retries while the API server is unavailable, so that `kubectl logs` survives its restart.
- *
- * @param given.signal aborts when no caller waits @throws {KubeApiError | UnansweredError} the error of the last attempt
+ * Returns the `status` of the review. Retries while the API server is unavailable, so that `kubectl logs` works while the API server
+ * restarts. @param given.signal aborts when no caller waits any more @throws {KubeApiError | UnansweredError} the error of the last
+ * attempt
  */
 export async function review(
   { kube, clock }: { readonly kube: KubeWriter; readonly clock: Clock },
@@ -32,7 +32,7 @@ export async function review(
   }
 }
 
-/** A cache with an expiry and a maximum count; it evicts the oldest entry. */
+/** A cache whose entries expire, with a maximum size. When it is full, it evicts the oldest entry. */
 export interface ExpiringCache<T> {
   get(key: string): T | undefined;
   set(key: string, value: T, ttlMs: number): void;
@@ -48,7 +48,7 @@ export function createExpiringCache<T>(clock: Clock, entriesMax: number): Expiri
       return undefined;
     },
     set(key, value, ttlMs) {
-      entries.delete(key); // moves it to the end
+      entries.delete(key); // moves the entry to the end
       for (const oldest of entries.keys()) {
         if (entries.size < entriesMax) break;
         entries.delete(oldest);

@@ -7,7 +7,7 @@
 export interface PodPath {
   readonly namespace: string;
   readonly pod: string;
-  /** The pod's uid, if the path has one. */
+  /** The pod's uid, if the path contains one. */
   readonly uid?: string;
 }
 
@@ -19,13 +19,13 @@ export type Route =
   | ({ readonly kind: "containerLogs" } & ContainerPath)
   | ({ readonly kind: "exec" | "attach" | "run" } & ContainerPath)
   | ({ readonly kind: "portForward" } & PodPath)
-  /** Without `check`, all checks run. */
+  /** If `check` is absent, all checks run. */
   | { readonly kind: "healthz"; readonly check?: string }
   | { readonly kind: "pods" | "runningPods" | "configz" | "summary" | "metrics" | "resourceMetrics" }
   | { readonly kind: "refused"; readonly code: 400 | 404 | 405; readonly text: string };
 
 export function routeOf(method: string, path: string): Route {
-  // The path is not decoded, because authorization also reads the raw path (HS2).
+  // The path must not be decoded first, because authorization also reads the raw path (HS2).
   const [first, ...encoded] = path.slice(1).split("/");
   const rest = decoded(encoded);
   if (rest === undefined) return { kind: "refused", code: 400, text: "Bad Request" };
@@ -67,14 +67,14 @@ function withMethod(method: string, allowed: readonly string[], route: Route): R
 
 type ContainerKind = "containerLogs" | "exec" | "attach" | "run";
 
-/** `{ns}/{pod}[/{uid}]`; no part is empty. */
+/** Parses `{ns}/{pod}[/{uid}]`; no segment may be empty. */
 function podPath(parts: readonly string[]): Route {
   const [namespace = "", pod = "", uid] = parts;
   if (parts.includes("") || parts.length < 2 || parts.length > 3) return NOT_FOUND;
   return { kind: "portForward", namespace, pod, ...(uid !== undefined && { uid }) };
 }
 
-/** `{ns}/{pod}[/{uid}]/{container}`; no part is empty. */
+/** Parses `{ns}/{pod}[/{uid}]/{container}`; no segment may be empty. */
 function containerPath(parts: readonly string[], has: { readonly uid: boolean }, kind: ContainerKind): Route {
   const [namespace = "", pod = "", third = "", fourth] = parts;
   if (parts.includes("") || parts.length < 3 || parts.length > (has.uid ? 4 : 3)) return NOT_FOUND;

@@ -1,5 +1,5 @@
 /**
- * `/runningpods/`: the pods in the runtime, with only the data of the runtime (node-agent §15).
+ * Generates `/runningpods/`: the pods that the runtime is running, with the runtime's data only (node-agent §15).
  *
  * Source: pkg/kubelet/kubelet_getters.go GetRunningPods; pkg/kubelet/container/runtime.go ToAPIPod; kuberuntime_manager.go GetPods.
  */
@@ -12,7 +12,7 @@ interface RunningPod {
   readonly status: object;
 }
 
-/** Returns a PodList as JSON. Sandboxes and containers without the agent's labels are skipped. */
+/** Returns a PodList as JSON. Skips sandboxes and containers without the agent's labels. */
 export async function runningPods(cri: Pick<Cri, "listContainers" | "listPodSandbox">): Promise<string> {
   const [sandboxes, containers] = await Promise.all([
     cri.listPodSandbox({ state: "SANDBOX_READY" }),

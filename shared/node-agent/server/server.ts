@@ -1,11 +1,11 @@
 /**
  * The agent's HTTPS API (node-agent §15), which the API server calls for `kubectl logs` and `kubectl exec`.
  *
- * HS1 every request is authenticated and authorised first, upgrades included; anonymous requests are rejected.
- * HS2 authorisation and routing use the same path, so that only the authorised action runs.
- * HS3 no token, no header and no query is ever logged: a command may hold a secret.
- * HS4 closing a connection ends all work for it at any time; `stop` closes all connections.
- * HS5 unauthenticated requests have a separate queue: few token reviews run at once.
+ * HS1 every request, including an upgrade, is first authenticated and authorized; anonymous requests are rejected.
+ * HS2 authorization and routing use the same path, so that only the authorized action is executed.
+ * HS3 tokens, headers and queries are never logged, because a command may contain a secret.
+ * HS4 when a connection closes, all work for it ends; `stop` closes all connections.
+ * HS5 token reviews of unauthenticated requests have a separate queue, and few of them run at the same time.
  *
  * Source: pkg/kubelet/server/server.go.
  */
@@ -36,11 +36,11 @@ export type { NodeApiOptions };
 
 export interface NodeApi {
   readonly port: number;
-  /** The number of upgraded connections: exec, attach, port-forward. */
+  /** Number of upgraded connections: exec, attach and port-forward. */
   streams(): number;
-  /** Replaces the certificate for new connections; open connections continue. */
+  /** Replaces the certificate for new connections; open connections keep the old one. */
   show(certificate: KeyedCertificate): void;
-  /** Closes all connections, including followed logs and streams. */
+  /** Closes all connections, including those that follow logs. */
   stop(): Promise<void>;
 }
 
@@ -48,14 +48,14 @@ export interface NodeApi {
 const HEADER_BYTES_MAX = 1024 * 1024;
 /** Source: server.go IdleTimeout. */
 const KEEP_ALIVE_MS = 90_000;
-/** Lets the kernel detect vanished peers. */
+/** Delay after which the kernel probes idle connections, so that vanished peers are detected. */
 const TCP_KEEP_ALIVE_MS = 30_000;
 
-/** @throws the error of `listen`, such as a port in use; NodeApiError if no certificate can be created */
+/** @throws the error of `listen`, for example if the port is in use; NodeApiError if no certificate can be created */
 export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   const { clientCa, log } = options;
   const tls = options.tls === "later" ? {} : (options.tls ?? (await selfSignedCertificate(options)));
-  // Without an explicit CA, Node would trust the system's authorities.
+  // Without an explicit CA, Node.js would trust the system's CAs.
   const context = { ...(clientCa !== undefined && { ca: clientCa }), minVersion: "TLSv1.2" } as const;
   const server = createServer({
     ...tls,
@@ -85,7 +85,7 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
       },
     });
   });
-  // An error such as EMFILE does not affect existing connections.
+  // An error such as EMFILE does not affect open connections.
   server.on("error", (error) => log.warn("failed to accept a connection", { error: error.message }));
   server.on("tlsClientError", (error) => log.debug("TLS handshake failed", { error: error.message }));
   server.listen(options.port, options.host);
@@ -110,15 +110,16 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
 }
 
 /**
- * Makes each certificate of the client CA file a trust anchor, also an intermediate one, as Go's CertPool does. node:tls does not apply
- * `allowPartialTrustChain` to a server's default context, so this uses an internal field; test/conformance/trust-anchors.test.ts checks it.
+ * Makes every certificate in the client CA file a trust anchor, even an intermediate one, as Go's CertPool does. node:tls does not apply
+ * `allowPartialTrustChain` to the default context of a server, so this function sets an internal field;
+ * test/conformance/trust-anchors.test.ts checks it.
  */
 function trustEachAnchor(server: Server): void {
   const { context } = Reflect.get(server, "_sharedCreds") as { readonly context: { setAllowPartialTrustChain(): void } };
   context.setAllowPartialTrustChain();
 }
 
-/** Routes that keep an upgraded connection. */
+/** Routes whose connection is upgraded. */
 const UPGRADED: readonly Route["kind"][] = ["exec", "attach", "portForward"];
 
 interface RequestContext {
@@ -182,7 +183,7 @@ function createHandler(options: NodeApiOptions): Handler {
   }
 
   return async (request, response, upgrade) => {
-    // Ignores errors, because no client can receive a response on a closed connection.
+    // Ignores errors, because the client of a closed connection cannot receive a response.
     response.on("error", () => undefined);
     const gone = new AbortController();
     response.once("close", () => gone.abort(new Error("the client disconnected")));
@@ -197,21 +198,21 @@ function createHandler(options: NodeApiOptions): Handler {
   };
 }
 
-/** Returns the URL without dot segments; `undefined` for an invalid request target. */
+/** Returns the URL without dot segments; `undefined` if the request target is invalid. */
 function urlOf(request: IncomingMessage): URL | undefined {
   const target = request.url ?? "";
   return target.startsWith("/") && URL.canParse(`https://node${target}`) ? new URL(`https://node${target}`) : undefined;
 }
 
 /**
- * Creates the response for an upgrade request, which Node passes without one, and handles errors of its socket. Returns `undefined` if a
- * pipelined request arrives before the previous response has ended; streaming clients do not pipeline.
+ * Creates the response for an upgrade request, because Node.js passes none, and handles errors of the socket. Returns `undefined` for a
+ * pipelined request that arrives before the previous response has ended; streaming clients do not pipeline.
  */
 function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | undefined {
   const response = new ServerResponse(request);
   response.shouldKeepAlive = false;
   socket.on("error", () => socket.destroy());
-  const connection = socket as Socket; // Node passes a TLSSocket and declares a Duplex
+  const connection = socket as Socket; // Node.js passes a TLSSocket, but declares a Duplex
   try {
     response.assignSocket(connection);
   } catch {
@@ -221,12 +222,12 @@ function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | 
   return response;
 }
 
-/** Resumes reading, so that the end of a rejected upgrade connection is noticed. */
+/** Resumes reading, so that the server notices when the client of a rejected upgrade disconnects. */
 function endWithClient(socket: Duplex): void {
   socket.once("end", () => socket.end()).resume();
 }
 
-/** Raw TCP connections: closing them also closes upgraded connections and pending handshakes. */
+/** Returns the raw TCP connections. Closing them also closes upgraded connections and pending handshakes. */
 function connectionsOf(server: Server): ReadonlySet<Socket> {
   const connections = new Set<Socket>();
   server.on("connection", (connection: Socket) => {

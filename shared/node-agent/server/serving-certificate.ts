@@ -1,4 +1,6 @@
-/** The self-signed serving certificate of a kubelet without a configured one. Source: cmd/kubelet/app/server.go InitializeTLS. */
+/**
+ * Creates the self-signed serving certificate that a kubelet uses if none is configured. Source: cmd/kubelet/app/server.go InitializeTLS.
+ */
 import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -9,17 +11,23 @@ import { promisify } from "node:util";
 import type { Clock } from "@deltaloop/base";
 import { NodeApiError } from "./answer.ts";
 
-/** Validity of the certificate. As in upstream, it is new on each start, and API servers verify it only if configured to. */
+/**
+ * Validity of the certificate. As in upstream, a new certificate is created on each start; API servers verify it only if configured to do
+ * so.
+ */
 const DAYS_VALID = 365;
 const OPENSSL_MS_MAX = 30_000;
 const MS_PER_SECOND = 1_000;
-/** A common name has at most 64 characters, of which `@` and the time take 11. Verifiers use the alternative names. */
+/**
+ * Maximum length of the node name in the subject. A common name has at most 64 characters, of which `@` and the time take 11. Clients
+ * verify the alternative names instead.
+ */
 const NAME_CHARS_MAX = 53;
 const ANY_ADDRESS = ["0.0.0.0", "::"];
 
 /**
- * Creates a certificate for the node's name and the listening addresses. The key file is readable by this user only, and removed before
- * this returns. Node cannot create X.509 certificates, so the `openssl` command (1.1.1 or newer) is used.
+ * Creates a certificate for the node's name and the listening addresses. Only this user can read the key file, which is removed before
+ * the function returns. Node cannot create X.509 certificates, so the `openssl` command (1.1.1 or newer) is used.
  *
  * @throws {NodeApiError} if openssl is missing or fails
  */

@@ -1,5 +1,6 @@
 /**
- * `/exec`, `/attach`, `/portForward` and `/run` (node-agent §15): the runtime returns a streaming URL, and the agent proxies the connection.
+ * Serves `/exec`, `/attach`, `/portForward` and `/run` (node-agent §15). The runtime returns a streaming URL, and the agent proxies the
+ * connection to it.
  *
  * Source: pkg/kubelet/server/server.go getExec, getAttach, getPortForward, getRun; pkg/kubelet/kubelet_pods.go GetExec, GetAttach,
  * GetPortForward; cri-streaming remotecommand NewOptions, portforward NewV4Options.
@@ -19,7 +20,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 
 /** Source: cri-streaming pkg/streaming/errors.go WriteError. */
 const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };
-/** Deadline of a `/run` command: the idle limit of streams (IDLE_MS in upgrade-proxy.ts). */
+/** Deadline of a `/run` command; equals the idle timeout of streams (IDLE_MS in upgrade-proxy.ts). */
 const RUN_SECONDS_MAX = 4 * 60 * 60;
 const PORT_MAX = 65_535;
 
@@ -43,7 +44,7 @@ export async function exec(options: NodeApiOptions, asked: ContainerPath & Reque
   });
 }
 
-/** Uses the container's `tty` setting, which cannot change while it runs. */
+/** Uses the container's `tty` setting, which cannot change while the container runs. */
 export async function attach(options: NodeApiOptions, asked: ContainerPath & RequestContext): Promise<void> {
   const { namespace, pod, uid, container, query, response } = asked;
   if (streamsOf(query, query.get("tty") === "1") === undefined) return answer(response, 400, NO_STREAM);
@@ -88,7 +89,7 @@ export async function run(
     if (containerId === undefined) return answer(response, 500, `container not found ("${container}")`);
     const cmd = (query.get("cmd") ?? "").split(" ");
     const { exitCode, stdout, stderr } = await backend.cri.execSync(containerId, cmd, RUN_SECONDS_MAX, { signal });
-    if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream uses this content type
+    if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream has this content type
     answer(response, 500, `command '${cmd.join(" ")}' exited with ${exitCode}: ${stderr}`);
   } catch (error) {
     answer(response, 500, messageOf(error));
@@ -120,7 +121,7 @@ interface Streams {
   readonly tty: boolean;
 }
 
-/** Returns `undefined` if the client requests no stream. A terminal merges stderr into stdout. */
+/** Returns `undefined` if the client requests no stream. With a terminal, stderr is merged into stdout. */
 function streamsOf(query: URLSearchParams, tty: boolean): Streams | undefined {
   const isOn = (name: string): boolean => query.get(name) === "1";
   const [stdin, stdout, stderr] = [isOn("input"), isOn("output"), isOn("error")];

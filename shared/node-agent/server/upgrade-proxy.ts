@@ -1,10 +1,10 @@
 /**
  * Proxies an upgraded connection (SPDY or WebSocket) between a client and the runtime's streaming server, byte by byte.
  *
- * UP1 only a streaming server on the machine's loopback is called, so a runtime cannot redirect the agent elsewhere.
+ * UP1 the agent connects only to a streaming server on the loopback interface, so that a runtime cannot redirect it elsewhere.
  * UP2 the client's credentials are not forwarded.
- * UP3 all bytes of one side reach the other before the end does, even if that side is closed for writing. When one side closes, the
- *     other closes within 10 s.
+ * UP3 all bytes from one side reach the other before the end of the stream does, even if that side is closed for writing. When one side
+ *     closes, the other closes within 10 s.
  *
  * Source: apimachinery pkg/util/proxy/upgradeaware.go.
  */
@@ -15,20 +15,20 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { answer, NodeApiError } from "./answer.ts";
 
-/** A connection with an Upgrade request. */
+/** A connection with an upgrade request. */
 export interface Upgrade {
   readonly socket: Duplex;
-  /** Bytes received after the request. */
+  /** Bytes that were received after the request. */
   readonly head: Buffer;
-  /** Passes the socket to the caller; the response must not be used afterwards. */
+  /** Gives the socket to the caller, which must not use the response afterwards. */
   take(): void;
 }
 
 /** Upstream's default of `streamingConnectionIdleTimeout`. */
 const IDLE_MS = 4 * 60 * 60_000;
-/** Time for which one side may continue after the other has ended. */
+/** Time for which one side may continue after the other side has ended. */
 const LINGER_MS = 10_000;
-/** Limit of a forwarded error response. */
+/** Maximum size of an error response that is forwarded. */
 const REFUSAL_BYTES_MAX = 64 * 1024;
 /** Hop-by-hop headers and credentials. */
 const NOT_FORWARDED = ["authorization", "content-length", "host", "transfer-encoding"];
@@ -43,11 +43,11 @@ export function streamingAddress(url: string): URL {
   const host = parsed?.hostname.replace(/^\[|\]$/gu, "") ?? "";
   const isLoopback = host === "localhost" || (isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 4 ? "ipv4" : "ipv6"));
   if (parsed?.protocol === "http:" && isLoopback) return parsed;
-  const help = `only http on loopback is used (containerd: stream_server_address = "127.0.0.1")`;
+  const help = `only http on loopback is supported (containerd: stream_server_address = "127.0.0.1")`;
   throw new NodeApiError(`the runtime's streaming server is at "${parsed?.origin ?? url}"; ${help}`);
 }
 
-/** Resolves when both connections are closed, or the runtime's rejection is sent. */
+/** Resolves when both connections are closed, or when the runtime's rejection has been sent. */
 export async function proxyUpgrade(given: {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -56,7 +56,7 @@ export async function proxyUpgrade(given: {
 }): Promise<void> {
   const { request, response, upgrade, target } = given;
   const { socket: client, head } = upgrade;
-  if (client.destroyed) return; // the client disconnected while the runtime was called
+  if (client.destroyed) return; // the client disconnected during the call to the runtime
   const call = httpRequest(target, { method: request.method ?? "POST", headers: forwarded(request), agent: false });
   const dropped = (): void => void call.destroy(new Error("the client disconnected"));
   client.once("close", dropped);
@@ -80,7 +80,7 @@ export async function proxyUpgrade(given: {
   }
 }
 
-/** Ends both sides after `idleMs` without a byte in either direction. Resolves when both are closed. */
+/** Ends both sides after `idleMs` without data in either direction. Resolves when both sides are closed. */
 export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, lingerMs = LINGER_MS } = {}): Promise<void> {
   const sides = [a, b] as const;
   const destroyBoth = (): void => {
@@ -98,8 +98,8 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
     side.on("error", () => side.destroy());
     return new Promise<void>((resolve) => {
       side.once("close", () => {
-        // The other side may still have bytes to write, even if this side was reset: a runtime closes after its last byte, and a later byte
-        // from the client then resets the connection. Resuming makes the other side see its own end.
+        // The other side may still have bytes to write, even if this side was reset. This happens when the runtime closes after its last
+        // byte: a later byte from the client then resets the connection. Resuming lets the other side reach its own end.
         other.resume();
         if (!side.readableEnded) other.end();
         linger ??= setTimeout(destroyBoth, lingerMs);
@@ -112,8 +112,8 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
 }
 
 /**
- * A peer that has finished closes its side, and a later write resets the connection. Node then ends both directions and loses unread data:
- * output, and the exit code, without which a client assumes success. So failed writes are dropped, and reading continues to its end.
+ * Drops failed writes, and keeps reading to the end. A peer that has finished closes its side, and a later write resets the connection.
+ * Node.js would then end both directions and lose unread data: output, and the exit code, without which a client assumes success.
  */
 function readAfterWriteError(side: Duplex): void {
   let isBroken = false;
@@ -135,7 +135,7 @@ async function refuse(reply: IncomingMessage, response: ServerResponse): Promise
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of reply as AsyncIterable<Buffer>) {
-    // a message without an encoding emits buffers
+    // without an encoding, a message emits buffers
     chunks.push(chunk);
     bytes += chunk.length;
     if (bytes > REFUSAL_BYTES_MAX) break;
@@ -143,7 +143,7 @@ async function refuse(reply: IncomingMessage, response: ServerResponse): Promise
   answer(response, statusCode, Buffer.concat(chunks).toString(), reply.headers["content-type"]);
 }
 
-/** Keeps repeated headers, such as a client's stream protocols. */
+/** Returns the headers to forward. Keeps repeated headers, such as a client's stream protocols. */
 function forwarded(request: IncomingMessage): Record<string, string[]> {
   const kept = Object.entries(request.headersDistinct).filter(([name]) => !NOT_FORWARDED.includes(name));
   return Object.fromEntries(kept.map(([name, values]) => [name, values ?? []]));

@@ -1,11 +1,11 @@
 /**
- * The pods that the API server has bound to this node (node-agent §2.4): a list and a watch with `spec.nodeName=<node>`, as a Reflector
- * resumes and relists them. The host starts it once it has read its own Node.
+ * The pods that the API server has bound to this node (node-agent §2.4): a list and a watch with `spec.nodeName=<node>`, which resume and
+ * relist as in a Reflector. The host starts this source after it has read its own Node.
  *
- * SA1 `emit` gets the whole list as of one resourceVersion: after each list, and after each group of events that arrived together and
- *    changed a pod.
- * SA2 nothing is emitted before the first list is complete, or because a connection was lost.
- * SA3 an invalid pod is logged and keeps its last valid version; other pods are not affected.
+ * SA1 `emit` is called with the complete list at one resourceVersion: after each list, and after each group of events that arrived
+ *     together and changed a pod.
+ * SA2 nothing is emitted before the first list is complete, and nothing is emitted because a connection was lost.
+ * SA3 an invalid pod is logged, and its last valid version is kept; other pods are not affected.
  */
 import { ListWatch } from "@deltaloop/kube/list-watch";
 import type { Listener, Listing } from "@deltaloop/kube/list-watch";
@@ -96,7 +96,7 @@ class BoundPods implements Listener {
 }
 
 function nameOf(object: unknown): { readonly namespace: string; readonly name: string } {
-  // An object without a name becomes "undefined".
+  // The key of an object without a name contains "undefined".
   const metadata = (object as { readonly metadata?: { readonly namespace?: unknown; readonly name?: unknown } } | null)?.metadata;
   return { namespace: String(metadata?.namespace), name: String(metadata?.name) };
 }

@@ -7,13 +7,13 @@ import type { Log } from "@deltaloop/base";
 import { logPriorities, manifestPod, readManifest } from "./manifest.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Caches parsed manifests, and logs each error of a path once until it changes. */
+/** Caches parsed manifests. Logs an error of a path once, until the error changes. */
 export class ManifestReader {
   readonly #path: string;
   readonly #nodeName: string;
   readonly #log: Log;
   readonly #loggedErrors = new Map<string, string>();
-  /** Parsed manifests by path, so that an unchanged text is parsed only once. */
+  /** Parsed manifests by path. An unchanged manifest is not parsed again. */
   readonly #parsed = new Map<string, Parsed>();
   #pods: ReadonlyMap<string, NodePod> = new Map();
 
@@ -24,7 +24,8 @@ export class ManifestReader {
   }
 
   /**
-   * @returns undefined if the path cannot be read, so that the earlier pods stay. Only a complete read drops the pod of an invalid file.
+   * @returns undefined if the path cannot be read, so that the earlier pods are kept. Only a complete read removes the pod of an invalid
+   * file.
    */
   async read(isWhole: boolean): Promise<readonly NodePod[] | undefined> {
     try {
@@ -46,7 +47,7 @@ export class ManifestReader {
     for (const path of names.map((name) => join(this.#path, name))) {
       try {
         const found = await stat(path);
-        if (!found.isFile()) throw new Error(found.isDirectory() ? "subdirectories are not read" : "not a file");
+        if (!found.isFile()) throw new Error(found.isDirectory() ? "subdirectories are ignored" : "not a file");
         pods.set(path, await this.#podAt(path));
         this.#loggedErrors.delete(path);
       } catch (error) {
@@ -79,7 +80,7 @@ export class ManifestReader {
     const problem = messageOf(error);
     if (this.#loggedErrors.get(path) === problem) return;
     this.#loggedErrors.set(path, problem);
-    this.#log.warn("failed to read a manifest; it is skipped", { path, error: problem });
+    this.#log.warn("failed to read manifest; manifest skipped", { path, error: problem });
   }
 }
 

@@ -1,10 +1,10 @@
 /**
- * The static pods of a manifest directory, or of a single manifest (node-agent §2.2).
+ * Reads static pods from a manifest directory, or from a single manifest (node-agent §2.2).
  *
- * SM1 `emit` gets the whole list in the order of file names: every 20 s, and soon after a change.
- * SM2 a missing path is an empty list. A path that cannot be read emits nothing.
- * SM3 an invalid file in a directory is skipped; other files count. A file that has just become invalid keeps its pod until the next
- *     complete read, because it may be incompletely written.
+ * SM1 `emit` is called with the complete list, in the order of file names, every 20 s and soon after a change.
+ * SM2 a missing path is an empty list. If a path cannot be read, nothing is emitted.
+ * SM3 an invalid file in a directory is skipped, while other files are used. If a file has just become invalid, its pod is kept until the
+ *     next complete read, because the file may not be completely written yet.
  */
 import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
@@ -15,7 +15,7 @@ import type { Clock, Log } from "@deltaloop/base";
 import { isMissing, ManifestReader } from "./manifest-reader.ts";
 
 export interface ManifestSourceOptions {
-  /** A directory or a file. */
+  /** Path of a directory or a file. */
   readonly path: string;
   readonly nodeName: string;
   readonly emit: (pods: readonly NodePod[]) => void;
@@ -25,7 +25,7 @@ export interface ManifestSourceOptions {
 
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go FileCheckFrequency. */
 const WHOLE_READ_MS = 20_000;
-/** Combines the steps of an editor's write into one read. */
+/** Delay that combines an editor's write steps into one read. */
 const SETTLE_MS = 100;
 /** Source: pkg/kubelet/config/file_linux.go retryPeriod, maxRetryPeriod. */
 const WATCH_RETRY_MS = 1_000;
@@ -34,8 +34,8 @@ const WATCH_RETRY_MS_MAX = 20_000;
 /**
  * Runs until `signal` aborts.
  *
- * Source: pkg/kubelet/config/file.go, file_linux.go. Differs from upstream: a change triggers a read of all files, not of
- * one, and a path that is a file, or missing, is watched through its parent directory.
+ * Source: pkg/kubelet/config/file.go, file_linux.go. Differs from upstream: a change triggers a read of all files, not of one; a path
+ * that is a file or is missing is watched through its parent directory.
  */
 export async function runManifestSource(options: ManifestSourceOptions, signal: AbortSignal): Promise<void> {
   const { clock, emit, log, nodeName } = options;
@@ -47,7 +47,7 @@ export async function runManifestSource(options: ManifestSourceOptions, signal: 
     const isWhole = clock.now() >= wholeAtMs;
     if (isWhole) wholeAtMs = clock.now() + WHOLE_READ_MS;
 
-    // The watch starts before the read, so that no change is missed.
+    // The watch must start before the read, so that no change is missed.
     const change = new AbortController();
     const watching = await watchManifests(path, () => change.abort());
     const pods = await reader.read(isWhole);
@@ -64,7 +64,7 @@ export async function runManifestSource(options: ManifestSourceOptions, signal: 
   }
 }
 
-/** Returns the retry delay. A missing path does not count as a failure and is checked every second. */
+/** Returns the retry delay. A missing path does not count as a failure; it is checked every second. */
 function retryMs(failures: number): number {
   return Math.min(WATCH_RETRY_MS * 2 ** Math.max(0, failures - 1), WATCH_RETRY_MS_MAX);
 }

@@ -1,4 +1,4 @@
-/** Parses a static pod's manifest: YAML or JSON, the API's defaults, then §2.1. */
+/** Parses the manifest of a static pod: YAML or JSON, then the API's defaults, then the changes of §2.1. */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { parseYamlOrJson } from "@deltaloop/kube/yaml";
@@ -11,8 +11,8 @@ import type { JsonObject, Log } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /**
- * Largest manifest. Source: pkg/kubelet/config/common.go maxConfigLength. Differs from upstream, which reads 10 MiB: parsing YAML of that
- * size would block the event loop for seconds, and etcd accepts objects up to 1.5 MiB.
+ * Maximum size of a manifest. Source: pkg/kubelet/config/common.go maxConfigLength. Differs from upstream, which reads up to 10 MiB:
+ * parsing YAML of that size would block the event loop for seconds, and etcd accepts objects of at most 1.5 MiB.
  */
 export const MANIFEST_BYTES_MAX = 1024 * 1024;
 
@@ -51,7 +51,7 @@ export function podOfManifest(manifest: unknown, origin: StaticPodOrigin["origin
   return staticPod(pod, { origin, nodeName });
 }
 
-/** Logs doubtful priorities. Must be called once per changed manifest. */
+/** Logs inconsistent priorities. Must be called only once per changed manifest. */
 export function logPriorities(log: Log, pods: readonly NodePod[]): void {
   for (const pod of pods) {
     const warning = priorityWarning(pod);

@@ -1,9 +1,10 @@
 /**
- * Static pods from an HTTP server (node-agent §2.3), read every 20 s.
+ * Reads static pods from an HTTP server (node-agent §2.3) every 20 s.
  *
- * SU1 a failed request changes nothing: a status other than 200, an invalid pod in the list, an unavailable server.
- * SU2 an empty response is an empty list, and an error.
- * SU3 logs and errors contain no header value and no secret part of the URL; headers are sent to the URL's origin only.
+ * SU1 a failed request changes nothing. A request fails if the server is unavailable, if the status is not 200, or if the list contains
+ *     an invalid pod.
+ * SU2 an empty response counts as an empty list, and is logged as an error.
+ * SU3 logs and errors contain no header value and no secret part of the URL; headers are sent only to the URL's origin.
  */
 import { gunzipSync } from "node:zlib";
 import { parseYamlOrJson } from "@deltaloop/kube/yaml";
@@ -21,9 +22,9 @@ import type { Url } from "../http/url.ts";
 import { logPriorities, MANIFEST_BYTES_MAX, podOfManifest } from "./manifest.ts";
 
 export interface UrlSourceOptions {
-  /** http or https; its user and password are sent as basic authorization. */
+  /** An http or https URL. Its user and password are sent as basic authentication. */
   readonly url: string;
-  /** Headers of each request. */
+  /** Headers that are sent with each request. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly nodeName: string;
   readonly emit: (pods: readonly NodePod[]) => void;
@@ -35,17 +36,17 @@ export interface UrlSourceOptions {
 const PERIOD_MS = 20_000;
 /** Source: pkg/kubelet/config/http.go NewSourceURL. */
 const TIMEOUT_MS = 10_000;
-/** Limit of Go's client, which upstream uses. */
+/** Maximum number of redirects in Go's client, which upstream uses. */
 const REDIRECTS_MAX = 10;
-/** Limit of all frames of an HTTP/2 connection: a manifest, and the same amount of overhead. */
+/** Maximum size of all frames on an HTTP/2 connection: a manifest, and the same amount of overhead. */
 const HTTP2_BYTES_MAX = 2 * MANIFEST_BYTES_MAX;
 const OK = 200;
 
 /**
  * Runs until `signal` aborts.
  *
- * Source: pkg/kubelet/config/http.go. Differs from upstream: the same error is logged once; a manifest that returns unchanged after an
- * empty response is emitted again, where upstream waits for a change; headers do not follow a redirect to another origin.
+ * Source: pkg/kubelet/config/http.go. Differs from upstream: a repeated error is logged once; a manifest that reappears unchanged after
+ * an empty response is emitted again, whereas upstream waits for a change; headers are not sent to another origin after a redirect.
  */
 export async function runUrlSource(options: UrlSourceOptions, signal: AbortSignal): Promise<void> {
   const { clock, emit, log, nodeName } = options;
@@ -57,7 +58,7 @@ export async function runUrlSource(options: UrlSourceOptions, signal: AbortSigna
       if (text === "") {
         lastText = undefined;
         emit([]);
-        throw new StaticPodError("the response is empty: it has no static pods, or its server is not ready");
+        throw new StaticPodError("the response is empty: there are no static pods, or the server is not ready");
       }
       if (text !== lastText) {
         const pods = podsOf(text, options.url, nodeName);
@@ -65,7 +66,7 @@ export async function runUrlSource(options: UrlSourceOptions, signal: AbortSigna
         emit(pods);
       }
       lastText = text;
-      if (lastError !== undefined) log.info("manifests read again after an error", { url: shown });
+      if (lastError !== undefined) log.info("reading manifests succeeded after an error", { url: shown });
       lastError = undefined;
     } catch (error) {
       const problem = messageOf(error);
@@ -90,7 +91,7 @@ export function podsOf(text: string, url: string, nodeName: string): readonly No
   if (apiVersion !== "v1" || !Array.isArray(items)) throw new StaticPodError(`manifest at ${shownUrl(url)}: not a v1 PodList with items`);
   return items.map((item: unknown, i) => {
     try {
-      // Items of a list may omit apiVersion and kind.
+      // The items of a list may omit apiVersion and kind.
       return podOfManifest(isObject(item) ? { apiVersion, kind: "Pod", ...item } : item, origin, nodeName);
     } catch (error) {
       throw new StaticPodError(`item ${i + 1} of ${items.length}: ${messageOf(error)}`);
@@ -98,7 +99,7 @@ export function podsOf(text: string, url: string, nodeName: string): readonly No
   });
 }
 
-/** Reads the text at the URL of `options`. @throws {StaticPodError} */
+/** Reads the text at the given URL. @throws {StaticPodError} */
 export async function manifestText({ url, headers }: Pick<UrlSourceOptions, "url" | "headers">, signal: AbortSignal): Promise<string> {
   const first = parseUrl(byteString(url));
   const own = headers.map(([name, value]) => ({ name, value })).filter(({ name }) => name.toLowerCase() !== "host");
@@ -116,7 +117,7 @@ function isSameOrigin(a: Url, b: Url): boolean {
   return a.scheme === b.scheme && hostnameOf(a) === hostnameOf(b) && portOf(a) === portOf(b);
 }
 
-/** Returns the text, or the URL of a redirect. Hides messages that may contain a URL. */
+/** Returns the text, or the URL of a redirect. Replaces error messages that may contain a URL. */
 async function visit(url: Url, own: readonly Header[], signal: AbortSignal): Promise<string | Url> {
   const isGzipOurs = !own.some(({ name }) => name.toLowerCase() === "accept-encoding");
   const hasAgent = own.some(({ name }) => name.toLowerCase() === "user-agent");

@@ -1,5 +1,5 @@
 /**
- * Cgroups on cgroupfs: directories below a mount, on version 1 one per hierarchy.
+ * Implements Cgroups on cgroupfs. A cgroup is a directory below the cgroup mount; in version 1, it has one directory per hierarchy.
  *
  * Reads are synchronous, because the kernel answers from memory and a libuv thread costs more. Changes are asynchronous, because
  * they may wait for kernel locks or memory reclaim.
@@ -10,18 +10,18 @@ import { join, normalize } from "node:path";
 import type { CgroupMemory, Cgroups } from "../ports/cgroups.ts";
 
 const MOUNT = "/sys/fs/cgroup";
-/** Controllers of pods, which every group must have (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
+/** Controllers that every pod's cgroup must have in version 1 (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
 const NEEDED = ["cpu", "cpuacct", "cpuset", "memory", "systemd", "pids", "hugetlb"];
-/** Controllers of pods in cgroup version 2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
+/** Controllers that pods use in cgroup v2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
 const NEEDED_UNIFIED = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
 /**
- * Number of attempts to remove a group, which a killed process keeps busy for a moment. Source: github.com/opencontainers/cgroups utils.go
- * rmdir.
+ * Number of attempts to remove a group, because a killed process keeps it busy for a moment. Source: github.com/opencontainers/cgroups
+ * utils.go rmdir.
  */
 const RMDIR_TRIES = 10;
 const LINKS_OF_EMPTY = 2;
 /**
- * Number of attempts to kill all processes, which may fork while they are listed. Source: pod_container_manager_linux.go
+ * Number of attempts to kill all processes, because they may fork while they are listed. Source: pod_container_manager_linux.go
  * tryKillingCgroupProcesses.
  */
 const KILL_TRIES = 5;
@@ -30,18 +30,18 @@ const KILL_TRIES = 5;
 const MEMORY_FILES = { usage: "memory.usage_in_bytes", limit: "memory.limit_in_bytes", inactive: "total_inactive_file" } as const;
 const MEMORY_FILES_UNIFIED = { usage: "memory.current", limit: "memory.max", inactive: "inactive_file" } as const;
 /**
- * Limit above which a value means unlimited, because the kernel rounds its maximum. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited.
+ * A limit above this value means unlimited, because the kernel rounds its maximum. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited.
  */
 const LIMIT_MAX = 2 ** 62;
 
 export interface CgroupOptions {
-  /** Paths below the mount; see CG1. */
+  /** Paths of the permitted groups, below the mount; see CG1. */
   readonly roots: readonly string[];
-  /** Default `/sys/fs/cgroup`. */
+  /** Default: `/sys/fs/cgroup`. */
   readonly mount?: string;
 }
 
-/** A mounted hierarchy; version 2 has one for all controllers. */
+/** A mounted hierarchy; cgroup v2 has one hierarchy for all controllers. */
 interface Hierarchy {
   readonly folder: string;
   readonly controllers: readonly string[];
@@ -85,7 +85,7 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
     async children(path) {
       const folders = places(path);
       const links = folders.map(linksOf);
-      // Groups are created in every hierarchy, so hierarchies with equally many child groups are read once.
+      // Groups are created in every hierarchy, so only one of several hierarchies with the same number of child groups is read.
       const differing = folders.filter((_folder, index) => links.indexOf(links[index] ?? LINKS_OF_EMPTY) === index);
       return [...new Set(differing.flatMap(subfolders))];
     },
@@ -125,7 +125,7 @@ async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMO
   return { workingSetBytes: Math.max(0, Number(usage[0]) - inactive), ...(limitBytes <= LIMIT_MAX && { limitBytes }) };
 }
 
-/** The directory name of a hierarchy lists its controllers; symlinks with single names point to joined directories. */
+/** The name of a hierarchy's directory lists its controllers; symlinks with the name of one controller point to such directories. */
 function hierarchiesOf(mount: string): readonly Hierarchy[] {
   return subfolders(mount).map((name) => ({ folder: join(mount, name), controllers: name.split(",") }));
 }
@@ -138,7 +138,7 @@ async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUni
     current = join(parent, part);
     if (!exists(current))
       await mkdir(current).catch((error: unknown) => {
-        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // fs throws only ErrnoExceptions
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // fs errors are ErrnoExceptions
       });
     if (!isUnified && controllers.includes("cpuset"))
       for (const file of ["cpuset.cpus", "cpuset.mems"]) await inherit(parent, current, file);
@@ -146,7 +146,7 @@ async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUni
 }
 
 /**
- * Enables controllers for child groups, one by one, because the kernel rejects all of them if one fails. Source:
+ * Enables controllers for child groups, one write per controller, because the kernel rejects a whole write if one controller fails. Source:
  * github.com/opencontainers/cgroups fs2/create.go.
  */
 async function delegate(folder: string, controllers: readonly string[]): Promise<void> {
@@ -155,18 +155,21 @@ async function delegate(folder: string, controllers: readonly string[]): Promise
     await writeFile(join(folder, "cgroup.subtree_control"), `+${controller}`).catch(() => undefined);
 }
 
-/** A new cpuset group of version 1 has no CPUs and memory nodes and accepts no process. Source: github.com/opencontainers/cgroups fs/cpuset.go copyIfNeeded. */
+/**
+ * In version 1, a new cpuset group has no CPUs and no memory nodes, and so accepts no process. Source: github.com/opencontainers/cgroups
+ * fs/cpuset.go copyIfNeeded.
+ */
 async function inherit(parent: string, child: string, file: string): Promise<void> {
   if ((words(join(child, file)) ?? []).length > 0) return;
   const [given] = words(join(parent, file)) ?? [];
   if (given !== undefined) await writeFile(join(child, file), given);
 }
 
-/** Lists the pids in the group and below it. */
+/** Lists the pids of all processes in the group and below it. */
 function processesIn(folder: string): readonly number[] {
   const own = words(join(folder, "cgroup.procs")) ?? [];
   const below = subfolders(folder).flatMap((name) => processesIn(join(folder, name)));
-  // A process outside this PID namespace is listed as 0, which for kill means the caller's process group.
+  // A process outside this PID namespace is listed as 0, which kill would interpret as the caller's process group.
   return [...own.map(Number).filter((pid) => pid > 0), ...below];
 }
 
@@ -174,18 +177,21 @@ function killProcess(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error; // kill throws only ErrnoExceptions
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error; // kill throws ErrnoExceptions
   }
 }
 
-/** Removes child groups first; rmdir ignores the kernel's files. Source: github.com/opencontainers/cgroups utils.go RemovePath. */
+/**
+ * Removes child groups first. rmdir succeeds although the directories contain the kernel's files. Source:
+ * github.com/opencontainers/cgroups utils.go RemovePath.
+ */
 async function removeTree(folder: string): Promise<void> {
   for (const name of subfolders(folder)) await removeTree(join(folder, name));
   for (let attempt = 1, delayMs = 1; ; attempt++, delayMs *= 2) {
     try {
       return await rmdir(folder);
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException; // fs throws only ErrnoExceptions
+      const { code } = error as NodeJS.ErrnoException; // fs errors are ErrnoExceptions
       if (code === "ENOENT") return;
       if (code !== "EBUSY" || attempt === RMDIR_TRIES) throw error;
       await new Promise((resolve) => setTimeout(resolve, delayMs));
@@ -198,7 +204,7 @@ function linksOf(folder: string): number {
   return unlessUnreadable(() => statSync(folder).nlink) ?? LINKS_OF_EMPTY;
 }
 
-/** Most groups have no children, which the link count shows at a fifth of the cost of a listing. */
+/** Most groups have no children. The link count shows this at a fifth of the cost of a directory listing. */
 function subfolders(folder: string): readonly string[] {
   if (linksOf(folder) === LINKS_OF_EMPTY) return [];
   return (unlessUnreadable(() => readdirSync(folder, { withFileTypes: true })) ?? [])
@@ -226,6 +232,6 @@ function unlessUnreadable<T>(read: () => T): T | undefined {
 
 /** Whether the file does not exist: creating a file in cgroupfs fails with one of these codes. */
 function isMissingFile(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException; // fs throws only ErrnoExceptions
+  const { code } = error as NodeJS.ErrnoException; // fs errors are ErrnoExceptions
   return code === "ENOENT" || code === "EACCES" || code === "EPERM";
 }

@@ -1,28 +1,28 @@
-/** Facts about the machine for its Node object. */
+/** Reads the properties of the machine for its Node object. */
 import { readFile, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { arch, cpus, hostname, release } from "node:os";
 import type { MachineFacts } from "../kubelet/node/node-object.ts";
 
-/** Node's architecture names → Go's. */
+/** Go's architecture names, by the names in Node.js. */
 const GO_ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", arm64: "arm64", arm: "arm", loong64: "loong64" };
 /** Upstream's default of `--max-pods`. */
 const PODS_MAX = 110;
-/** `statfs` type of cgroups v2: CGROUP2_SUPER_MAGIC of linux/magic.h. */
+/** File system type of cgroup v2 in `statfs`: CGROUP2_SUPER_MAGIC in linux/magic.h. */
 const CGROUP2 = 0x63677270;
 const HUGE_PAGES = "/sys/kernel/mm/hugepages";
-/** Users of the machine's first user namespace: all but the invalid 2³² − 1. */
+/** Number of users in the machine's initial user namespace: all except the invalid 2³² − 1. */
 const ALL_USERS = 2 ** 32 - 1;
 const KIB_PER_MIB = 1024;
 const KIB_PER_GIB = 1024 * 1024;
 
 /**
- * Reads the facts; unreadable ones are empty, as in upstream. `ephemeralStorageBytes` is the size of the file system of `rootDir`. With
- * `singleProcessOomKill` the kernel kills a single process of a container.
+ * Reads the properties of the machine; unreadable ones are empty, as in upstream. `ephemeralStorageBytes` is the size of the file system
+ * that contains `rootDir`. With `singleProcessOomKill`, an OOM kill ends only a single process of a container.
  *
- * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go;
- * pkg/kubelet/kubelet_node_status_linux.go runningInUserNS;
- * kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources; stats/pidlimit/pidlimit_linux.go Stats.
+ * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go; pkg/kubelet/kubelet_node_status_linux.go
+ * runningInUserNS; kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources;
+ * stats/pidlimit/pidlimit_linux.go Stats.
  */
 export async function readMachineFacts(
   rootDir: string,
@@ -69,10 +69,8 @@ export async function readMachineFacts(
 }
 
 /**
- * Whether a process is in another user namespace than the machine's first one, which maps all users to themselves. A namespace without a
- * map yet is another one.
- *
- * @param uidMap `/proc/self/uid_map`; undefined where the kernel has none
+ * Whether a process is in a user namespace other than the machine's initial one, which maps all users to themselves. A namespace that has
+ * no map yet is not the initial one. @param uidMap `/proc/self/uid_map`; undefined if the kernel does not have this file
  * Source: github.com/moby/sys/userns userns_linux.go uidMapInUserNS
  */
 export function isInUserNamespace(uidMap: string | undefined): boolean {
@@ -85,7 +83,8 @@ export function isInUserNamespace(uidMap: string | undefined): boolean {
 }
 
 /**
- * Returns the bytes reserved at the agent's start by page size, in cgroup notation. Source: google/cadvisor utils/sysinfo GetHugePagesInfo.
+ * Returns the bytes reserved for huge pages when the agent started, by page size in cgroup notation. Source: google/cadvisor
+ * utils/sysinfo GetHugePagesInfo.
  */
 async function hugePageBytes(folder: string): Promise<Readonly<Record<string, number>>> {
   const bytes: Record<string, number> = {};
@@ -97,7 +96,7 @@ async function hugePageBytes(folder: string): Promise<Readonly<Record<string, nu
 }
 
 /**
- * Page sizes as cgroups name them, the smallest first:
+ * Returns the page sizes in cgroup notation, smallest first:
  *
  *     hugepages-1048576kB, hugepages-2048kB → 2MB, 1GB
  */
@@ -116,7 +115,7 @@ function pageSizeName(kib: number): string {
   return kib >= KIB_PER_GIB ? `${kib / KIB_PER_GIB}GB` : kib >= KIB_PER_MIB ? `${kib / KIB_PER_MIB}MB` : `${kib}KB`;
 }
 
-/** Returns the first non-empty file. The existing files depend on the machine and on permissions. */
+/** Returns the content of the first file that is not empty. Which files exist depends on the machine and on permissions. */
 async function firstOf(paths: readonly string[]): Promise<string> {
   for (const path of paths) {
     const text = await readFile(path, "utf8").catch(() => "");

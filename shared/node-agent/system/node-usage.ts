@@ -1,4 +1,4 @@
-/** Usage of the whole machine, from /proc. */
+/** Reads the usage of the whole machine from /proc. */
 import { readFile } from "node:fs/promises";
 import type { MachineStats, MachineUsage, NetworkInterface } from "../ports/machine.ts";
 
@@ -27,7 +27,7 @@ export function processesOf(loadavg: string, limits: readonly string[]): Pick<Ma
 }
 
 /**
- * The working set as cAdvisor computes it: used memory without inactive file pages.
+ * Computes the working set as cAdvisor does: used memory without inactive file pages.
  *
  * Source: google/cadvisor container/libcontainer/handler.go setMemoryStats. @param stat content of /proc/stat @param meminfo content of
  * /proc/meminfo
@@ -50,7 +50,7 @@ export async function readMachineStats(): Promise<MachineStats> {
   return { ...usage, ...machineStats({ stat, meminfo, vmstat, netDev }) };
 }
 
-/** @param texts contents of the files of these names in /proc */
+/** @param texts contents of the files with these names in /proc */
 export function machineStats(
   texts: Readonly<Record<"stat" | "meminfo" | "vmstat" | "netDev", string>>,
 ): Omit<MachineStats, keyof TimedUsage> {
@@ -66,7 +66,10 @@ export function machineStats(
   };
 }
 
-/** Parses two header lines, then `name: rxBytes packets errs drop fifo frame compressed multicast txBytes packets errs …`. Source: proc_net_dev(5). */
+/**
+ * Skips two header lines, and then parses `name: rxBytes packets errs drop fifo frame compressed multicast txBytes packets errs …`.
+ * Source: proc_net_dev(5).
+ */
 function networkOf(netDev: string): readonly NetworkInterface[] {
   return netDev.split("\n").flatMap((line) => {
     const [, name = "", columns = ""] = /^\s*([^\s:]+):\s*(\d.*)$/u.exec(line) ?? [];

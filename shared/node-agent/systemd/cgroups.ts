@@ -1,6 +1,7 @@
 /**
- * Cgroups with the systemd driver: a group is a slice that systemd creates, limits and stops. Settings without a systemd property are
- * written to cgroupfs; files alone would last only until systemd applies the slice again.
+ * Implements Cgroups with the systemd driver: a group is a slice that systemd creates, limits and stops. Limits are set as systemd
+ * properties and are also written to cgroupfs. Files alone would last only until systemd applies the slice again; settings without a
+ * property exist only in files.
  *
  * Source: github.com/opencontainers/cgroups systemd/v1.go, v2.go, which the kubelet uses with this driver.
  */
@@ -13,7 +14,7 @@ import type { UnitProperty } from "./unit-properties.ts";
 
 const SUFFIX = ".slice";
 
-/** Paths name slices, `/kubepods.slice/kubepods-burstable.slice`; `roots` equal those of `cgroupfs`. */
+/** Paths consist of slice names, such as `/kubepods.slice/kubepods-burstable.slice`; `roots` must equal those of `cgroupfs`. */
 export function createSystemdCgroups(cgroupfs: Cgroups, roots: readonly string[], systemd: Systemd): Cgroups {
   const rootOf = (path: string): string => roots.find((root) => path === root || path.startsWith(`${root}/`)) ?? path;
   return {
@@ -27,7 +28,7 @@ export function createSystemdCgroups(cgroupfs: Cgroups, roots: readonly string[]
       await cgroupfs.create(path);
     },
     async write(path, files) {
-      // systemd applies all properties or none, and accepts properties of a slice that does not exist.
+      // systemd applies either all properties or none, and also accepts properties for a slice that does not exist.
       const lacking = files.find(({ controller, optional }) => optional !== true && !cgroupfs.controllers.includes(controller));
       const first = lacking ?? files[0];
       if (first !== undefined && (lacking !== undefined || !(await cgroupfs.exists(path))))
@@ -50,13 +51,16 @@ export function createSystemdCgroups(cgroupfs: Cgroups, roots: readonly string[]
   };
 }
 
-/** Returns the paths from the root down to `path`. */
+/** Returns the paths of all levels, from the root down to `path`. */
 function levels(root: string, path: string): readonly string[] {
   const below = path.slice(root.length).split("/").slice(1);
   return [root, ...below.map((_part, index) => `${root}/${below.slice(0, index + 1).join("/")}`)];
 }
 
-/** Enables accounting from the start, because the kernel does not count earlier usage. Source: github.com/opencontainers/cgroups systemd/v2.go Apply. */
+/**
+ * Enables accounting from the start, because the kernel does not count earlier usage. Source: github.com/opencontainers/cgroups
+ * systemd/v2.go Apply.
+ */
 function sliceProperties(path: string, version: 1 | 2): readonly UnitProperty[] {
   const parent = posix.dirname(path);
   return [

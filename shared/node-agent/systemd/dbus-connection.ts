@@ -14,9 +14,9 @@ export interface DBusCall {
 
 export interface DBusConnection {
   readonly isClosed: boolean;
-  /** Returns the reply. @throws {DBusError} an error reply; {DBusClosedError} when the connection closes first */
+  /** Returns the reply. @throws {DBusError} for an error reply @throws {DBusClosedError} if the connection closes first */
   call(call: DBusCall): Promise<readonly DBusValue[]>;
-  /** @returns a function that removes the listener */
+  /** Adds a listener for signals. @returns a function that removes it */
   listen(listener: (signal: DBusMessage) => void): () => void;
   close(): void;
 }
@@ -31,7 +31,7 @@ export class DBusError extends Error {
   }
 }
 
-/** The connection failed, closed or timed out; normal while systemd re-executes. The caller reconnects. */
+/** The connection failed, was closed or timed out, which is normal while systemd re-executes. The caller must reconnect. */
 export class DBusClosedError extends Error {
   override readonly name = "DBusClosedError";
 }
@@ -108,7 +108,7 @@ export async function connectDBus(socketFile: string, match?: string): Promise<D
         take(next.message);
       }
     } catch (error) {
-      end(error as Error); // decoding throws only Errors
+      end(error as Error); // the decoder throws only Errors
     }
   };
   socket.on("data", read);
@@ -120,7 +120,7 @@ export async function connectDBus(socketFile: string, match?: string): Promise<D
   return connection;
 }
 
-/** systemd reads bytes that arrive together with BEGIN only when more bytes arrive, so a single ping could stay unanswered. */
+/** If bytes arrive together with BEGIN, systemd reads them only when more bytes arrive. A single ping could therefore remain unanswered. */
 async function pingUntilReply(connection: DBusConnection): Promise<void> {
   const ping = { destination: "", path: "/", interface: "org.freedesktop.DBus.Peer", member: "Ping" };
   const timer = setInterval(() => void connection.call(ping).catch(() => undefined), PING_MS);
@@ -131,7 +131,10 @@ async function pingUntilReply(connection: DBusConnection): Promise<void> {
   }
 }
 
-/** Authenticates by the socket's peer credentials. @returns the bytes after the reply. See "Authentication Protocol" in the D-Bus specification. */
+/**
+ * Authenticates with the peer credentials of the socket. @returns the bytes after the reply See "Authentication Protocol" in the D-Bus
+ * specification.
+ */
 async function authenticate(socket: ReturnType<typeof connect>, socketFile: string): Promise<Buffer> {
   const uid = Buffer.from(String(process.getuid?.() ?? 0)).toString("hex");
   return await new Promise((resolve, reject) => {

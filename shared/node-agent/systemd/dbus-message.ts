@@ -1,4 +1,7 @@
-/** The D-Bus wire format, for the types of systemd's manager. See "Message Protocol" and "Type System" in the D-Bus specification. */
+/**
+ * Encodes and decodes the D-Bus wire format, for the types that systemd's manager uses. See "Message Protocol" and "Type System" in the
+ * D-Bus specification.
+ */
 export interface DBusMessage {
   readonly kind: "call" | "return" | "error" | "signal";
   readonly serial: number;
@@ -8,7 +11,7 @@ export interface DBusMessage {
   readonly errorName?: string;
   readonly replySerial?: number;
   readonly destination?: string;
-  /** Types of the body, concatenated. */
+  /** Concatenated types of the body. */
   readonly signature: string;
   readonly body: readonly DBusValue[];
 }
@@ -17,7 +20,7 @@ export interface DBusMessage {
 export type DBusValue = string | number | bigint | boolean | readonly DBusValue[];
 
 const KINDS = ["call", "return", "error", "signal"] as const;
-/** Header fields by their code, with their type. */
+/** Header fields with their codes and types. */
 const FIELDS = [
   ["path", 1, "o"],
   ["interface", 2, "s"],
@@ -27,16 +30,16 @@ const FIELDS = [
   ["destination", 6, "s"],
   ["signature", 8, "g"],
 ] as const;
-/** Byte order, kind, flags, version, body length, serial, and the length of the header fields. */
+/** Size of the fixed header: byte order, kind, flags, version, body length, serial, and the length of the header fields. */
 const FIXED_BYTES = 16;
 const MESSAGE_BYTES_MAX = 2 ** 27;
-/** Alignment in bytes, which for numbers is their size. Strings and arrays align like their 4-byte length, structs to 8. */
+/** Alignments in bytes. Numbers are aligned to their size, strings and arrays to their 4-byte length, and structs to 8 bytes. */
 const ALIGNMENTS: Readonly<Record<string, number>> = {
   ...{ y: 1, g: 1, v: 1, n: 2, q: 2, b: 4, i: 4, u: 4, h: 4, s: 4, o: 4, a: 4, x: 8, t: 8, d: 8 },
   ...{ "(": 8, "{": 8 },
 };
 
-/** Messages are written in little endian on every machine; the first byte states the byte order. */
+/** Messages are written in little-endian byte order on every machine; the first byte of a message states its byte order. */
 const LITTLE = "l".charCodeAt(0);
 
 export function encodeMessage(message: DBusMessage): Buffer {
@@ -241,7 +244,7 @@ class Reader {
     return type === "x" ? view.getBigInt64(0, this.#isLittle) : view.getBigUint64(0, this.#isLittle);
   }
 
-  /** Reads a text and skips its trailing zero byte. */
+  /** Reads a string, and skips the zero byte after it. */
   #text(length: number): string {
     this.#at += length + 1;
     return this.#bytes.toString("utf8", this.#at - length - 1, this.#at - 1);

@@ -1,4 +1,4 @@
-/** The slices of systemd's manager. */
+/** Manages slices through systemd's manager. */
 import { messageOf } from "@deltaloop/kube/objects";
 import { connectDBus, DBusClosedError, DBusError } from "./dbus-connection.ts";
 import type { DBusConnection } from "./dbus-connection.ts";
@@ -9,9 +9,9 @@ import type { UnitProperty } from "./unit-properties.ts";
 export interface Systemd {
   /** Creates and starts a transient unit. An existing unit stays unchanged. */
   startTransient(unit: string, properties: readonly UnitProperty[]): Promise<void>;
-  /** Sets properties until the machine or the unit stops. */
+  /** Sets properties. They remain until the unit stops or the machine shuts down. */
   setProperties(unit: string, properties: readonly UnitProperty[]): Promise<void>;
-  /** Stops the unit with its processes. A missing unit counts as stopped. */
+  /** Stops the unit and its processes. A missing unit counts as stopped. */
   stop(unit: string): Promise<void>;
 }
 
@@ -21,16 +21,19 @@ const MANAGER = {
   interface: "org.freedesktop.systemd1.Manager",
 };
 const MATCH = "type='signal',interface='org.freedesktop.systemd1.Manager',member='JobRemoved'";
-/** The system bus, then systemd's private socket, which only root may use. Source: github.com/coreos/go-systemd dbus/dbus.go NewWithContext. */
+/**
+ * The system bus first, then systemd's private socket, which only root may use. Source: github.com/coreos/go-systemd dbus/dbus.go
+ * NewWithContext.
+ */
 const SOCKETS: readonly SystemdSocket[] = [{ file: "/run/dbus/system_bus_socket", match: MATCH }, { file: "/run/systemd/private" }];
 /** Source: github.com/opencontainers/cgroups systemd/common.go startUnit, stopUnit. */
 const JOB_MS_MAX = 30_000;
-/** Job mode: replaces a pending job of the same unit. */
+/** Job mode that replaces a pending job of the same unit. */
 const REPLACE = "replace";
 
 export interface SystemdSocket {
   readonly file: string;
-  /** Match rule of the signals, for a bus. */
+  /** Match rule for the signals on a bus; absent for the private socket. */
   readonly match?: string;
 }
 
@@ -48,7 +51,7 @@ export function createSystemd(sockets: readonly SystemdSocket[] = SOCKETS): Syst
       throw error;
     }
   };
-  /** Retries once, because systemd closes its connections when it re-executes, and every call may be repeated. */
+  /** Retries once, because systemd closes its connections when it re-executes, and because every call may be repeated. */
   const retrying = async <T>(act: (connection: DBusConnection) => Promise<T>): Promise<T> => {
     const connection = await connected();
     try {
@@ -61,7 +64,7 @@ export function createSystemd(sockets: readonly SystemdSocket[] = SOCKETS): Syst
   };
   const runJob = async (member: string, signature: string, body: readonly DBusValue[]): Promise<void> => {
     const result = await retrying((connection) => jobResult(connection, member, signature, body));
-    if (result !== "done") throw new Error(`job result ${result}`);
+    if (result !== "done") throw new Error(`the job ended with result ${result}`);
   };
   return {
     async startTransient(unit, properties) {
@@ -69,7 +72,7 @@ export function createSystemd(sockets: readonly SystemdSocket[] = SOCKETS): Syst
         await runJob("StartTransientUnit", "ssa(sv)a(sa(sv))", [unit, REPLACE, properties, []]);
       } catch (error) {
         if (!isDBusError(error, "UnitExists")) throw new Error(`systemd failed to start ${unit}: ${messageOf(error)}`, { cause: error });
-        await runJob("StartUnit", "ss", [unit, REPLACE]); // a recently stopped unit still exists and must be started
+        await runJob("StartUnit", "ss", [unit, REPLACE]); // a recently stopped unit may still exist, and must then be started
       }
     },
     async setProperties(unit, properties) {
@@ -97,7 +100,7 @@ async function firstOf(sockets: readonly SystemdSocket[]): Promise<DBusConnectio
 
 /** Calls a method that starts a job, and waits for it. @returns `done`, `failed`, `canceled`, … */
 async function jobResult(connection: DBusConnection, member: string, signature: string, body: readonly DBusValue[]): Promise<string> {
-  const ended = new Map<string, string>(); // a job may end before its path is known
+  const ended = new Map<string, string>(); // a job may end before the call returns its path
   let check = (): void => undefined;
   const unlisten = connection.listen((signal) => {
     if (signal.member !== "JobRemoved") return;

@@ -1,4 +1,4 @@
-/** Converts the limits of a group to systemd properties. systemd writes the kernel's files, and may write them again at any time. */
+/** Converts the limits of a group to systemd properties. systemd writes the kernel's files, and may rewrite them at any time. */
 import type { CgroupFile } from "../ports/cgroups.ts";
 import type { DBusValue } from "./dbus-message.ts";
 
@@ -7,12 +7,12 @@ export type UnitProperty = readonly [name: string, value: readonly [signature: s
 
 const INFINITY = 2n ** 64n - 1n;
 const SECOND_US = 1_000_000;
-/** Unit to which systemd rounds CPU time: a percent of a second. */
+/** Unit to which systemd rounds CPU time: one percent of a second. */
 const PERCENT_US = SECOND_US / 100;
 /** The kernel's default period. */
 const PERIOD_US = 100_000;
 
-/** Names of cgroups versions 1 and 2, which never occur together. */
+/** Property names by file name. Files of cgroup v1 and v2 never occur together. */
 const AMOUNTS: Readonly<Record<string, string>> = {
   "memory.max": "MemoryMax",
   "memory.limit_in_bytes": "MemoryLimit",
@@ -22,12 +22,13 @@ const AMOUNTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Converts cgroup files to systemd properties, and rounds CPU quotas in the files as systemd does, so that both writers agree. Files without
- * a property, such as huge pages, are only written.
+ * Converts cgroup files to systemd properties. Rounds the CPU quotas in the files as systemd does, so that the agent and systemd write
+ * the same value. Files without a property, such as those of huge pages, are only written.
  *
  *     memory.max 67108864, cpu.max "12345 100000" → MemoryMax 67108864, CPUQuotaPeriodUSec 100000, CPUQuotaPerSecUSec 130000, cpu.max "13000 100000"
  *
- * Source: github.com/opencontainers/cgroups systemd/v1.go genV1ResourcesProperties, v2.go genV2ResourcesProperties, common.go addCPUQuota, addCpuset.
+ * Source: github.com/opencontainers/cgroups systemd/v1.go genV1ResourcesProperties, v2.go genV2ResourcesProperties, common.go
+ * addCPUQuota, addCpuset.
  */
 export function unitProperties(files: readonly CgroupFile[]): {
   readonly properties: readonly UnitProperty[];
@@ -56,7 +57,10 @@ export function unitProperties(files: readonly CgroupFile[]): {
   };
 }
 
-/** CPU time per second, rounded up to a percent; unlimited without `perSecondUs`. Returns undefined if there are no CPU files. */
+/**
+ * Returns the CPU time per second, rounded up to a percent; unlimited if `perSecondUs` is absent. Returns undefined if there are no CPU
+ * files.
+ */
 function cpuTime(files: readonly CgroupFile[]): { readonly perSecondUs?: number; readonly periodUs: number } | undefined {
   const valueOf = (name: string): string | undefined => files.find((file) => file.name === name)?.value;
   const [maxQuota, maxPeriod] = valueOf("cpu.max")?.split(" ") ?? [];

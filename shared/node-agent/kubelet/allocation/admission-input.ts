@@ -26,7 +26,7 @@ export async function activePodsOf({
   return active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid)));
 }
 
-/** Returns the input of admission; undefined while the Node is unknown. */
+/** Returns the input of admission, or undefined while the Node is unknown. */
 export function admissionInput(ports: AdmissionPorts, pod: NodePod, active: readonly NodePod[]): AdmissionInput | undefined {
   const node = nodeOf(ports, pod);
   const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
@@ -35,7 +35,7 @@ export function admissionInput(ports: AdmissionPorts, pod: NodePod, active: read
   return node && { pod, others, node, allocatable, pressure, ...(shuttingDown && { shuttingDown }) };
 }
 
-/** The pod with the resources of its earlier admission, if any. */
+/** Returns the pod with the resources of its earlier admission, if there was one. */
 export async function asAllocated({ store }: Pick<NodePorts, "store">, pod: NodePod): Promise<NodePod> {
   const allocation: PodAllocation | undefined = await store.read("allocations", pod.metadata.uid);
   return allocatedPod(pod, allocation);
@@ -45,7 +45,7 @@ type NodeFacts = { readonly name: string; readonly labels: Labels; readonly tain
 
 /** Static pods are admitted even without a Node, because they must start without the API server. */
 function nodeOf({ options, condition }: Pick<NodePorts, "condition" | "options">, pod: NodePod): NodeFacts | undefined {
-  const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // a Node, as the API server sent it
+  const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // as sent by the API server
   if (node === undefined) return isStaticPod(pod) ? { name: options.nodeName, labels: {}, taints: [] } : undefined;
   return { name: options.nodeName, labels: node.metadata.labels ?? {}, taints: node.spec?.taints ?? [] };
 }

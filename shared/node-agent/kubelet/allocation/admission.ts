@@ -15,7 +15,7 @@ import type { V1Toleration } from "@kubernetes/client-node";
 
 export interface AdmissionInput {
   readonly pod: NodePod;
-  /** The other active pods of this node. */
+  /** The other active pods on this node. */
   readonly others: readonly NodePod[];
   readonly node: { readonly labels: Labels; readonly name: string; readonly taints: readonly Taint[] };
   readonly allocatable: NodeResources;
@@ -27,15 +27,15 @@ export interface AdmissionInput {
 export type Admission =
   | {
       readonly admitted: true;
-      /** Pods that must terminate first. */ readonly preemption?: Extract<Preemption, { readonly kind: "preempts" }>;
+      /** Pods that must be preempted first. */ readonly preemption?: Extract<Preemption, { readonly kind: "preempts" }>;
     }
   | {
       readonly admitted: false;
       /** Reason of the Event and of the status. */
       readonly reason: string;
-      /** Message, which the status prefixes with `Pod was rejected: `. */
+      /** Rejection message. The status prefixes it with `Pod was rejected: `. */
       readonly message: string;
-      /** Only node labels or taints reject the pod, and they may be stale: read the Node and admit again. */
+      /** Set if only node labels or taints reject the pod. They may be stale, so the caller reads the Node and admits again. */
       readonly rereadNode?: true;
     };
 
@@ -111,8 +111,8 @@ function osRejection({ metadata, spec }: NodePod): Rejection | undefined {
 }
 
 /**
- * All resources of which too little is left. Unknown huge page sizes have capacity 0; other unknown resources are ignored. Source:
- * plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
+ * Returns all resources of which the node has too little left for the pod. Unknown huge page sizes have capacity 0; other unknown
+ * resources are ignored. Source: plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
  */
 function shortagesOf({ pod, others, allocatable }: AdmissionInput): readonly OutOf[] {
   const requests = podRequests(pod);
@@ -165,7 +165,10 @@ export interface Taint {
   readonly effect: string;
 }
 
-/** An empty key or effect of a toleration matches all. Source: k8s.io/api core/v1 toleration.go ToleratesTaint. */
+/**
+ * A toleration with an empty key matches every taint key, and one with an empty effect matches every effect. Source: k8s.io/api core/v1
+ * toleration.go ToleratesTaint.
+ */
 function isTolerated(taint: Taint, tolerations: readonly Wire<V1Toleration>[]): boolean {
   return tolerations.some(({ key = "", operator = "Equal", value = "", effect = "" }) => {
     if (effect !== "" && effect !== taint.effect) return false;

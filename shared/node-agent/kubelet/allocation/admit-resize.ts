@@ -10,7 +10,8 @@ import type { Refusal } from "./resize-conditions.ts";
 const RESIZED = ["cpu", "memory"] as const;
 
 /**
- * Why a resize is rejected, if it is. Infeasible if it exceeds the node's capacity, otherwise Deferred.
+ * Returns why a resize cannot be granted now, or undefined if it can. Infeasible means that it exceeds the node's capacity; otherwise it
+ * is Deferred.
  *
  *     4 CPUs, another pod has 3, requested 2 → Deferred        requested 5 → Infeasible
  *
@@ -37,7 +38,10 @@ function deferred(admission: Admission): Refusal | undefined {
   return admission.admitted ? undefined : { cause: admission.reason, reason: "Deferred", message: admission.message };
 }
 
-/** Decreases first, then by priority, then Guaranteed pods, then the longest waiting. Source: allocation_manager.go sortPendingResizes. */
+/**
+ * Sorts resizes: decreases first, then by priority, then Guaranteed pods, then the longest wait. Source: allocation_manager.go
+ * sortPendingResizes.
+ */
 export function inResizeOrder(pods: readonly NodePod[], allocations: ReadonlyMap<string, PodAllocation>): readonly NodePod[] {
   const ranked = pods.map((pod) => {
     const allocation = allocations.get(pod.metadata.uid);

@@ -1,7 +1,7 @@
 /**
  * Allocated resources of pods, in the NodeStore and in a checkpoint file (node-agent §6.11).
  *
- * AL1 grants are on disk before the call that applies them; container resources before the container is created.
+ * AL1 a grant is on disk before the call that applies it, and a container's resources are on disk before the container is created.
  * AL2 the checkpoint is read before the first pod is admitted.
  */
 import { messageOf } from "@deltaloop/kube/objects";
@@ -22,7 +22,7 @@ export async function loadAllocations({ store, files, log }: AllocationPorts): P
     if (text === undefined) return;
     for (const [uid, allocation] of readAllocations(text)) await store.update("allocations", uid, (row) => row ?? allocation);
   } catch (error) {
-    log.error("failed to read the allocation checkpoint; using the resources of the specs", {
+    log.error("failed to read the allocation checkpoint; using the resources in the pod specs", {
       file: ALLOCATIONS_FILE,
       error: messageOf(error),
     });
@@ -54,14 +54,14 @@ export async function updateAllocation(
 export async function allocate(ports: AllocationPorts, pod: NodePod): Promise<void> {
   const { uid, namespace, name } = pod.metadata;
   await updateAllocation(ports, uid, (row) => row ?? granted(pod)).catch((error: unknown) => {
-    // The pod runs anyway; only its resizes are lost on restart.
+    // The pod runs even without a checkpoint; only its resizes are lost on an agent restart.
     ports.log.warn("failed to write the allocation checkpoint", { pod: `${namespace}/${name}`, error: messageOf(error) });
   });
 }
 
 export type NoteActuated = (actuated: { readonly name: string; readonly resources: ContainerResources }) => Promise<void>;
 
-/** Records the resources that the container has, or with which it is about to be created. */
+/** Records the resources that the container has, or will have when it is created next. */
 export async function noteActuated(
   ports: AllocationPorts,
   pod: NodePod,
@@ -79,8 +79,8 @@ export async function noteActuated(
 }
 
 /**
- * The pod as a sync uses it. An undecided resize keeps the old observedGeneration: clients wait for the generation, then read the
- * conditions.
+ * Returns the pod as a sync must see it. While a resize is undecided, the pod keeps its old observedGeneration, because clients wait for
+ * the new generation before they read the resize conditions.
  */
 export async function allocatedPodOf({ store, pods }: Pick<NodePorts, "store" | "pods">, uid: string): Promise<NodePod | undefined> {
   const pod = pods.get(uid);

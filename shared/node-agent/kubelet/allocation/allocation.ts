@@ -4,7 +4,7 @@ import { quantitiesEqual } from "@deltaloop/kube/quantity";
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
 import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 
-/** Grants everything that `pod` requests; keeps the actuated resources. */
+/** Grants all resources that `pod` requests; keeps the actuated resources. */
 export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {
   const containers = [...initContainersOf(pod), ...pod.spec.containers].map(({ name, resources = {} }) => {
     const actuated = ownAt(before?.containers, name)?.actuated;
@@ -39,7 +39,7 @@ export function allocatedPod(pod: NodePod, allocation: PodAllocation | undefined
   };
 }
 
-/** Whether the spec differs from the allocation, so a resize is requested. */
+/** Whether the spec differs from the allocation, which means that a resize is requested. */
 export function isResizeRequested(pod: NodePod, allocation: PodAllocation | undefined): boolean {
   if (allocation === undefined) return false;
   const differs = ({ name, resources = {} }: ContainerSpec): boolean => {

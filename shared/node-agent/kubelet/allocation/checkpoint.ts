@@ -1,7 +1,7 @@
 /** The allocation checkpoint (node-agent §6.11). */
 import type { PodAllocation } from "../../ports/node-store.ts";
 
-/** Below the agent's root. Upstream's `allocated_pods_state` has another format and is ignored. */
+/** File name below the agent's root directory. Upstream's `allocated_pods_state` has another format and is ignored. */
 export const ALLOCATIONS_FILE = "deltaloop-allocations.json";
 const VERSION = 1;
 
@@ -18,7 +18,7 @@ export function readAllocations(text: string): ReadonlyMap<string, PodAllocation
   return new Map(
     Object.entries(pods).map(([uid, row]) => {
       if (!isObject(row) || !isObject(row["containers"])) throw new TypeError(`pod ${uid} has no containers`);
-      return [uid, row as unknown as PodAllocation]; // writtenAllocations wrote the checkpoint, atomically
+      return [uid, row as unknown as PodAllocation]; // written atomically by writtenAllocations
     }),
   );
 }

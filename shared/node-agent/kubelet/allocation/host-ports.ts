@@ -9,8 +9,9 @@ interface HostPort {
 const ANY_ADDRESS = "0.0.0.0";
 
 /**
- * Whether `pod` uses a host port of one of `others`: same protocol and port, and the same address or the wildcard. Init containers other
- * than sidecars do not count. Source: plugins/nodeports Fits, scheduler framework HostPortInfo.CheckConflict.
+ * Whether `pod` uses a host port that one of `others` uses. Two host ports conflict if protocol and port are equal, and if the addresses
+ * are equal or one of them is the wildcard. Init containers other than sidecars do not count. Source: plugins/nodeports Fits, scheduler
+ * framework HostPortInfo.CheckConflict.
  */
 export function hostPortConflict(pod: NodePod, others: readonly NodePod[]): boolean {
   const taken = others.flatMap(hostPortsOf);

@@ -15,7 +15,7 @@ export function matchesNodeAffinity(spec: PodSpec, node: { readonly name: string
   return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(term, node));
 }
 
-/** A term without any requirement matches nothing. */
+/** A term without any requirements matches no node. */
 function matchesTerm(
   { matchExpressions = [], matchFields = [] }: Wire<V1NodeSelectorTerm>,
   node: { readonly name: string; readonly labels: Labels },
@@ -45,7 +45,7 @@ function holds({ operator, values = [] }: Requirement, value: string | undefined
       return operator === "Gt" ? number > bound : number < bound;
     }
     default:
-      return false; // this version does not support the operator
+      return false; // this version does not support the operator, so the term does not match
   }
 }
 

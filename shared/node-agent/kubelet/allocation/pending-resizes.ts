@@ -1,7 +1,7 @@
 /**
- * Grants pending resizes (node-agent §6.11), after each change on the node and each 30 s. PodSources serializes it with admissions. Source:
- * pkg/kubelet/allocation/allocation_manager.go retryPendingResizes. Differs from upstream: upstream keeps a queue and retries each three
- * minutes.
+ * Grants pending resizes (node-agent §6.11), after each change on the node and every 30 s. PodSources serializes these decisions with
+ * admissions. Source: pkg/kubelet/allocation/allocation_manager.go retryPendingResizes. Differs from upstream: upstream keeps a queue and
+ * retries every three minutes.
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { PodAllocation } from "../../ports/node-store.ts";

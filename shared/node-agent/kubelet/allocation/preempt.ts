@@ -15,7 +15,7 @@ const PREEMPTED: AbnormalTermination = {
   isDisruption: true,
   disruptionMessage: "Pod was preempted by Kubelet to accommodate a critical pod.",
 };
-/** Factor on the grace period while waiting for a preempted pod. Source: pkg/kubelet/pod_workers.go killPodNow. */
+/** Multiple of a preempted pod's grace period for which the agent waits. Source: pkg/kubelet/pod_workers.go killPodNow. */
 const GRACE_FACTOR = 1.5;
 const WAIT_MS_MIN = 10_000;
 const POLL_MS = 250;
@@ -23,9 +23,9 @@ const POLL_MS = 250;
 type Preempts = Extract<Preemption, { readonly kind: "preempts" }>;
 
 /**
- * Resolves when the containers of the preempted pods ended or their time ran out. It blocks the pod sources, as upstream; running pods
- * continue. At shutdown, nothing waits for it except the pending resizes, for which the host allows 5 s. Source: preemption.go
- * evictPodsToFreeRequests. Differs from upstream: preempts the pods in parallel.
+ * Preempts the pods. Resolves when their containers have exited or the wait has timed out. As in upstream, this blocks the pod sources,
+ * but not the running pods. When the agent stops, only pending resizes wait for this call, and the host waits up to 5 s for them. Source:
+ * preemption.go evictPodsToFreeRequests. Differs from upstream: preempts the pods in parallel.
  */
 export async function preempt(ports: PreemptPorts, critical: NodePod, { pods, signal }: Preempts): Promise<void> {
   ports.log.warn("preempting pods for a critical pod", { pod: fullName(critical), resource: signal, preempted: pods.map(fullName).join() });

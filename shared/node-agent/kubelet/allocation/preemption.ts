@@ -6,7 +6,7 @@ import type { NodePod } from "../types/pod.ts";
 import { isCriticalPod } from "../types/critical-pod.ts";
 import { podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
 
-/** Missing amount in whole units; `cpu` in millicores. */
+/** The missing amount in whole units; `cpu` is in millicores. */
 export interface Shortage {
   readonly resource: string;
   readonly missing: number;
@@ -14,10 +14,10 @@ export interface Shortage {
 
 export type Preemption =
   | { readonly kind: "preempts"; readonly pods: readonly NodePod[]; /** Label of the metric. */ readonly signal: string }
-  /** Preempting all candidates would not free enough. */
+  /** Returned if preempting all candidates would not free enough. */
   | { readonly kind: "impossible"; readonly missing: readonly Shortage[] };
 
-/** @param active the other active pods @param shortages at least one */
+/** @param active the other active pods @param shortages the missing resources, at least one */
 export function preemptionFor(critical: NodePod, active: readonly NodePod[], shortages: readonly Shortage[]): Preemption {
   const candidates = active.filter((pod) => isPreemptable(critical, pod));
   const missing = without(shortages, candidates);
@@ -42,7 +42,7 @@ function amountOf(pod: NodePod, resource: string): number {
   return resource === "pods" ? 1 : wholeAmount(podRequests(pod), resource);
 }
 
-/** The shortages that remain without these pods. */
+/** Returns the shortages that remain if these pods are preempted. */
 function without(shortages: readonly Shortage[], pods: readonly NodePod[]): readonly Shortage[] {
   return shortages.flatMap(({ resource, missing }) => {
     const left = pods.reduce((rest, pod) => rest - amountOf(pod, resource), missing);
@@ -50,7 +50,10 @@ function without(shortages: readonly Shortage[], pods: readonly NodePod[]): read
   });
 }
 
-/** Repeatedly takes the pod that covers most of the shortages; in case of a tie the smaller, then the later pod. */
+/**
+ * Repeatedly selects the pod that covers most of the remaining shortages. In case of a tie, selects the smaller pod, and then the later
+ * one.
+ */
 function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): readonly NodePod[] {
   const rest = [...pods];
   const taken: NodePod[] = [];
@@ -63,7 +66,7 @@ function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): read
       const isBetter = distance < bestDistance || (distance === bestDistance && isNoLarger(pod, rest[best]));
       if (isBetter) [best, bestDistance] = [i, distance];
     }
-    const [pod] = rest.splice(best, 1, ...rest.slice(-1)); // the last pod replaces it, which determines how ties are resolved
+    const [pod] = rest.splice(best, 1, ...rest.slice(-1)); // fills the gap with the last pod, as upstream does, which decides ties
     rest.pop();
     if (pod === undefined) break;
     taken.push(pod);
@@ -72,7 +75,7 @@ function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): read
   return taken;
 }
 
-/** Weights all shortages equally, independent of their units. */
+/** Weighs all shortages equally, regardless of their units. */
 function distanceOf(pod: NodePod, shortages: readonly Shortage[]): number {
   return shortages.reduce((sum, { resource, missing }) => sum + (Math.max(0, missing - amountOf(pod, resource)) / missing) ** 2, 0);
 }

@@ -6,13 +6,13 @@ import { granted } from "./allocation.ts";
 
 /** The reason why a resize is not granted. */
 export interface Refusal {
-  /** Cause in the Event: `OutOfcpu`. */
+  /** Cause in the Event's message, such as `OutOfcpu`. */
   readonly cause: string;
   readonly reason: "Deferred" | "Infeasible";
   readonly message: string;
 }
 
-/** Sets the pending condition; its time changes only with the reason. Returns `allocation` itself if nothing changes. */
+/** Sets the pending condition. Its transition time changes only with the reason. Returns `allocation` itself if nothing changes. */
 export function withPending(allocation: PodAllocation, pod: NodePod, { reason, message }: Refusal, nowMs: number): PodAllocation {
   const { pending: was } = allocation;
   const observedGeneration = pod.metadata.generation ?? 0;
@@ -20,7 +20,7 @@ export function withPending(allocation: PodAllocation, pod: NodePod, { reason, m
   return { ...allocation, pending: { reason, message, observedGeneration, sinceMs: was?.reason === reason ? was.sinceMs : nowMs } };
 }
 
-/** Whether an Event must be emitted. As in upstream, only a different reason or generation counts, not different amounts. */
+/** Whether an Event must be emitted. As in upstream, only a changed reason or generation counts; changed amounts do not. */
 export function isPendingChanged(before: PodAllocation, after: PodAllocation): boolean {
   const [was, is] = [before.pending, after.pending];
   return is !== undefined && (was?.reason !== is.reason || was.observedGeneration !== is.observedGeneration);
@@ -36,8 +36,8 @@ export function withGranted(allocation: PodAllocation, pod: NodePod, nowMs: numb
 }
 
 /**
- * Sets the in-progress condition. It keeps the first generation; an error stays until the resize is complete. Returns `allocation` itself
- * if nothing changes. Source: pkg/kubelet/status/status_manager.go SetPodResizeInProgressCondition.
+ * Sets the in-progress condition. The condition keeps its first generation, and an error remains until the resize is complete. Returns
+ * `allocation` itself if nothing changes. Source: pkg/kubelet/status/status_manager.go SetPodResizeInProgressCondition.
  */
 export function withInProgress(
   allocation: PodAllocation,
@@ -55,7 +55,7 @@ export function withoutInProgress({ inProgress: _, ...allocation }: PodAllocatio
   return allocation;
 }
 
-/** The conditions in upstream's order. */
+/** Returns the conditions in upstream's order. */
 export function resizeConditions({ pending, inProgress }: Pick<PodAllocation, "pending" | "inProgress">): readonly PodCondition[] {
   return [
     ...(pending === undefined ? [] : [condition("PodResizePending", pending)]),

@@ -1,7 +1,7 @@
-/** Safe sysctls: namespaced, and harmless to other pods. */
+/** Safe sysctls: they are namespaced and cannot harm other pods. */
 import type { PodSpec } from "../types/pod.ts";
 
-/** All kernels that Node.js 24 supports have them. Source: pkg/kubelet/sysctl/safe_sysctls.go. */
+/** Every kernel that Node.js 24 supports has these sysctls. Source: pkg/kubelet/sysctl/safe_sysctls.go. */
 const SAFE_SYSCTLS: readonly string[] = [
   "kernel.shm_rmid_forced",
   "net.ipv4.ip_local_port_range",
@@ -19,7 +19,7 @@ const SAFE_SYSCTLS: readonly string[] = [
   "net.ipv4.tcp_notsent_lowat",
 ];
 
-/** Returns the reason why the first forbidden sysctl is rejected. Source: pkg/kubelet/sysctl/allowlist.go Admit. */
+/** Returns why the first forbidden sysctl is rejected, or undefined. Source: pkg/kubelet/sysctl/allowlist.go Admit. */
 export function forbiddenSysctl(spec: PodSpec): string | undefined {
   for (const { name: written } of spec.securityContext?.sysctls ?? []) {
     const name = withDots(written);
@@ -31,7 +31,7 @@ export function forbiddenSysctl(spec: PodSpec): string | undefined {
   return undefined;
 }
 
-/** Normalizes `net/ipv4/tcp_rmem`, in which a dot means a slash. */
+/** Converts slash notation, such as `net/ipv4/tcp_rmem`, to dot notation. A dot in slash notation becomes a slash. */
 export function withDots(name: string): string {
   const separator = /[./]/u.exec(name)?.[0];
   return separator === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;

@@ -5,7 +5,7 @@
  */
 import { sign, X509Certificate, type KeyObject } from "node:crypto";
 
-/** Subject and names of a certificate. */
+/** Subject and alternative names of a certificate. */
 export interface CertificateTemplate {
   readonly commonName: string;
   readonly organizations: readonly string[];
@@ -13,7 +13,7 @@ export interface CertificateTemplate {
   readonly ipAddresses: readonly string[];
 }
 
-/** Subject, names and validity of a certificate. */
+/** Subject, alternative names and validity of a certificate. */
 export interface CertificateFacts extends CertificateTemplate {
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
@@ -30,7 +30,7 @@ const TAG = {
   sequence: 0x30,
   set: 0x31,
 };
-/** Context-specific tags of attributes and of general names. */
+/** Context-specific ASN.1 tags of attributes and of general names. */
 const ATTRIBUTES = 0xa0;
 const DNS_NAME = 0x82;
 const IP_ADDRESS = 0x87;
@@ -44,7 +44,7 @@ const OID = {
   sha256WithRsa: "2a864886f70d01010b",
 };
 
-/** Returns PEM. @param key private, EC or RSA */
+/** Returns the request in PEM. @param key a private key, EC or RSA */
 export function certificateRequest(template: CertificateTemplate, key: KeyObject, publicKey: KeyObject): string {
   const info = requestInfo(template, publicKey);
   const algorithm = key.asymmetricKeyType === "rsa" ? sequence(oid(OID.sha256WithRsa), der(TAG.null)) : sequence(oid(OID.ecdsaWithSha256));
@@ -58,7 +58,7 @@ export function isSameRequest(pem: string, template: CertificateTemplate, public
   const [, base64 = ""] = /-----BEGIN CERTIFICATE REQUEST-----([^-]*)-----END/u.exec(pem) ?? [];
   const info = requestInfo(template, publicKey);
   const request = Buffer.from(base64, "base64");
-  // The signed part follows the outer header, which has at most 4 bytes here.
+  // The signed part follows the outer header, whose length is at most 4 bytes here.
   return [2, 3, 4].some((at) => request.subarray(at, at + info.length).equals(info));
 }
 
@@ -106,9 +106,9 @@ function lengthOf(length: number): Buffer {
   return length < 0x100 ? Buffer.of(0x81, length) : Buffer.of(0x82, length >> 8, length & 0xff);
 }
 
-/** 4 or 16 bytes. @throws for an invalid address */
+/** Returns 4 or 16 bytes. @throws {RangeError} for an invalid address */
 function ipBytes(address: string): Buffer {
-  if (!isAddress(address)) throw new RangeError(`not an IP address: "${address}"`);
+  if (!isAddress(address)) throw new RangeError(`invalid IP address "${address}"`);
   if (!address.includes(":")) return Buffer.from(address.split(".").map(Number));
   // A URL's host has at most one `::` and no IPv4 suffix.
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");
@@ -140,7 +140,7 @@ export function readCertificate(pem: string): CertificateFacts {
   };
 }
 
-/** Compares addresses regardless of their notation. */
+/** Compares addresses by value, whatever their notation. */
 export function isSameAddress(one: string, other: string): boolean {
   return isAddress(one) && isAddress(other) && ipBytes(one).equals(ipBytes(other));
 }

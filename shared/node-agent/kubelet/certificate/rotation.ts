@@ -7,7 +7,7 @@ const ROTATED_FROM = 0.7;
 const ROTATION_SPREAD = 0.2;
 
 /**
- * After 70 to 90 % of the lifetime, so that nodes that joined together do not renew together.
+ * The time after 70 to 90 % of the lifetime, so that nodes that joined together do not renew together.
  *
  *     from 0 s to 100 s, random 0 → 70 s, 0.5 → 80 s, 0.999 → 89.98 s
  *

@@ -17,7 +17,7 @@ export function usagesOf(signerName: SignerName, key: KeyObject): readonly KeyUs
 
 export function signingRequest(given: {
   readonly name: string;
-  /** PEM. */
+  /** PKCS #10 request in PEM. */
   readonly request: string;
   readonly signerName: SignerName;
   readonly usages: readonly KeyUsage[];
@@ -32,7 +32,7 @@ export function signingRequest(given: {
 }
 
 /**
- * The name of the bootstrap request: equal for equal keys, so that an interrupted start finds its request again. Source:
+ * The name of the bootstrap request. It depends on the key, so that the agent finds its request again after an interrupted start. Source:
  * pkg/kubelet/certificate/bootstrap/bootstrap.go digestedName, requestNodeCertificate.
  */
 export function joiningRequestName({ commonName, organizations }: CertificateTemplate, publicKey: KeyObject): string {
@@ -58,7 +58,7 @@ interface SigningRequestLike {
 
 /** The outcome of the request with this `uid`. Source: csr.go WaitForCertificate. */
 export function signingOutcome(object: unknown, uid: string): SigningOutcome {
-  const { metadata, status } = object as SigningRequestLike; // the object is from the API server
+  const { metadata, status } = object as SigningRequestLike; // the API server returns a CertificateSigningRequest
   if (metadata?.uid !== uid) return { kind: "refused", why: `csr "${metadata?.name}" changed UIDs` };
   const { conditions = [], certificate = "" } = status ?? {};
   for (const { type, reason, message } of conditions) {
@@ -73,6 +73,6 @@ export function signingOutcome(object: unknown, uid: string): SigningOutcome {
 
 /** The request (PEM) and its signer. */
 export function requestIn(object: unknown): { readonly request: string; readonly signerName: string | undefined } {
-  const { spec } = object as SigningRequestLike; // as above
+  const { spec } = object as SigningRequestLike; // the API server returns a CertificateSigningRequest
   return { request: Buffer.from(spec?.request ?? "", "base64").toString(), signerName: spec?.signerName };
 }

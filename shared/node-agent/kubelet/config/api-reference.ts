@@ -5,13 +5,13 @@
 import type { ContainerSpec, PodSpec, VolumeSpec } from "../types/pod.ts";
 
 export interface ApiReference {
-  /** Plural, as in the API: `secrets`. */
+  /** Resource in the plural, such as `secrets`. */
   readonly resource: string;
   /** Location in the spec. */
   readonly field: string;
 }
 
-/** Volume sources that need no API object. */
+/** Volume sources that reference no API object. */
 const LOCAL_VOLUMES: readonly string[] = [
   "awsElasticBlockStore",
   "azureDisk",
@@ -56,7 +56,8 @@ const API_PROJECTIONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The first reference to an API object, if any. An unknown volume type counts as one. Source: pkg/api/pod/util.go HasAPIObjectReference.
+ * Returns the first reference to an API object, if any. An unknown volume type counts as a reference. Source: pkg/api/pod/util.go
+ * HasAPIObjectReference.
  */
 export function apiReference(spec: PodSpec): ApiReference | undefined {
   if ((spec.serviceAccountName ?? "") !== "") return { resource: "serviceaccounts", field: "serviceAccountName" };
@@ -89,7 +90,7 @@ function volumeReference(volume: VolumeSpec): ApiReference | undefined {
     const resource = API_VOLUMES.get(kind);
     if (resource !== undefined) return { resource, field };
     if (kind !== "projected" && !LOCAL_VOLUMES.includes(kind)) return { resource: "objects of an unknown kind", field };
-    // Volume types with secrets: rbd, iscsi, cephfs, cinder, flexVolume, scaleIO, storageos.
+    // Volume types that can have a secretRef: rbd, iscsi, cephfs, cinder, flexVolume, scaleIO, storageos.
     if ((source as { readonly secretRef?: unknown }).secretRef !== undefined) return { resource: "secrets", field };
   }
   for (const [kind] of (volume.projected?.sources ?? []).flatMap(sourcesOf)) {

@@ -1,5 +1,5 @@
 /**
- * Changes that a message of one pod source makes (node-agent §2.5).
+ * Computes the changes that a message of one pod source makes (node-agent §2.5).
  *
  *     known 1 2 3, SET 2' 3 4   →   REMOVE 1, ADD 4, UPDATE 2'
  */
@@ -9,19 +9,19 @@ import { fullName, type NodePod } from "../types/pod.ts";
 
 export type ConfigOp = "ADD" | "UPDATE" | "DELETE" | "REMOVE" | "RECONCILE";
 
-/** `DELETE` starts a graceful deletion and is an update downstream; `REMOVE` means that the pod no longer exists. */
+/** `DELETE` starts a graceful deletion, which a pod worker handles as an update; `REMOVE` means that the pod no longer exists. */
 export interface PodChange {
   readonly op: ConfigOp;
   readonly pod: NodePod;
 }
 
-/** `SET` contains all pods of the source; `REMOVE` uses only the UIDs. */
+/** `SET` contains all pods of the source; of the pods in a `REMOVE`, only the UIDs are used. */
 export type SourceMessage = { readonly op: "SET" | "ADD" | "UPDATE" | "DELETE" | "REMOVE"; readonly pods: readonly NodePod[] };
 
 export interface SourceState {
-  /** By UID. */
+  /** Pods by UID. */
   readonly pods: ReadonlyMap<string, NodePod>;
-  /** Whether a SET was received. */
+  /** Whether a SET has been received. */
   readonly seen: boolean;
 }
 
@@ -31,15 +31,15 @@ export interface Classified {
   readonly state: SourceState;
   /** In processing order: REMOVE, ADD, UPDATE, DELETE, RECONCILE. */
   readonly changes: readonly PodChange[];
-  /** Whether the first SET of a source was empty; the source is still ready. */
+  /** Whether the first SET of a source was empty. An empty SET also makes its source ready. */
   readonly emptyAdd: boolean;
   /** Pods that are ignored with the warning `FailedValidation`, because an earlier pod of the message has the same full name. */
   readonly duplicates: readonly NodePod[];
 }
 
-/** Annotations that are never compared and keep their first values. */
+/** Annotations that are never compared and that keep their first values. */
 const LOCAL_ANNOTATIONS: readonly string[] = [CONFIG_ANNOTATIONS.source, CONFIG_ANNOTATIONS.mirror, CONFIG_ANNOTATIONS.seen];
-/** The sent object of each known pod, to recognize an object that is sent again. */
+/** The object from which each known pod was made, to recognize an object that is sent again. */
 const sentPods = new WeakMap<NodePod, NodePod>();
 const ORDER: readonly ConfigOp[] = ["REMOVE", "ADD", "UPDATE", "DELETE", "RECONCILE"];
 
@@ -90,20 +90,20 @@ function withoutDuplicates(pods: readonly NodePod[]): { readonly unique: readonl
 
 interface Merged {
   readonly pod: NodePod;
-  /** Absent if nothing relevant changed. */
+  /** Absent if nothing relevant has changed. */
   readonly op?: ConfigOp;
 }
 
 /**
- * Returns the pod to store, and the operation. Source: config.go checkAndUpdatePod. Differs from upstream: takes over all new metadata
- * except the identity, so that the resourceVersion matches the spec.
+ * Returns the pod to store, and the operation. Source: config.go checkAndUpdatePod. Differs from upstream: replaces all metadata except
+ * the identity, so that the resourceVersion matches the spec.
  */
 function merge(known: NodePod | undefined, sent: NodePod, nowMs: number): Merged {
   if (known === undefined) return { pod: annotated(sent, { [CONFIG_ANNOTATIONS.seen]: new Date(nowMs).toISOString() }), op: "ADD" };
   if (!differ(known, sent)) {
     if (jsonEqual(known.status, sent.status)) return { pod: known };
     const { status: _old, ...rest } = known;
-    // Stores the sent spec, so that the next comparison with the same object compares identity only.
+    // Stores the spec of the sent object, so that the next comparison with the same object is a comparison of references.
     return { pod: { ...rest, spec: sent.spec, ...(sent.status !== undefined && { status: sent.status }) }, op: "RECONCILE" };
   }
   const { uid, name, namespace, annotations = {} } = known.metadata;

@@ -38,7 +38,7 @@ export class PodSources {
     await handled;
   }
 
-  /** Retries pending resizes. It is serialized with the messages, so that each decision includes the previous grants. */
+  /** Retries pending resizes. Serialized with the messages, so that each decision accounts for the previous grants. */
   async retryResizes(): Promise<void> {
     const retried = this.#last.then(() => retryPendingResizes(this.#ports));
     this.#last = retried.catch(() => undefined);
@@ -52,7 +52,7 @@ export class PodSources {
       ports.podEvent(pod, {
         type: "Warning",
         reason: "FailedValidation",
-        message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has that name`,
+        message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has this name`,
       });
     const failed: NodePod[] = [];
     for (const [op, group] of Map.groupBy(changes, (change) => change.op))
@@ -63,7 +63,7 @@ export class PodSources {
     if (changes.length > 0) await retryPendingResizes(ports);
   }
 
-  /** Isolates failures of individual pods. A failed change is not stored, so the next message repeats it. */
+  /** Isolates a failure to one pod. A failed change is not stored, so the next message repeats it. */
   async #tried(change: PodChange): Promise<boolean> {
     try {
       await this.#change(change);
@@ -127,8 +127,8 @@ function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly P
 }
 
 /**
- * Admits a new pod, and after a restart every pod again. It becomes desired only afterwards, because housekeeping creates a worker for each
- * desired pod.
+ * Admits a new pod; after an agent restart, admits every pod again. The pod becomes desired only afterwards, because housekeeping creates
+ * a worker for every desired pod.
  */
 async function add(ports: PodSourcesPorts, pod: NodePod): Promise<void> {
   const record = await ports.store.read("workers", pod.metadata.uid);

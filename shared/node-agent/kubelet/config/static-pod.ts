@@ -17,7 +17,7 @@ export interface StaticPodOrigin {
   readonly nodeName: string;
 }
 
-/** The fields read here; any of them may be missing or have another type. */
+/** The fields that are read here. Any of them may be missing or have another type. */
 interface Manifest {
   readonly apiVersion?: unknown;
   readonly kind?: unknown;
@@ -31,8 +31,8 @@ const DNS_SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9
 const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 
 /**
- * The pod of a parsed manifest with defaults. UID = hash of content, origin and node, unless the manifest sets it: an edited manifest is
- * another pod.
+ * Converts a parsed manifest with defaults to a pod. Unless the manifest sets the UID, it is a hash of content, origin and node, so that
+ * an edited manifest is a new pod.
  *
  *     /etc/manifests/web.yaml `web` on node N1 → default/web-n1, uid = config.hash = MD5 of content and location
  *
@@ -42,7 +42,8 @@ const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
   const refuse = (why: string): StaticPodError => new StaticPodError(`${originText(given.origin)}: ${why}`);
   const { apiVersion, kind, metadata = {}, spec } = (manifest ?? {}) as Manifest; // every field is checked below
-  if (apiVersion !== "v1" || kind !== "Pod") throw refuse(`apiVersion v1, kind Pod expected, not ${String(apiVersion)} ${String(kind)}`);
+  if (apiVersion !== "v1" || kind !== "Pod")
+    throw refuse(`expected apiVersion v1 and kind Pod, but found ${String(apiVersion)} ${String(kind)}`);
   const { name, annotations } = metadata;
   const namespace = metadata.namespace === undefined || metadata.namespace === "" ? "default" : metadata.namespace;
   if (typeof name !== "string" || name === "") throw refuse("metadata.name is missing");
@@ -66,16 +67,16 @@ export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
 /** Source: pkg/apis/scheduling/types.go SystemNodeCritical; scheduling/v1/helpers.go. */
 const NODE_CRITICAL = { className: "system-node-critical", priority: SYSTEM_CRITICAL_PRIORITY + 1000 };
 
-/** A warning about the priority of a static pod. The pod still runs. Source: pkg/kubelet/config/common.go. */
+/** Returns a warning about the priority of a static pod, if any. The pod runs nevertheless. Source: pkg/kubelet/config/common.go. */
 export function priorityWarning({ spec: { priority, priorityClassName = "" } }: NodePod): string | undefined {
   const { className } = NODE_CRITICAL;
   if (priority === undefined)
     return priorityClassName === ""
       ? undefined
-      : "priorityClassName has no effect without priority; the API server may refuse the mirror pod";
-  if (priorityClassName === "") return "the API server may refuse the mirror pod: priority is set without priorityClassName";
+      : "priorityClassName has no effect without priority; the API server may reject the mirror pod";
+  if (priorityClassName === "") return "the API server may reject the mirror pod: priority is set without priorityClassName";
   if (priority === NODE_CRITICAL.priority && priorityClassName === className) return undefined;
-  return `an eviction of the mirror pod does not end the static pod; set priority ${NODE_CRITICAL.priority} and priorityClassName ${className}`;
+  return `evicting the mirror pod does not stop the static pod; set priority ${NODE_CRITICAL.priority} and priorityClassName ${className}`;
 }
 
 type Built = { readonly pod: NodePod; readonly problem?: undefined } | { readonly pod?: undefined; readonly problem: string };
@@ -107,7 +108,10 @@ function uidOf(manifest: unknown, { origin, nodeName }: StaticPodOrigin): string
   );
 }
 
-/** Adds the NoExecute toleration, so that node problems do not evict the pod. Source: pkg/apis/core/helper AddOrUpdateTolerationInPod. */
+/**
+ * Adds a NoExecute toleration, so that the pod is not evicted because of node problems. Source: pkg/apis/core/helper
+ * AddOrUpdateTolerationInPod.
+ */
 function toleratingNoExecute({ tolerations = [] }: PodSpec): NonNullable<PodSpec["tolerations"]> {
   const wanted = { operator: "Exists", effect: "NoExecute" };
   const others = tolerations.filter(
@@ -132,7 +136,7 @@ export function originText(origin: StaticPodOrigin["origin"]): string {
   return origin.kind === "file" ? `manifest ${origin.path}` : `manifest at ${shownUrl(origin.url)}`;
 }
 
-/** The URL without user, password and query, which may be secret. */
+/** Returns the URL without user, password and query, which may be secret. */
 export function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`;

@@ -1,10 +1,10 @@
-/** Features that this agent does not support; a pod that uses one stays Pending (node-agent §0). */
+/** Features that this agent does not support. A pod that uses one of them stays Pending (node-agent §0). */
 import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type VolumeSpec } from "../types/pod.ts";
 
-/** The old annotation for AppArmor profiles. For static pods, no API server converts it into the field. */
+/** The legacy annotation for AppArmor profiles. The API server converts it to the field, but not for static pods. */
 const APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/";
 
-/** Path below the object → whether the feature is used. */
+/** Features by path below the object; each function returns whether the object uses the feature. */
 type Features<T> = Readonly<Record<string, (object: T) => boolean>>;
 
 const POD_FEATURES: Features<NodePod["spec"]> = {
@@ -34,7 +34,7 @@ const MOUNT_FEATURES: Features<VolumeMount & { readonly bindMountOptions?: reado
 };
 const VOLUME_FEATURES: Features<VolumeSpec> = { image: ({ image }) => image !== undefined };
 
-/** Fields of 1.37 that client-node does not have yet; their gates are off by default. */
+/** Alpha fields of Kubernetes 1.37 that client-node does not have yet; their feature gates are off by default. */
 interface AlphaProbe {
   readonly httpGet?: { readonly protocol?: string };
   readonly grpc?: { readonly mode?: string };
@@ -44,11 +44,11 @@ const PROBE_FEATURES: Features<AlphaProbe> = {
   "grpc.mode": ({ grpc }) => grpc?.mode === "TLS",
 };
 const PROBES = ["startupProbe", "readinessProbe", "livenessProbe"] as const;
-/** Volume types whose files may name a user. */
+/** Volume types whose files may have an owner in the spec. */
 const USER_VOLUMES = ["secret", "configMap", "downwardAPI", "projected"] as const;
 
 /**
- * The path of the first unsupported field, for Event and status.
+ * Returns the path of the first unsupported field, for the Event and the status.
  *
  *     spec.containers[0].restartPolicyRules        spec.initContainers[1].env[0].valueFrom.fileKeyRef
  *
@@ -67,7 +67,7 @@ export function unsupportedFeature(pod: NodePod): string | undefined {
 }
 
 function unsupportedInVolume(path: string, volume: VolumeSpec): string | undefined {
-  const { mode } = (volume.emptyDir ?? {}) as { readonly mode?: number }; // as AlphaProbe
+  const { mode } = (volume.emptyDir ?? {}) as { readonly mode?: number }; // see AlphaProbe
   return first([
     () => usedFeature(path, volume, VOLUME_FEATURES),
     () => (mode === undefined ? undefined : `${path}.emptyDir.mode`),
@@ -75,7 +75,7 @@ function unsupportedInVolume(path: string, volume: VolumeSpec): string | undefin
   ]);
 }
 
-/** The first field below `path` that names the owner of files, at any depth. */
+/** Returns the first field below `path`, at any depth, that sets the owner of files. */
 function userField(path: string, value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const children = Object.entries(value).map(
@@ -125,7 +125,7 @@ function appArmorAnnotation({ metadata: { annotations = {} } }: NodePod): string
   return found && `metadata.annotations['${found[0]}']`;
 }
 
-/** RuntimeDefault is the same as no profile. */
+/** RuntimeDefault is equivalent to no profile. */
 function isOtherAppArmorProfile(type: string | undefined): boolean {
   return type !== undefined && type !== "RuntimeDefault";
 }

@@ -7,7 +7,8 @@ import type { ResourceConfig } from "./resource-config.ts";
 const WEIGHT_MAX = 10_000;
 
 /**
- * The files to write, in order. Omits controllers that the machine lacks; limits unlisted huge page sizes to 0.
+ * Returns the files to write, in order. Omits controllers that the machine lacks, and limits huge page sizes that have no limit in the
+ * config to 0.
  *
  *     version 1: memory.limit_in_bytes 67108864, cpu.shares 512, cpu.cfs_period_us 100000, cpu.cfs_quota_us 50000
  *     version 2: memory.max 67108864, cpu.weight 20, cpu.max "50000 100000"
@@ -72,12 +73,12 @@ export function cpuWeight(shares: number): number {
   return 1 + Math.trunc(((shares - SHARES_MIN) * (WEIGHT_MAX - 1)) / (SHARES_MAX - SHARES_MIN));
 }
 
-/** 0 becomes 1, as with systemd. */
+/** Converts 0 to 1, as systemd does. */
 function pidsText(pidsMax: number): string {
   return pidsMax < 0 ? "max" : String(Math.max(1, pidsMax));
 }
 
-/** The `rsvd` files are optional: older kernels lack them. */
+/** The `rsvd` files are optional, because older kernels lack them. */
 function hugePageFiles({ hugePageBytes = {} }: ResourceConfig, version: 1 | 2, sizes: readonly string[]): readonly CgroupFile[] {
   const suffix = version === 1 ? "limit_in_bytes" : "max";
   return sizes.flatMap((size): readonly CgroupFile[] => {

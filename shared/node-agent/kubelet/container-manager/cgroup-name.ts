@@ -8,7 +8,7 @@ export type CgroupPath = string;
 
 type Naming = Pick<NodeOptions, "cgroupRoot" | "cgroupDriver">;
 
-/** The root of all pod cgroups; Guaranteed pods are its direct children. Source: pkg/kubelet/cm/node_container_manager_linux.go. */
+/** The parent of all pod cgroups; Guaranteed pods are its direct children. Source: pkg/kubelet/cm/node_container_manager_linux.go. */
 export function kubepodsCgroup(naming: Naming): CgroupPath {
   return cgroupPath(naming, []);
 }
@@ -44,7 +44,7 @@ export function reservedCgroup({ cgroupDriver }: Naming, configured: string): Cg
   return slices(name.split("-"));
 }
 
-/** `pod<uid>`, or with systemd `kubepods-besteffort-pod<uid with _>.slice`, below any root. */
+/** Matches `pod<uid>`, or with systemd `kubepods-besteffort-pod<uid with _>.slice`, below any root. */
 const OF_POD = /^(?:[^/]*-)?pod([0-9a-f][0-9a-f_-]{7,}?)(?:\.slice)?$/u;
 
 /** The UID of the pod with this cgroup name. Source: pod_container_manager_linux.go GetAllPodsFromCgroups. */

@@ -7,7 +7,7 @@
  *                     └─ besteffort/pod<uid>    minimum weight
  *
  * CM1 a pod's cgroup exists, with its limits, before anything of the pod is created.
- * CM2 updates of QoS cgroups are serialized, so that the newest value stays.
+ * CM2 updates of QoS cgroups are serialized, so that the newest value wins.
  *
  * Source: pkg/kubelet/cm/container_manager_linux.go setupNode, qos_container_manager_linux.go, pod_container_manager_linux.go.
  */
@@ -55,11 +55,11 @@ interface Enforced {
 export class ContainerManager implements PodCgroups {
   readonly #ports: ContainerManagerPorts;
   #isSetUp = false;
-  /** Whether pods ran before this agent started; their weight is kept until all sources are ready. */
+  /** Whether pods ran before this agent started. If so, the CPU weights of the QoS cgroups are kept until all sources are ready. */
   #keepShares = false;
-  /** Cgroups whose limits were set. */
+  /** Cgroups whose limits have been set. */
   readonly #enforced = new Set<CgroupPath>();
-  /** The last limits that were set per QoS class. */
+  /** The limits set last, by QoS class. */
   readonly #qosLimits = new Map<QosClass, ResourceConfig>();
   /** Limits that this agent has written, by pod UID. */
   readonly #podLimits = new Map<string, ResourceConfig>();
@@ -69,23 +69,23 @@ export class ContainerManager implements PodCgroups {
     this.#ports = ports;
   }
 
-  /** Runs each minute and at start. @throws when the parent cgroups cannot be created */
+  /** Runs at start and every minute. @throws when the parent cgroups cannot be created */
   async maintain(): Promise<void> {
     if (!this.#isEnabled) return;
     await this.#setUp();
     await this.#enforce();
-    this.#qosLimits.clear(); // writes the limits again, because other processes may have changed them
+    this.#qosLimits.clear(); // rewrites the limits, because another process may have changed them
     await this.updateQos();
   }
 
-  /** Whether the cgroup exists and this agent set its limits; both true if cgroups are disabled. */
+  /** Whether the cgroup exists, and whether this agent has set its limits. Both are true if cgroups are disabled. */
   async stateOf(pod: NodePod): Promise<{ readonly exists: boolean; readonly isBounded: boolean }> {
     if (!this.#isEnabled) return { exists: true, isBounded: true };
     const exists = (await this.#groupOf(pod)) !== undefined;
     return { exists, isBounded: exists && this.#podLimits.has(pod.metadata.uid) };
   }
 
-  /** Creates the pod's cgroup (CM1). Logs rejected limits, as upstream. @throws if the cgroup cannot be created */
+  /** Creates the pod's cgroup (CM1). As in upstream, only logs limits that the kernel rejects. @throws if the cgroup cannot be created */
   async create(pod: NodePod): Promise<void> {
     const { cgroups, options, log } = this.#ports;
     await this.#setUp();
@@ -101,8 +101,8 @@ export class ContainerManager implements PodCgroups {
   }
 
   /**
-   * Before a resize, sets the cgroup to the larger of the old and new limits; `settle` follows. Source: kuberuntime_manager.go
-   * doPodResizeAction.
+   * Before a resize, sets each limit of the cgroup to the larger of the old and the new value; call `settle` afterwards. Source:
+   * kuberuntime_manager.go doPodResizeAction.
    */
   async widen(pod: NodePod): Promise<void> {
     const path = await this.#groupOf(pod);
@@ -145,12 +145,12 @@ export class ContainerManager implements PodCgroups {
     await this.#last;
   }
 
-  /** UIDs of pods with a cgroup, including those of other processes. */
+  /** Returns the UIDs of pods with a cgroup, including pods of other processes. */
   async podUids(): Promise<readonly string[]> {
     return [...new Set((await this.#podGroups()).map(({ uid }) => uid))];
   }
 
-  /** Processes and threads by pod UID; omits pods whose cgroup does not count them. */
+  /** Returns the number of processes and threads by pod UID. Omits a pod if its cgroup does not count them. */
   async processes(): Promise<ReadonlyMap<string, number>> {
     const groups = await this.#podGroups();
     const counted = await Promise.all(groups.map(async ({ uid, path }) => [uid, await this.#ports.cgroups.processes(path)] as const));
@@ -158,7 +158,7 @@ export class ContainerManager implements PodCgroups {
   }
 
   /**
-   * Memory that all pods together have left; undefined without a limit. Source: pkg/kubelet/stats/helper.go
+   * The memory that is left below the common limit of all pods; undefined without a limit. Source: pkg/kubelet/stats/helper.go
    * cadvisorInfoToCPUandMemoryStats.
    */
   async memory(): Promise<Observation | undefined> {
@@ -177,13 +177,13 @@ export class ContainerManager implements PodCgroups {
     }
   }
 
-  /** Minimizes the CPU weight while volumes remain; the cgroup stays, because the memory of the volumes is charged to it. */
+  /** Minimizes the pod's CPU weight while its volumes remain. The cgroup is kept, because the memory of the volumes is charged to it. */
   async reduceCpu(podUid: string): Promise<void> {
     if (!this.#isEnabled) return;
     for (const { uid, path } of await this.#podGroups()) if (uid === podUid) await this.#write(path, LEAST);
   }
 
-  /** The path of the pod's cgroup, if it exists and cgroups are enabled. */
+  /** Returns the path of the pod's cgroup, if the cgroup exists and cgroups are enabled. */
   async #groupOf(pod: NodePod): Promise<CgroupPath | undefined> {
     const { cgroups, options } = this.#ports;
     const path = podCgroup(options, pod);

@@ -6,10 +6,10 @@ const SHARES_PER_CPU = 1024;
 
 const MILLI_PER_CPU = 1000;
 
-/** Microseconds. */
+/** In microseconds. */
 export const QUOTA_PERIOD = 100_000;
 
-/** Microseconds; the kernel's minimum. */
+/** In microseconds; the kernel's minimum. */
 const QUOTA_MIN = 1000;
 
 /**
@@ -34,5 +34,5 @@ export function cpuQuota(milliCpu: number): number {
   return milliCpu === 0 ? 0 : Math.max(Math.trunc((milliCpu * QUOTA_PERIOD) / MILLI_PER_CPU), QUOTA_MIN);
 }
 
-/** The kernel's minimum of `cpu.shares`. */
+/** The kernel's minimum for `cpu.shares`. */
 export const SHARES_MIN = 2;

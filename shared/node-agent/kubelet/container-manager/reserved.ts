@@ -16,7 +16,8 @@ export class ReservedError extends Error {
 }
 
 /**
- * Parses a reservation; of duplicates the last one applies. CPU is rounded to the nearest millicore, other resources are rounded up.
+ * Parses a reservation; the last of several values for one resource applies. CPU is rounded to the nearest millicore, other resources are
+ * rounded up.
  *
  *     cpu=200m,memory=500Mi,pid=1000 → { cpuMilli: 200, memoryBytes: 524288000, pids: 1000 }
  *     cpu=1400u                      → { cpuMilli: 1 }
@@ -35,7 +36,7 @@ export function parseReserved(text: string): Reserved {
       const nanos = quantityNanos(quantity);
       if (nanos < 0n) throw new ReservedError(`resource quantity for "${name}" cannot be negative: ${value}`);
       const unit = NANOS[FIELDS[name]];
-      if (name === "cpu") return [FIELDS[name], Number(((nanos + 999n) / 1000n + 500n) / 1000n)]; // of whole microcores
+      if (name === "cpu") return [FIELDS[name], Number(((nanos + 999n) / 1000n + 500n) / 1000n)]; // rounds up to microcores first
       return [FIELDS[name], Number((nanos + unit - 1n) / unit)];
     }),
   );

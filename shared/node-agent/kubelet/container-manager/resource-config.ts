@@ -5,20 +5,20 @@ import { cpuQuota, cpuShares, QUOTA_PERIOD, SHARES_MIN } from "./cpu-limits.ts";
 import type { NodeResources, Reserved } from "../types/node-options.ts";
 import { initContainersOf, type NodePod } from "../types/pod.ts";
 
-/** Absent fields stay unchanged. Source: pkg/kubelet/cm/types.go ResourceConfig. */
+/** Limits to set; absent ones stay unchanged. Source: pkg/kubelet/cm/types.go ResourceConfig. */
 export interface ResourceConfig {
   /** Shares as in cgroup v1: 2 to 262144, 1024 for one CPU. */
   readonly cpuShares?: number;
-  /** Microseconds per period; −1: unlimited. */
+  /** Microseconds per period; −1 means unlimited. */
   readonly cpuQuota?: number;
-  /** Microseconds. */
+  /** In microseconds. */
   readonly cpuPeriod?: number;
-  /** −1: unlimited. */
+  /** −1 means unlimited. */
   readonly memoryBytes?: number;
   readonly pidsMax?: number;
   /** In the kernel's list format: `0-3,8`. */
   readonly cpus?: string;
-  /** Limits by page size, in cgroup notation; other page sizes are limited to 0. */
+  /** Limits by page size, in cgroup notation. Page sizes that are not listed are limited to 0. */
   readonly hugePageBytes?: Readonly<Record<string, bigint>>;
 }
 
@@ -92,10 +92,10 @@ export function reservedConfig(
   };
 }
 
-/** Limits of an ended pod whose volumes remain. Source: cgroup_manager_linux.go ReduceCPULimits. */
+/** Limits of a terminated pod whose volumes remain. Source: cgroup_manager_linux.go ReduceCPULimits. */
 export const LEAST: ResourceConfig = { cpuShares: SHARES_MIN, hugePageBytes: {} };
 
-/** A limit of 0 means unset. */
+/** Whether every container has this limit; a limit of 0 means unset. */
 function everyLimit(pod: NodePod, resource: "cpu" | "memory"): boolean {
   const limits = [...pod.spec.containers, ...initContainersOf(pod)].map(({ resources }) =>
     numericQuantity(resources?.limits?.[resource] ?? "0"),

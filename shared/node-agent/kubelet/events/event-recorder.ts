@@ -1,6 +1,6 @@
 /**
- * Builds the requests for Kubernetes Events of a node agent (node-agent §9), correlated by shared/kube/events/event-correlator.ts (ER1 to
- * ER4). Source: client-go tools/record/event.go makeEvent, recordEvent.
+ * Builds the requests for the Kubernetes Events of a node agent (node-agent §9), correlated by shared/kube/events/event-correlator.ts
+ * (ER1 to ER4). Source: client-go tools/record/event.go makeEvent, recordEvent.
  */
 import type { CoreV1Event } from "@kubernetes/client-node";
 import { combinedMessage, correlate, eventName, eventNanos, msOfNanos, noCorrelations } from "@deltaloop/kube/events";
@@ -10,7 +10,7 @@ import { formatTime, type Wire } from "@deltaloop/kube/objects";
 export type EventBody = Wire<CoreV1Event>;
 
 const COMPONENT = "kubelet";
-/** Namespace of Events of cluster-scoped objects. */
+/** Namespace of Events about cluster-scoped objects. */
 const DEFAULT_NAMESPACE = "default";
 
 export interface NodeEvent {
@@ -24,10 +24,10 @@ export interface NodeEvent {
 export interface InvolvedObject {
   readonly kind: string;
   readonly apiVersion: string;
-  /** Empty for a Node. */
+  /** Empty if the object is a Node. */
   readonly namespace: string;
   readonly name: string;
-  /** Empty for the agent's Node, whose UID the recorder adds. */
+  /** Empty for the agent's own Node, whose UID the recorder adds. */
   readonly uid: string;
   /** `spec.containers{name}`. */
   readonly fieldPath?: string;
@@ -52,13 +52,13 @@ export type EventPatch = Required<Pick<EventBody, "count" | "lastTimestamp" | "m
 
 export interface EventSource {
   readonly nodeName: string;
-  /** An integer that makes Event names of two agent runs in one millisecond differ. */
+  /** An integer that distinguishes Event names if two agent runs emit Events in the same millisecond. */
   readonly nameSalt: number;
-  /** Empty before the Node is known. */
+  /** Empty until the Node is known. */
   readonly nodeUid: string;
 }
 
-/** The request for `event`, if any. The memory is updated whether or not the request succeeds. */
+/** Returns the request for `event`, if any. Updates the memory whether or not the request succeeds. */
 export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number, source: EventSource): EventRequest | undefined {
   const { kind, apiVersion, namespace, name, fieldPath } = event.involved;
   const uid = kind === "Node" ? source.nodeUid : event.involved.uid;

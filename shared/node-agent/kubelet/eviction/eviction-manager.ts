@@ -1,9 +1,9 @@
 /**
- * The eviction manager: node-pressure eviction each ten seconds (node-agent §14.5).
+ * The eviction manager: node-pressure eviction every ten seconds (node-agent §14.5).
  *
- * NE1 a round evicts one pod for a starved resource; pods over their local storage limits all go first.
+ * NE1 a round first evicts all pods that exceed their local storage limits, or else one pod for a starved resource.
  * NE2 node-level reclaim comes before evicting pods, followed by a new measurement.
- * NE3 the next round starts after the evicted pods are cleaned up or their time ran out.
+ * NE3 the next round starts when the evicted pods are cleaned up or the wait has timed out.
  * NE4 pods are measured only if needed: those with a storage limit, or all when one must be evicted.
  * NE5 a round never waits for a volume walk; it uses the latest results (volume-measures.ts).
  */
@@ -61,7 +61,7 @@ export class Evictor {
     this.#reclaim = reclaim;
   }
 
-  /** Runs each second. @throws if measuring fails; the next call retries */
+  /** Called every second. @throws if measuring fails; the next call retries */
   async synchronize(): Promise<void> {
     const { clock, log } = this.#ports;
     if (this.#evicted !== undefined) {
@@ -77,7 +77,7 @@ export class Evictor {
     this.#evicted = { uids: evicted.map(({ pod }) => pod.metadata.uid), untilMs: clock.now() + killMs + CLEANUP_MS };
   }
 
-  /** Measures the node once; returns the evictions. Source: eviction_manager.go synchronize. */
+  /** Measures the node once, and returns the evictions. Source: eviction_manager.go synchronize. */
   async #round(): Promise<readonly Eviction[]> {
     const { clock, condition, options, log, volumes } = this.#ports;
     const pods = await this.#activePods();

@@ -15,10 +15,10 @@ export interface StorageExcess {
 }
 
 /**
- * The first exceeded limit: of an emptyDir, of the pod, of one container. Source: pkg/kubelet/eviction/eviction_manager.go
- * localStorageEviction.
+ * Returns the first exceeded limit. The limits of emptyDir volumes are checked first, then the pod's, then the containers'. Source:
+ * pkg/kubelet/eviction/eviction_manager.go localStorageEviction.
  *
- * @param hasImageFs writable layers are on the image disk and do not count for a container
+ * @param hasImageFs whether writable layers are on a separate image filesystem, in which case they do not count for a container
  */
 export function storageExcess(pod: NodePod, usage: PodUsage, hasImageFs: boolean): StorageExcess | undefined {
   return ofEmptyDirs(pod, usage) ?? ofPod(pod, usage) ?? ofContainers(pod, usage, hasImageFs);
@@ -61,8 +61,8 @@ function ofContainers(pod: NodePod, { containers }: PodUsage, hasImageFs: boolea
 }
 
 /**
- * The pod's limit: the sum over containers with a limit, counted as podRequests counts requests. The text uses the units of the first
- * limit. Source: component-helpers resource/helpers.go PodLimits.
+ * The pod's limit: the sum over the containers that have a limit, computed as podRequests computes requests. The text has the units of
+ * the first limit. Source: component-helpers resource/helpers.go PodLimits.
  */
 function podLimit(pod: NodePod): { readonly bytes: number; readonly text: string } | undefined {
   const limitOf = ({ resources }: ContainerSpec): string | undefined => resources?.limits?.[STORAGE];

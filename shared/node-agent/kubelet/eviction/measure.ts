@@ -49,7 +49,7 @@ export async function measureNode({
   return { observations: new Map(seen), disks: { hasImageFs, splitsContainerFs: false } };
 }
 
-/** `takenMs`: as upstream, image disk values carry the runtime's timestamp although free space is current. */
+/** As in upstream, measurements of the image disk carry the runtime's timestamp (`takenMs`), although the free space is current. */
 function ofDisk(
   name: "nodefs" | "imagefs" | "containerfs",
   disk: FileSystem | undefined,
@@ -65,8 +65,8 @@ function ofDisk(
 }
 
 /**
- * Uses the latest volume measurements (volume-measures.ts); measures the rest now. Omits pods without a sandbox and logs that cannot be
- * measured. Source: pkg/kubelet/stats/cri_stats_provider.go.
+ * Uses the latest volume measurements (volume-measures.ts), and measures everything else now. Omits pods without a sandbox and logs that
+ * cannot be measured. Source: pkg/kubelet/stats/cri_stats_provider.go.
  */
 export async function measurePods(ports: MeasurePodsPorts, pods: readonly NodePod[]): Promise<PodUsages> {
   if (pods.length === 0) return new Map();

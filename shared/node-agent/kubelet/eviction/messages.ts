@@ -1,4 +1,4 @@
-/** Messages of evictions, as in upstream (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
+/** Eviction messages, which equal upstream's (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
 import { canonicalQuantity, numericQuantity, suffixOf } from "@deltaloop/kube/quantity";
 import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import type { Observations } from "./pressure.ts";
@@ -45,12 +45,12 @@ export function evictionMessage(
   };
 }
 
-/** The part about the resource's first threshold. */
+/** The sentence about the resource's first threshold. */
 function thresholdText(resource: StarvedResource, met: readonly Threshold[], observations: Observations): string {
   for (const { signal, value } of met) {
     const seen = observations.get(signal);
     if (resourceOf(signal) !== resource || seen === undefined) continue;
-    // Percentages use binary units even for inodes; available amounts use the resource's units.
+    // As in upstream, percentages have binary units even for inodes, and available amounts have the resource's units.
     const quantity = binaryQuantity(amountOf(value, seen.capacity));
     const isBytes = resource === "memory" || resource === "ephemeral-storage";
     const available = isBytes ? binaryQuantity(seen.available) : decimalQuantity(seen.available);

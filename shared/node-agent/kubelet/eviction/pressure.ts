@@ -19,12 +19,12 @@ import type {
 export type Observations = ReadonlyMap<Signal, Observation>;
 
 export interface Pressure {
-  /** Thresholds that were met for their grace period and are not resolved. */
+  /** Thresholds that have been met for their whole grace period and are not resolved. */
   readonly met: readonly Threshold[];
-  /** The thresholds whose observations are newer than those of the last round. */
+  /** Thresholds whose observations are newer than those of the last round. */
   readonly toActOn: readonly Threshold[];
   readonly takenMs: ReadonlyMap<Signal, number>;
-  /** By thresholdKey. */
+  /** Keyed by thresholdKey. */
   readonly firstObservedMs: ReadonlyMap<string, number>;
   readonly conditionLastObservedMs: ReadonlyMap<PressureCondition, number>;
 }
@@ -76,7 +76,9 @@ export function observePressure(
 
 const CONDITIONS: readonly PressureCondition[] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/** `withReclaim`: the minimum reclaim must also be available. Source: helpers.go thresholdsMet. */
+/**
+ * With `withReclaim`, a threshold is met until its minimum reclaim is available in addition to its value. Source: helpers.go thresholdsMet.
+ */
 export function thresholdsMet(
   thresholds: readonly Threshold[],
   observations: Observations,
@@ -99,7 +101,9 @@ function valueKey(value: ThresholdValue): string {
   return "amount" in value ? `${value.amount}` : `${value.share} of it`;
 }
 
-/** The memory threshold if met, otherwise the first. Source: helpers.go byEvictionPriority, getReclaimableThreshold. */
+/**
+ * Returns the memory threshold if it is met, otherwise the first threshold. Source: helpers.go byEvictionPriority, getReclaimableThreshold.
+ */
 export function thresholdToReclaim(
   met: readonly Threshold[],
 ): { readonly threshold: Threshold; readonly resource: StarvedResource } | undefined {

@@ -4,11 +4,11 @@ import type { NodePod } from "../types/pod.ts";
 import type { Disks, Signal } from "../types/eviction-thresholds.ts";
 import { podDiskUsage, type MeasuredPart, type PodUsage, type PodUsages } from "./usage.ts";
 
-/** Returns a number below 0 if `a` is evicted before `b`. */
+/** Returns a negative number if `a` is evicted before `b`. */
 type Order = (a: NodePod, b: NodePod) => number;
 
 /**
- * Pods in eviction order; the sort is stable, and unmeasured pods come first.
+ * Sorts pods in eviction order. The sort is stable, and pods without measurements come first.
  *
  *     memory   uses more than its request · lower priority · larger use above its request
  *     disk     the same for disk bytes; inodes have no request, and upstream subtracts the requested bytes

@@ -1,10 +1,10 @@
 import type { Disks, Signal } from "../types/eviction-thresholds.ts";
 
-/** `containers`: dead containers of ended pods; `images`: unused images. */
+/** `containers` removes dead containers of terminated pods; `images` removes unused images. */
 export type Reclaimer = "containers" | "images";
 
 /**
- * Node-level reclaim before evicting pods (node-agent §14.5):
+ * The node-level reclaim that precedes evictions (node-agent §14.5):
  *
  *     one disk          nodefs, imagefs, containerfs: containers, images
  *     image disk        nodefs: nothing               imagefs, containerfs: containers, images

@@ -5,23 +5,23 @@ import type { NodePod, VolumeSpec } from "../types/pod.ts";
 export interface ContainerUsage {
   readonly name: string;
   readonly memoryBytes?: number;
-  /** The writable layer. */
+  /** Usage of the writable layer. */
   readonly rootfs?: DiskUsage;
   readonly logs?: DiskUsage;
 }
 
 export interface PodUsage {
-  /** Running containers. */
+  /** Usage of running containers. */
   readonly containers: readonly ContainerUsage[];
   readonly memoryBytes?: number;
   readonly processes?: number;
-  /** By volume name. */
+  /** Keyed by volume name. */
   readonly volumes: ReadonlyMap<string, DiskUsage>;
-  /** Writable layers, logs, local volumes and the hosts file. */
+  /** Sum of writable layers, logs, local volumes and the hosts file. */
   readonly ephemeralBytes: number;
 }
 
-/** By UID; unmeasured pods are absent. */
+/** Keyed by UID; pods without measurements are absent. */
 export type PodUsages = ReadonlyMap<string, PodUsage>;
 
 /** Whether the volume is on the node's disk and deleted with the pod. Source: pkg/volume/util/util.go IsLocalEphemeralVolume. */
@@ -29,7 +29,7 @@ export function isLocalEphemeral({ emptyDir, configMap, gitRepo }: VolumeSpec): 
   return Boolean(gitRepo) || Boolean(configMap) || (Boolean(emptyDir) && (emptyDir?.medium ?? "") === "");
 }
 
-/** Whether the volume can cause an eviction, by node usage or by its own limit. */
+/** Whether the volume can cause an eviction, through the node's usage or its own limit. */
 export function countsForEviction(volume: VolumeSpec): boolean {
   return volume.emptyDir !== undefined || isLocalEphemeral(volume);
 }

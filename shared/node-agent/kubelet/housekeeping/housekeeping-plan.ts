@@ -3,15 +3,15 @@ import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 import { workerState } from "../pod-workers/pod-worker.ts";
 
 /**
- * Keys are UIDs unless noted. The caller must read in this order, so that a pod that arrives in the meantime is not treated as removed:
- * leftovers (cgroups, directories, statuses, probes, mirrors), `desired`, running pods, `records`.
+ * Keys are pod UIDs unless noted. The caller must read in this order, so that a pod that arrives in the meantime does not look like a
+ * removed pod: leftovers (cgroups, directories, statuses, probes, mirrors), `desired`, running pods, `records`.
  */
 export interface HousekeepingInput {
   /** Desired pods, including mirror pods. */
   readonly desired: ReadonlyMap<string, DesiredPod>;
   /** Worker records after `syncKnownPod`. */
   readonly records: ReadonlyMap<string, WorkerRecord>;
-  /** From the runtime. */
+  /** Pods that run according to the runtime. */
   readonly runningUids: ReadonlySet<string>;
   readonly directories: readonly string[];
   /** Pods with a cgroup. */
@@ -21,11 +21,11 @@ export interface HousekeepingInput {
   readonly cachedStatusUids: readonly string[];
   /** Pods with probe records. */
   readonly probedUids: readonly string[];
-  /** Full names. */
+  /** Full names of mirror pods without a static pod. */
   readonly orphanMirrors: readonly string[];
-  /** By full name. */
+  /** Keyed by full name. */
   readonly staticStarts: ReadonlyMap<string, StaticStart>;
-  /** Pods in the work queue. */
+  /** Pods that are in the work queue. */
   readonly due: ReadonlySet<string>;
 }
 
@@ -39,26 +39,26 @@ export interface DesiredPod {
 }
 
 export interface HousekeepingPlan {
-  /** Worker update `create`. */
+  /** Pods for the worker update `create`. */
   readonly create: readonly string[];
-  /** Worker update `kill` of a rejected desired pod, so that it is finalized. */
+  /** Rejected desired pods for the worker update `kill`, so that they are finalized. */
   readonly kill: readonly string[];
-  /** Worker update `kill`, runtime only, grace 1 s. */
+  /** Pods for the worker update `kill`, known only from the runtime, with a grace period of 1 s. */
   readonly killRuntimeOnly: readonly string[];
   readonly stopProbes: readonly string[];
   readonly dropStatuses: readonly string[];
   readonly removeDirectories: readonly string[];
-  /** Cgroups to remove, whose remaining processes are killed. */
+  /** Cgroups to remove. Processes that remain in them are killed. */
   readonly removeCgroups: readonly string[];
-  /** Cgroups to reduce, because their pods still have volumes whose memory is charged to the cgroup. */
+  /** Cgroups whose CPU weight to reduce. They are kept, because the pods still have volumes whose memory is charged to them. */
   readonly reduceCgroups: readonly string[];
-  /** Full names. */
+  /** Full names of mirror pods. */
   readonly deleteMirrors: readonly string[];
-  /** Full names to release, with the UID of the former holder. */
+  /** Full names to release, with the UIDs of their former holders. */
   readonly releaseFullNames: ReadonlyMap<string, string>;
   /**
-   * Desired pods without a scheduled sync, including pods in a sync. Schedule them after a back-off (`requeueDelayMs` of an error); the end
-   * of a running sync replaces this schedule.
+   * Desired pods without a scheduled sync, including pods with a running sync. Schedule them with the delay of a failed sync
+   * (`requeueDelayMs`); the end of a running sync replaces this schedule.
    */
   readonly schedule: readonly string[];
 }
@@ -79,10 +79,10 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     return record === undefined || workerState(record) === "terminated";
   };
 
-  // Until the worker is finished, it unmounts its own volumes, and concurrent unmounts would conflict.
+  // Until a worker is finished, it unmounts its own volumes, and concurrent unmounts would conflict.
   const isDone = (uid: string): boolean => !records.has(uid) || records.get(uid)?.finished === true;
 
-  // A terminating worker still needs its cgroup and will remove it.
+  // A terminating worker still needs its cgroup, and removes the cgroup itself.
   const unneeded = input.cgroups.filter((uid) => isOver(uid) && !runningUids.has(uid));
 
   const unknown = pods.filter(([uid]) => !records.has(uid));
@@ -107,8 +107,8 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
 }
 
 /**
- * Whether the plan needs the runtime's current list instead of the last relist (`input.runningUids`): something must be removed, a worker
- * is missing, or an unknown pod runs. The next relist covers other changes.
+ * Whether the plan needs a current list of the runtime instead of the last relist (`input.runningUids`). It does if something must be
+ * removed, a worker is missing, or an unknown pod runs. For other changes, the next relist is early enough.
  */
 export function needsCurrentList(input: HousekeepingInput): boolean {
   const ifNothingRuns = housekeepingPlan({ ...input, runningUids: new Set() });
@@ -118,7 +118,7 @@ export function needsCurrentList(input: HousekeepingInput): boolean {
   return removals > 0 || isUnknown || housekeepingPlan(input).killRuntimeOnly.length > 0;
 }
 
-/** Keeps a mirror while its static pod terminates, so that its status stays visible. */
+/** Keeps a mirror pod while its static pod terminates, so that the pod's status stays visible. */
 function withoutTerminating(fullNames: readonly string[], records: ReadonlyMap<string, WorkerRecord>): readonly string[] {
   const terminating = new Set<string>();
   for (const record of records.values()) if (record.isStatic && workerState(record) === "terminating") terminating.add(record.fullName);

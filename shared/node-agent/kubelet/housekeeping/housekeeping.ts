@@ -1,4 +1,4 @@
-/** Housekeeping each two seconds (node-agent §3.2), once all sources are ready. */
+/** Runs housekeeping every two seconds (node-agent §3.2), once all sources are ready. */
 import { isMirrorPod, isStaticPod, LABELS } from "../types/labels.ts";
 import { needsCurrentList, housekeepingPlan, type DesiredPod, type HousekeepingInput } from "./housekeeping-plan.ts";
 import { runningByRelist } from "../node-ports/relist-record.ts";
@@ -15,14 +15,17 @@ import { attempt } from "../node-ports/attempt.ts";
 import { forgetProbes } from "../prober/prober-manager.ts";
 import { deleteMirror } from "../pod/mirror-client.ts";
 
-/** Unused back-offs expire after twice the maximum (§1). */
+/** Unused back-offs expire after twice the maximum back-off (§1). */
 const BACK_OFF_FORGOTTEN_MS = 600_000;
 
-/** @param removing UIDs whose directories are being removed in the background, because large directories must not block housekeeping */
+/**
+ * @param removing UIDs whose directories are being removed in the background, because the removal of a large directory must not block
+ * housekeeping
+ */
 export async function housekeep(ports: NodePorts, removing: Set<string>): Promise<void> {
   if (!ports.condition.sourcesReady) return;
   const { store, pods, cri, clock, condition } = ports;
-  // Reads leftovers before desired pods, so that new pods are not treated as orphans.
+  // Reads leftovers before desired pods, so that a new pod's resources are not treated as orphaned.
   const cgroups = await ports.containerManager.podUids();
   const directories = await ports.files.podsWithDirectories();
   const statuses = await store.rows("statuses");
@@ -56,7 +59,7 @@ export async function housekeep(ports: NodePorts, removing: Set<string>): Promis
   ports.condition.syncedOnce = true;
   for (const uid of plan.stopProbes) await forgetProbes(ports, uid);
   for (const uid of plan.dropStatuses) {
-    if (pods.get(uid) !== undefined) continue; // arrived meanwhile
+    if (pods.get(uid) !== undefined) continue; // the pod has arrived in the meantime
     await store.update("statuses", uid, () => undefined);
   }
   const { log } = ports;
@@ -79,7 +82,7 @@ export async function housekeep(ports: NodePorts, removing: Set<string>): Promis
   for (const uid of plan.reduceCgroups)
     await attempt(log, "failed to reduce the pod's CPU weight", { pod: uid }, () => ports.containerManager.reduceCpu(uid));
   for (const uid of plan.removeCgroups) {
-    // The UID may be in use again, for example by a restored static pod manifest.
+    // The UID may be in use again, for example after a static pod manifest was restored.
     if (couldHaveRunningContainers(await store.read("workers", uid), true)) continue;
     await attempt(log, "failed to remove the pod's cgroup", { pod: uid }, () => ports.containerManager.destroy(uid));
   }
@@ -95,12 +98,12 @@ async function runningNow(cri: NodePorts["cri"]): Promise<ReadonlySet<string>> {
   return new Set([...running.flatMap(({ labels }) => labels[LABELS.podUid] ?? []), ...ready.map(({ metadata }) => metadata.uid)]);
 }
 
-/** Reports the number of rows per table, to detect leaks. */
+/** Reports the number of rows in each table, so that leaks are detected. */
 async function reportRowCounts({ store, metrics }: Pick<NodePorts, "store" | "metrics">): Promise<void> {
   for (const table of NODE_TABLES) metrics?.set("deltaloop_node_rows", { table }, (await store.rows(table)).size);
 }
 
-/** Drops rows of removed pods, because a late hook may write a row after its pod's record was deleted. */
+/** Deletes reasons of removed pods, because a late hook may write a row after the pod's record was deleted. */
 async function forgetReasons({ store, pods }: Pick<NodePorts, "store" | "pods">): Promise<void> {
   const workers = await store.rows("workers");
   for (const table of ["reasons", "restarts"] as const)
@@ -108,7 +111,7 @@ async function forgetReasons({ store, pods }: Pick<NodePorts, "store" | "pods">)
       if (!workers.has(uid) && pods.get(uid) === undefined) await store.update(table, uid, () => undefined);
 }
 
-/** Drops allocations of pods that are neither desired nor have a worker. Source: allocation_manager.go RemoveOrphanedPods. */
+/** Deletes allocations of pods that are neither desired nor have a worker. Source: allocation_manager.go RemoveOrphanedPods. */
 async function forgetAllocations(ports: Pick<NodePorts, "store" | "files" | "log" | "pods">, uids: readonly string[]): Promise<void> {
   const { store, pods } = ports;
   for (const uid of uids)

@@ -1,5 +1,5 @@
 /**
- * Registry credentials of the node: docker configuration and credential provider plugins (node-agent §8). Source:
+ * Parses the node's registry credentials: docker configuration and credential provider plugins (node-agent §8). Source:
  * pkg/credentialprovider/{keyring,config}.go, plugin/{plugin,config}.go.
  */
 import { ownAt } from "@deltaloop/base";
@@ -16,7 +16,7 @@ export type DockerConfig = Readonly<Record<string, { readonly username?: string;
 const DEFAULT_REGISTRY = "index.docker.io";
 
 /**
- * The image's repository for credential lookup: with registry, without tag and digest.
+ * Returns the image's repository for the credential lookup, with the registry and without tag and digest.
  *
  *     web:1 → docker.io/library/web        registry.test:5000/team/web@sha256:… → registry.test:5000/team/web
  *
@@ -30,7 +30,8 @@ export function repositoryOf(image: string): string {
 }
 
 /**
- * Credentials for `repository`, most specific first; Docker Hub's default entry if nothing matches. Source: keyring.go BasicDockerKeyring.
+ * Returns the credentials for `repository`, most specific first, or Docker Hub's default entry if nothing matches. Source: keyring.go
+ * BasicDockerKeyring.
  */
 export function credentialsFor(repository: string, configs: readonly DockerConfig[]): readonly AuthConfig[] {
   const entries = configs.flatMap((config) => Object.entries(config).map(([place, auth]) => ({ key: keyOf(place), place, auth })));
@@ -42,7 +43,7 @@ export function credentialsFor(repository: string, configs: readonly DockerConfi
   return chosen.flatMap((key) => byKey.get(key) ?? []).map(({ auth: { username = "", password = "" } }) => ({ username, password }));
 }
 
-/** `https://index.docker.io/v1/` is `index.docker.io`. */
+/** `https://index.docker.io/v1/` has the key `index.docker.io`. */
 function keyOf(place: string): string {
   const [host = "", ...path] = place.replace(/^https?:\/\//u, "").split("/");
   const whole = path.length === 0 ? "" : `/${path.join("/")}`;
@@ -84,7 +85,7 @@ export function parseDockerConfig(text: string, form: "config.json" | ".dockercf
   );
 }
 
-/** null parses as an empty object, as in Go. */
+/** Treats null as an empty object, as Go does. */
 function objectIn<T extends object>(value: unknown): Partial<T> {
   if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("no docker configuration");
   return value ?? {}; // an empty object is valid, because all fields are optional
@@ -105,7 +106,7 @@ const PROVIDER_API_VERSIONS = ["v1", "v1beta1", "v1alpha1"].map((version) => `cr
 
 const CONFIG_KIND = "CredentialProviderConfig";
 
-/** As decoded: null and absence are undefined. */
+/** A provider as decoded; null and absent fields are undefined. */
 interface GivenProvider {
   readonly name?: string;
   readonly apiVersion?: string;
@@ -126,20 +127,20 @@ export interface CredentialProvider {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The request on the plugin's standard input. */
+/** The request to write to the plugin's standard input. */
 export function providerRequest({ apiVersion }: CredentialProvider, repository: string): string {
   return JSON.stringify({ kind: "CredentialProviderRequest", apiVersion, image: repository });
 }
 
 export interface ProviderAnswer {
   readonly auth: DockerConfig;
-  /** Scope of the response. */
+  /** Cache key, which determines the images that the response applies to. */
   readonly cacheKey: string;
-  /** 0: not cached. */
+  /** 0 means not cached. */
   readonly cacheMs: number;
 }
 
-/** An invalid plugin response. The message never quotes it, because it may contain a password. */
+/** An invalid plugin response. The error message never quotes the response, because it may contain a password. */
 class ProviderAnswerError extends Error {
   override readonly name = "ProviderAnswerError";
 }

@@ -1,4 +1,4 @@
-/** Ensures that a container's image is present, or returns why not (node-agent §8). */
+/** Ensures that a container's image is present, or throws the reason why it is not (node-agent §8). */
 import type { AuthConfig, Image } from "../../ports/cri-types.ts";
 import {
   afterFailedPull,
@@ -20,14 +20,14 @@ import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 type EnsureImagePorts = Pick<NodePorts, "cri" | "store" | "credentials" | "clock" | "operations" | "puller" | "objects" | "podEvent">;
 
 /**
- * Delay until the next sync, which reports ImagePullBackOff after a failed pull; users and tools wait for this reason. In upstream, the
+ * Delay after a failed pull until the next sync, which reports ImagePullBackOff; users and tools wait for this reason. In upstream, the
  * next relist triggers this sync.
  */
 const BACK_OFF_REPORT_MS = 1_000;
 
 type Emit = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
-/** @throws {StartError} when the image is unavailable now. @throws {Pause} while the pull continues */
+/** @throws {StartError} if the image is unavailable for now @throws {Pause} while the pull continues */
 export async function ensureImage(ports: EnsureImagePorts, pod: NodePod, container: ContainerSpec, update: FencedUpdate): Promise<Image> {
   const emit: Emit = (type, reason, message) => ports.podEvent(pod, { type, reason, message, container: container.name });
   try {
@@ -53,14 +53,14 @@ async function ensured(ports: EnsureImagePorts, pod: NodePod, container: Contain
     emit("Warning", "InspectFailed", message);
     throw new StartError("InvalidImageName", message);
   }
-  // A pull that runs or has just ended needs no new decision.
+  // A pull that is running or has just ended needs no new decision.
   if (operations.has(uid, pullName(wanted))) return await pull(ports, pod, wanted, { emit, update });
   const policy = container.imagePullPolicy ?? defaultPullPolicy(wanted);
   const present =
     policy === "Always"
       ? undefined
       : await cri.imageStatus({ image: imageRef(wanted) }).catch((error: unknown) => {
-          // Upstream also quotes the empty image id.
+          // The image id in the message is empty in upstream, too.
           const message = `Failed to inspect image "": ${criErrorText(error)}`;
           emit("Warning", "InspectFailed", message);
           throw new StartError("ImageInspectError", message);
@@ -91,12 +91,13 @@ function pullName(image: string): string {
   return `pull:${image}`;
 }
 
-/** Pulls the image as an operation of the pod, including the wait in the node's pull queue. */
+/** Pulls the image as an operation of the pod. The operation includes the wait in the node's pull queue. */
 async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { emit, update }: Ensuring): Promise<Image> {
   const { cri, clock, operations, puller } = ports;
   const { uid } = pod.metadata;
   const name = pullName(wanted);
-  // Limits a pod to one pull at a time: the container of the running pull may have ended, so that another container is next.
+  // Limits a pod to one pull at a time. Another pull can still be running when its container no longer needs it and this container is
+  // next.
   const other = operations.names(uid).find((one) => one.startsWith("pull:") && one !== name);
   if (other !== undefined) throw new Pause(`image ${wanted} waits for ${other}`);
   return await operations.run({
@@ -132,8 +133,8 @@ async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { emi
 }
 
 /**
- * A failed pull without some secrets of the pod. A successful pull does not report the missing secrets. Source: pkg/kubelet/kubelet.go
- * SyncPod.
+ * A pull failed while some secrets of the pod were missing. A successful pull does not report missing secrets. Source:
+ * pkg/kubelet/kubelet.go SyncPod.
  */
 class PullWithoutSecretsError extends Error {
   override readonly name = "PullWithoutSecretsError";
@@ -146,8 +147,8 @@ class PullWithoutSecretsError extends Error {
 }
 
 /**
- * Tries the pod's credentials, then the node's, until one works. Without credentials, pulls anonymously. @throws {PullWithoutSecretsError};
- * the runtime's error
+ * Tries the pod's credentials, then the node's, until one works. Without credentials, pulls anonymously. @throws
+ * {PullWithoutSecretsError}, or the runtime's error
  */
 async function pullWithCredentials(
   ports: Pick<NodePorts, "cri" | "credentials" | "objects">,

@@ -1,6 +1,6 @@
 /**
- * Matches `text` against `glob`: `*` matches any characters, `?` one character. Linear in the text: tenants write these patterns, and
- * backtracking over stars is exponential. Source: Go's path/filepath.Match, without character classes.
+ * Matches `text` against `glob`: `*` matches any characters, `?` one character. Takes linear time, because tenants write these patterns
+ * and backtracking over stars would take exponential time. Source: Go's path/filepath.Match, without character classes.
  */
 export function globMatches(glob: string, text: string): boolean {
   const [first = "", ...others] = glob.split("*");
@@ -17,7 +17,7 @@ export function globMatches(glob: string, text: string): boolean {
   return true;
 }
 
-/** Whether `piece` matches at `at`, from which `text` must be at least as long as `piece`. */
+/** Whether `piece` matches at index `at`. The caller ensures that `text` is long enough. */
 function matchesAt(piece: string, text: string, at: number): boolean {
   for (let index = 0; index < piece.length; index++) if (piece[index] !== "?" && piece[index] !== text[at + index]) return false;
   return true;

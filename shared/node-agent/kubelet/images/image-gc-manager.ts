@@ -1,4 +1,4 @@
-/** Image garbage collection each five minutes, by age and disk usage (node-agent §16.4). */
+/** Image garbage collection every five minutes, by age and disk usage (node-agent §16.4). */
 import { messageOf } from "@deltaloop/kube/objects";
 import { nodeReference } from "../events/event-recorder.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -18,7 +18,7 @@ export class ImageCollector {
     this.#beganMs = ports.clock.now();
   }
 
-  /** @throws if images cannot be removed or too little space was freed; emits an Event on the second consecutive failure */
+  /** @throws if images cannot be removed or if too little space was freed; emits an Event on the second consecutive failure */
   async collect(): Promise<void> {
     const { highThresholdPercent, maxAgeMs = 0 } = this.#ports.options.imageGc;
     if (highThresholdPercent === 100 && maxAgeMs === 0) return;
@@ -32,7 +32,7 @@ export class ImageCollector {
     }
   }
 
-  /** Removes all unused images above the minimum age, because of disk pressure. @throws if an image cannot be removed */
+  /** Removes all unused images that are older than the minimum age, because of disk pressure. @throws if an image cannot be removed */
   async removeUnused(): Promise<void> {
     const time = this.#time();
     const candidates = await this.#detect(time.nowMs);
@@ -49,7 +49,7 @@ export class ImageCollector {
 
   async #detect(nowMs: number): Promise<readonly ImageRecord[]> {
     const { cri } = this.#ports;
-    // Lists images before containers, so that an image that is pulled and used in between is not a candidate.
+    // Lists images before containers. Otherwise, an image that is pulled and used between the two lists would look unused.
     const images = await cri.listImages();
     const containers = await cri.listContainers();
     const sandboxImage = sandboxImageOf(await cri.statusInfo());
@@ -83,7 +83,7 @@ export class ImageCollector {
     throw new Error(message);
   }
 
-  /** Removes images until `bytes` are free. @throws {AggregateError} of failed removals, after trying all */
+  /** Removes images until `bytes` are free. Tries all of them. @throws {AggregateError} with all failures */
   async #remove(images: readonly ImageRecord[], reason: "age" | "space", bytes: number): Promise<number> {
     const { cri, log, metrics } = this.#ports;
     const errors: unknown[] = [];

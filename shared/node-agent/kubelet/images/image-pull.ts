@@ -13,7 +13,7 @@ import type { SecretData } from "../types/referenced-objects.ts";
 export type ImageDecision =
   | { readonly kind: "present" }
   | { readonly kind: "pull" }
-  /** The image is missing and the policy is Never. */
+  /** The image is missing and the pull policy is Never. */
   | { readonly kind: "never" }
   | { readonly kind: "backOff"; readonly untilMs: number };
 
@@ -24,7 +24,7 @@ export function imageRef(image: string): string {
 }
 
 /**
- * Why the image name is invalid, or undefined.
+ * Returns why the image name is invalid, or undefined.
  *
  *     Foo → "invalid reference format: repository name (library/Foo) must be lowercase"
  */
@@ -33,7 +33,9 @@ export function imageNameMistake(image: string): string | undefined {
   return "mistake" in name ? name.mistake : undefined;
 }
 
-/** The API's default pull policy, for static pods. Source: pkg/apis/core/v1/defaults.go SetDefaults_Container. */
+/**
+ * The API's default pull policy; static pods do not get it from the API server. Source: pkg/apis/core/v1/defaults.go SetDefaults_Container.
+ */
 export function defaultPullPolicy(image: string): "Always" | "IfNotPresent" {
   const name = parseImageName(imageRef(image));
   return "tag" in name && name.tag === "latest" ? "Always" : "IfNotPresent";
@@ -125,7 +127,7 @@ function digestMistake(algorithm: string, encoded: string): string | undefined {
   return encoded === encoded.toLowerCase() ? undefined : "invalid checksum digest format";
 }
 
-/** The first component is a registry if it has a dot, a port or a capital: `foo/bar` is on Docker Hub, `foo.test/bar` is not. */
+/** The first component is a registry if it has a dot, a port or an upper-case letter: `foo/bar` is on Docker Hub, `foo.test/bar` is not. */
 function withDomain(image: string): string {
   const slash = image.indexOf("/");
   const first = image.slice(0, Math.max(slash, 0));
@@ -147,8 +149,8 @@ interface DockerConfigEntry {
 }
 
 /**
- * Credentials in the order of use: by secret, most specific entry first. Invalid docker configurations provide no credentials, and the pull
- * fails.
+ * Returns the credentials to try, in order: by secret, and within a secret the most specific entry first. Invalid docker configurations
+ * provide no credentials, and the pull fails.
  *
  *     image registry.test/team/web:1    entries registry.test/team, registry.test, *.test
  *
@@ -168,7 +170,7 @@ export function pullCredentials(image: string, secrets: readonly SecretData[]): 
   );
 }
 
-/** Registry and repository: `["registry.test", "team/web"]`. */
+/** Returns registry and repository: `["registry.test", "team/web"]`. */
 function registryOf(image: string): readonly [string, string] {
   const name = image.replace(/@.*$/u, "").replace(/:[^:/]*$/u, "");
   const slash = name.indexOf("/");
@@ -188,14 +190,14 @@ function canonicalHost(host: string): string {
   return DOCKER_HUB_NAMES.has(host) ? DOCKER_HUB : host;
 }
 
-/** `*` matches any characters within one label, `?` one character; ports must be equal. */
+/** Whether the hosts match: `*` matches any characters within one label, `?` one character. The ports must be equal. */
 function hostMatches(pattern: string, host: string): boolean {
   const parts = pattern.split(".");
   const own = host.split(".");
   return parts.length === own.length && parts.every((part, index) => partMatches(part, own[index] ?? ""));
 }
 
-/** Wildcards never match a colon. */
+/** Wildcards never match a colon, which precedes the port. */
 function partMatches(pattern: string, part: string): boolean {
   const patterns = pattern.split(":");
   const own = part.split(":");
@@ -215,7 +217,7 @@ function entriesOf({ data, type }: SecretData): readonly (readonly [string, Dock
   }
 }
 
-/** null parses as an empty entry or an absent field, as in Go. */
+/** Treats null as an empty entry or an absent field, as Go does. */
 function entryOf(entry: unknown): DockerConfigEntry {
   return Object.fromEntries(Object.entries(entry ?? {}).filter(([, value]) => typeof value === "string"));
 }

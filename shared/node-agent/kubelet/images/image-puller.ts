@@ -1,11 +1,11 @@
 /**
  * The node's queue of image pulls (node-agent §8).
  *
- * IP1 the policy limits concurrent pulls: one, N or unlimited. First come, first served.
+ * IP1 the policy limits concurrent pulls to one or N, or does not limit them. The queue is FIFO.
  * IP2 an aborted pull leaves the queue at once and does not delay other pulls.
  * IP3 each started pull takes a token; without one it fails without a registry call. Rate 0 is unlimited.
- * IP4 the queue is in memory only: each entry belongs to an operation (operations.ts), which a restart requests again. Equal images are not
- *    deduplicated, as in upstream.
+ * IP4 the queue is in memory only: each entry belongs to an operation (operations.ts), which is requested again after a restart. Equal
+ *    images are not deduplicated, as in upstream.
  *
  * The queue holds at most one pull per pod. Source: pkg/kubelet/images/puller.go, helpers.go.
  */
@@ -13,7 +13,7 @@ import { takeToken, type TokenBucket, type Clock } from "@deltaloop/base";
 import { pullsAtOnce } from "./pull-policy.ts";
 import type { ImagePullPolicy } from "../types/node-options.ts";
 
-/** The pull rate limit is exceeded. This is normal when many pods start at once; the pod backs off. */
+/** The pull rate limit is exceeded. This is normal when many pods start simultaneously; the pod backs off. */
 class PullQpsError extends Error {
   override readonly name = "PullQpsError";
 
@@ -34,7 +34,7 @@ export class ImagePuller {
     this.#policy = policy;
   }
 
-  /** Runs `act` when a slot is free; returns its result and duration. @throws {PullQpsError} @throws the reason of an aborted `signal` */
+  /** Runs `act` when a slot is free; returns its result and duration. @throws {PullQpsError}, or the reason of an aborted `signal` */
   async pull<T>(signal: AbortSignal, act: () => Promise<T>): Promise<{ readonly value: T; readonly pullMs: number }> {
     await this.#acquireSlot(signal);
     const startedMs = this.#clock.now();

@@ -1,13 +1,13 @@
-/** Messages of image pulls, as in upstream (node-agent §8). Source: pkg/kubelet/images/image_manager.go pullImage, evalCRIPullErr. */
+/** Image pull messages, which equal upstream's (node-agent §8). Source: pkg/kubelet/images/image_manager.go pullImage, evalCRIPullErr. */
 import { goDuration } from "../types/go-duration.ts";
 
-/** Waiting reason and message of a container after a failed pull. */
+/** Waiting reason and message for a container whose image pull failed. */
 export interface PullFailure {
   readonly reason: "ErrImagePull" | "RegistryUnavailable" | "SignatureValidationFailed";
   readonly message: string;
 }
 
-/** Error prefixes of runtimes, and their messages. Source: cri-api pkg/errors/errors.go. */
+/** Errors that runtimes report by prefix, and their messages. Source: cri-api pkg/errors/errors.go. */
 const KNOWN = [
   ["RegistryUnavailable", "the registry is unavailable"],
   ["SignatureValidationFailed", "the signature validation failed"],
@@ -32,7 +32,7 @@ export function aggregateText(texts: readonly string[]): string {
   return different.length === 1 ? different.join() : `[${different.join(", ")}]`;
 }
 
-/** The message during a back-off, with the cause of the last failure. */
+/** The message during a back-off, with the cause of the last failure if known. */
 export function backOffMessage(image: string, cause: string | undefined): string {
   return `Back-off pulling image "${image}"${cause === undefined ? "" : `: ${cause}`}`;
 }

@@ -9,7 +9,7 @@ export function serializesByDefault(maxParallel: number | undefined): boolean {
   return maxParallel === undefined || maxParallel < 2;
 }
 
-/** The number of parallel pulls. Source: puller.go newParallelImagePuller. */
+/** The maximum number of parallel pulls. Source: puller.go newParallelImagePuller. */
 export function pullsAtOnce({ serialize, maxParallel = Infinity }: ImagePullPolicy): number {
   return serialize ? 1 : maxParallel;
 }

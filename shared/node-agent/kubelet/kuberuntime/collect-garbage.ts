@@ -1,4 +1,4 @@
-/** Garbage collection of dead containers, sandboxes and logs each minute (node-agent §16); log rotation each ten seconds (§7.8). */
+/** Garbage collection of dead containers, sandboxes and logs every minute (node-agent §16); log rotation every ten seconds (§7.8). */
 import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "./container-gc.ts";
 import { LABELS } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -7,16 +7,16 @@ import { unlessGone } from "./kill-pod.ts";
 import { storedContainers, removeContainer } from "./remove-container.ts";
 import { attempt } from "../node-ports/attempt.ts";
 
-/** Directories removed in parallel; they share one read of the mounts. */
+/** Number of directories that are removed in parallel; they share one read of the mount table. */
 const LOGS_AT_ONCE = 32;
 
-/** `ofEnded`: also removes the last dead containers of ended pods, including their logs. */
+/** With `ofEnded`, also removes the last dead containers of terminated pods, including their logs. */
 export async function collectGarbage(
   ports: Pick<NodePorts, "cri" | "store" | "files" | "log" | "condition">,
   { ofEnded = false }: { readonly ofEnded?: boolean } = {},
 ): Promise<void> {
   const { cri, files, store, condition, log } = ports;
-  // Lists the runtime before reading workers: a pod has a worker before its first container.
+  // Lists the runtime before reading workers, because a pod has a worker before it has its first container.
   const containers = await cri.listContainers();
   const sandboxes = await cri.listPodSandbox();
   const logDirectories = await files.logDirectories();
@@ -32,7 +32,7 @@ export async function collectGarbage(
   const uids = new Set(containers.flatMap(({ labels }) => labels[LABELS.podUid] ?? []));
   const stored = new Map(await Promise.all([...uids].map(async (uid) => [uid, await storedContainers(ports, uid)] as const)));
   const uidOf = new Map(containers.map(({ id, labels }) => [id, labels[LABELS.podUid] ?? ""]));
-  // A deleted or terminated pod sends no further status.
+  // Whether the status no longer changes, because the pod was deleted or has terminated.
   const isStatusFinal = (uid: string): boolean =>
     queries.contentRemovable(uid) && (!records.has(uid) || records.get(uid)?.terminatedAtMs !== undefined);
   const statusStored = (id: string): boolean => {
@@ -68,7 +68,7 @@ export class LogRotation {
     this.#ports = ports;
   }
 
-  /** Rotates large logs; logs a failure, so that it does not block the other logs. */
+  /** Rotates large logs. A failure is logged, so that it does not prevent the rotation of other logs. */
   async rotate(): Promise<void> {
     const { cri, known, log } = this.#ports;
     for (const listed of await cri.listContainers({ state: "CONTAINER_RUNNING" }))

@@ -1,6 +1,6 @@
 /**
- * Computes the runtime actions of a pod from spec and observed state (node-agent §6.3, §6.5); `runActions` orders them (§6.6). Independent
- * of time.
+ * Computes the runtime actions for a pod from its spec and observed state (node-agent §6.3, §6.5). `runActions` executes them in order
+ * (§6.6). Does not depend on the time.
  */
 import { containerHash, ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { isStoppedForRestart, newestOf, restartPolicyOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
@@ -8,26 +8,26 @@ import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../types/obse
 import { initContainerActions, type ContainerToKill } from "./init-container-actions.ts";
 import { inUpdateOrder, resizeStep, type ContainerUpdate } from "./resize-actions.ts";
 
-/** Lists are indexes into the spec, ascending. */
+/** Lists contain indexes into the spec, in ascending order. */
 export interface PodActions {
-  /** Kill all containers and sandboxes; `containersToKill` is then redundant. */
+  /** Whether to kill all containers and sandboxes, which makes `containersToKill` redundant. */
   readonly killPod: boolean;
-  /** With `killPod`: create a new sandbox afterwards. */
+  /** With `killPod`: whether to create a new sandbox afterwards. */
   readonly createSandbox: boolean;
-  /** The kept or replaced sandbox; empty if none. */
+  /** The sandbox that is kept or replaced; empty if there is none. */
   readonly sandboxId: string;
-  /** Attempt of the kept or new sandbox. */
+  /** Attempt number of the kept or new sandbox. */
   readonly attempt: number;
   readonly initContainersToStart: readonly number[];
   readonly containersToStart: readonly number[];
   readonly ephemeralContainersToStart: readonly number[];
   readonly containersToKill: readonly ContainerToKill[];
-  /** In call order. */
+  /** Updates in the order of the calls. */
   readonly containersToUpdate: readonly ContainerUpdate[];
 }
 
 /**
- * The actions from the observed to the desired state:
+ * The actions that lead from the observed to the desired state:
  *
  *     nothing yet                            → new sandbox 0, start the first init container, or all containers
  *     sandbox died, policy Always            → kill all, new sandbox, start over
@@ -56,10 +56,10 @@ const NOTHING = {
   containersToUpdate: [],
 } as const;
 
-/** Cases A1 to A4 of §6.3: start over, or the pod is done and needs no sandbox. */
+/** Cases A1 to A4 of §6.3: either the pod starts over, or it is done and needs no sandbox. */
 function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandbox): PodActions {
   const killOnly = { ...NOTHING, ...sandbox, killPod: true };
-  // Under Never, containers run once. Without any container, only the sandbox creation is retried.
+  // Under Never, containers run only once. The sandbox creation is retried only while no container exists.
   if (pod.spec.restartPolicy === "Never" && sandbox.attempt !== 0 && observed.containers.length > 0) return killOnly;
 
   const indexes = [...pod.spec.containers.entries()].filter(([, container]) => !isDone(pod, container, observed)).map(([index]) => index);
@@ -70,7 +70,8 @@ function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandb
 }
 
 /**
- * Under OnFailure, exit code 0 is final, unless the container was stopped for a restart. Source: kuberuntime_manager.go containerSucceeded.
+ * Under OnFailure, exit code 0 is final unless the agent stopped the container for a restart. Source: kuberuntime_manager.go
+ * containerSucceeded.
  */
 function isDone(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   const newest = newestOf(observed, container.name);
@@ -80,7 +81,7 @@ function isDone(pod: NodePod, container: ContainerSpec, observed: ObservedPod): 
 
 /** Steps B1 to B4 of §6.3. */
 function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandbox, probes: ProbeAnswers): PodActions {
-  // Ephemeral containers start once, also before the pod is initialized.
+  // Ephemeral containers start only once, and may start before the pod is initialized.
   const ephemeralContainersToStart = [...ephemeralContainersOf(pod).entries()]
     .filter(([, { name }]) => newestOf(observed, name) === undefined)
     .map(([index]) => index);
@@ -103,12 +104,12 @@ function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sand
   const containersToUpdate = inUpdateOrder([...init.update, ...verdicts.flatMap(({ update = [] }) => update)]);
   const regular = { ...afterInit, containersToStart, containersToKill, containersToUpdate };
   if (containersToStart.length > 0 || verdicts.some(({ keep }) => keep)) return regular;
-  return { ...regular, killPod: true, initContainersToStart: [], containersToUpdate: [] }; // sidecars must not keep a finished pod alive
+  return { ...regular, killPod: true, initContainersToStart: [], containersToUpdate: [] }; // sidecars must not keep a completed pod alive
 }
 
 interface Verdict {
   readonly start: boolean;
-  /** Whether the container runs and keeps running. */
+  /** Whether the container keeps running unchanged. */
   readonly keep: boolean;
   readonly kill?: ContainerToKill;
   readonly update?: readonly ContainerUpdate[];
@@ -119,7 +120,7 @@ function verdictOf(pod: NodePod, container: ContainerSpec, observed: ObservedPod
   if (newest?.state === "CONTAINER_RUNNING") return runningVerdict(pod, container, newest, probes);
   if (!shouldContainerBeRestarted(pod, container, observed)) return { start: false, keep: false };
   if (newest?.state !== "CONTAINER_UNKNOWN") return { start: true, keep: false };
-  // The container may still run, and two instances of one container must never run.
+  // The container may still be running, and two instances of one container must never run at the same time.
   const message = 'Container is in "unknown" state, try killing it before restart';
   return { start: true, keep: false, kill: { id: newest.id, name: container.name, message, reason: "Unknown" } };
 }
@@ -141,18 +142,18 @@ function runningVerdict(pod: NodePod, container: ContainerSpec, running: Observe
 }
 
 export interface SandboxVerdict {
-  /** Whether a new sandbox is needed, before which the old ones must be stopped. */
+  /** Whether a new sandbox is needed. If so, the old sandboxes must be stopped first. */
   readonly changed: boolean;
-  /** Attempt of the new or kept sandbox. */
+  /** Attempt number of the new or kept sandbox. */
   readonly attempt: number;
-  /** The kept or replaced sandbox; empty without one and after a change of the network mode. */
+  /** The kept or replaced sandbox; empty if there is none, or if the network mode has changed. */
   readonly sandboxId: string;
-  /** Why a new sandbox is needed, as the condition PodReadyToStartContainers shows it; empty if no new sandbox is needed. */
+  /** Why a new sandbox is needed, as the condition PodReadyToStartContainers reports it; empty if none is needed. */
   readonly reason: string;
 }
 
 /**
- * Checks that the newest sandbox is usable and the only ready one:
+ * Checks that the newest sandbox is usable, and that no other sandbox is ready:
  *
  *     none                               → create attempt 0
  *     attempt 1 NOTREADY                 → create attempt 2

@@ -13,22 +13,23 @@ export interface ContainerConfigInput {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
   readonly restartCount: number;
-  /** Reference of the pulled image of `container.image`, as the runtime returned it. */
+  /** Reference of the pulled image, as the runtime returned it for `container.image`. */
   readonly image: Image;
   readonly envs: readonly EnvironmentVariable[];
   readonly mounts: readonly Mount[];
   readonly options: NodeOptions;
   readonly resources: NodeResources;
-  /** Target of an ephemeral container's process namespace. */
+  /** The container whose process namespace an ephemeral container joins. */
   readonly targetContainerId?: string;
 }
 
-/** API default, for manifests without it. */
+/** The API's default, for manifests that do not set the field. */
 const TERMINATION_MESSAGE_POLICY = "File";
 
 /**
- * The configuration for CreateContainer; expands `$(NAME)` in command and args. If they are absent, those of the image apply. @throws
- * {ContainerConfigError} for a user that the spec forbids Source: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig.
+ * Builds the configuration for CreateContainer; expands `$(NAME)` in command and args. If command and args are absent, those of the image
+ * apply. @throws {ContainerConfigError} for a user that the spec forbids Source: pkg/kubelet/kuberuntime/kuberuntime_container.go
+ * generateContainerConfig.
  */
 export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   const { container, envs, image, mounts, pod, resources, restartCount } = input;
@@ -58,14 +59,14 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   };
 }
 
-/** Other CRI strings and paths cannot contain arbitrary bytes. @throws {ContainerConfigError} */
+/** Apart from environment values, CRI strings and paths cannot contain arbitrary bytes. @throws {ContainerConfigError} */
 function asText(name: string, value: string): string {
   if (!value.isWellFormed()) throw new ContainerConfigError(`the value of variable ${name} is not UTF-8 and cannot be expanded`);
   return value;
 }
 
 /**
- * Annotations that allow to report and stop the container without the pod spec. Source: pkg/kubelet/kuberuntime/labels.go
+ * Annotations with which the agent can report and stop the container without the pod's spec. Source: pkg/kubelet/kuberuntime/labels.go
  * newContainerAnnotations.
  */
 function containerAnnotations(
@@ -91,12 +92,12 @@ function containerAnnotations(
 export interface MountInput {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
-  /** Volume name → host path. */
+  /** Host paths by volume name. */
   readonly volumePaths: Readonly<Record<string, string>>;
   readonly env: readonly EnvironmentVariable[];
-  /** Path of the managed hosts file. */
+  /** Host path of the managed hosts file. */
   readonly hostsFile?: string;
-  /** Path of the new termination log. */
+  /** Host path of the new termination log. */
   readonly terminationLog?: string;
 }
 
@@ -104,11 +105,11 @@ export interface MountPlan {
   readonly mounts: readonly PlannedMount[];
 }
 
-/** With `subPath`, the caller mounts the result of NodeFiles.makeSubPath instead of `hostPath`. */
+/** With `subPath`, the caller must mount the result of NodeFiles.makeSubPath instead of `hostPath`. */
 export type PlannedMount = Mount & { readonly subPath?: { readonly volumePath: string; readonly path: string } };
 
 const HOSTS_PATH = "/etc/hosts";
-/** API default, for manifests without it. */
+/** The API's default, for manifests that do not set the field. */
 const TERMINATION_MESSAGE_PATH = "/dev/termination-log";
 
 /** Volume types that are always mounted read-only. Source: pkg/volume/{configmap,secret,downwardapi,projected} GetAttributes. */
@@ -121,8 +122,8 @@ const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
 };
 
 /**
- * Mounts in spec order, then hosts file and termination log, if any. @throws {ContainerConfigError} for an unmounted volume, or an invalid
- * subPath Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
+ * Returns the mounts in spec order, then hosts file and termination log, if any. @throws {ContainerConfigError} for an unmounted volume,
+ * or an invalid subPath Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
  */
 export function planMounts(input: MountInput): MountPlan {
   const { container, hostsFile, terminationLog } = input;
@@ -138,8 +139,8 @@ export function planMounts(input: MountInput): MountPlan {
 }
 
 /**
- * Whether the agent manages /etc/hosts: it has content, and the container mounts nothing there. Source: pkg/kubelet/kubelet_pods.go
- * shouldMountHostsFile.
+ * Whether the agent manages the container's /etc/hosts: there is content for the file, and the container mounts nothing at that path.
+ * Source: pkg/kubelet/kubelet_pods.go shouldMountHostsFile.
  */
 export function isHostsFileManaged(pod: NodePod, container: ContainerSpec, podIps: readonly string[]): boolean {
   const known = podIps.length > 0 || pod.spec.hostNetwork === true;
@@ -173,7 +174,7 @@ function propagationOf({ mountPropagation = "None" }: VolumeMount): NonNullable<
   return propagation;
 }
 
-/** A relative path without `..`; empty for the whole volume. makeSubPath rejects links out of the volume. */
+/** A relative path without `..`; empty to mount the whole volume. makeSubPath rejects links that lead out of the volume. */
 function subPathOf({ subPath = "", subPathExpr = "" }: VolumeMount, env: readonly EnvironmentVariable[]): string {
   const path = subPathExpr === "" ? subPath : expandedSubPath(subPathExpr, env);
   if (path.startsWith("/")) throw new ContainerConfigError(`error SubPath \`${path}\` must not be an absolute path`);

@@ -2,28 +2,28 @@
  * Selects dead containers, sandboxes and log directories to remove (node-agent §16.1–16.3).
  *
  * GC1 an exited container is never removed before its exit code is in the cached status (§18.8).
- * GC2 until all sources are ready, nothing is removed because its pod is unknown.
+ * GC2 until all sources are ready, no container, sandbox or log directory is removed for the reason that its pod is unknown.
  */
 import type { Container, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../types/labels.ts";
 import { restartCountOf, type ObservedContainer } from "../types/observed-pod.ts";
 
-/** Dead instances kept per container, for their logs. Source: kuberuntime_gc.go MaxPerPodContainer. */
+/** Number of dead instances kept per container, for their logs. Source: kuberuntime_gc.go MaxPerPodContainer. */
 const INSTANCES_KEPT = 1;
 
 export interface PodQueries {
-  /** Whether the pod has ended and was removed, or was never known (§4.8 content removable). */
+  /** Whether the pod has ended and was removed, or was never known (content removable, §4.8). */
   readonly contentRemovable: (uid: string) => boolean;
   readonly allSourcesReady: boolean;
 }
 
-/** Whether the cached status has this container's exit code. */
+/** Returns whether the cached status has this container's exit code. */
 export type StatusStored = (containerId: string) => boolean;
 
 /**
- * Ids of containers to remove, oldest first. The caller must first stop a container in state CONTAINER_UNKNOWN, because it may run. Source:
- * pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers. Differs from upstream: GC1. As upstream's defaults, MinAge is 0 and
- * MaxContainers unlimited.
+ * Returns the ids of the containers to remove, oldest first. The caller must stop a container in state CONTAINER_UNKNOWN first, because
+ * it may still be running. Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers. Differs from upstream: GC1. As in
+ * upstream's defaults, MinAge is 0 and MaxContainers is unlimited.
  */
 export function containersToRemove(
   containers: readonly Container[],
@@ -42,8 +42,8 @@ export function containersToRemove(
 }
 
 /**
- * Ids of sandboxes to remove, oldest first: not ready and without containers; keeps the newest sandbox of a pod that still exists. Source:
- * kuberuntime_gc.go evictSandboxes. Differs from upstream: GC2 also for sandboxes.
+ * Returns the ids of the sandboxes to remove, oldest first: those that are not ready and have no containers. Keeps the newest sandbox of
+ * a pod that still exists. Source: kuberuntime_gc.go evictSandboxes. Differs from upstream: GC2 also applies to sandboxes.
  */
 export function sandboxesToRemove(
   sandboxes: readonly PodSandbox[],
@@ -65,7 +65,7 @@ export function sandboxesToRemove(
 /** An instance of a container. */
 export type Instance = Pick<ObservedContainer, "id" | "name" | "state" | "restartCount" | "createdAtMs">;
 
-/** The instance of a listed container. */
+/** Returns the instance that corresponds to a listed container. */
 export function instanceOf({ id, metadata, state, createdAtMs, labels, annotations }: Container): Instance {
   return {
     id,
@@ -77,8 +77,9 @@ export function instanceOf({ id, metadata, state, createdAtMs, labels, annotatio
 }
 
 /**
- * Ids of dead instances to remove, oldest first: with `diedId`, those of that container except the newest; with `all` (evicted, or deleted
- * and terminated), all of the pod. Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
+ * Returns the ids of dead instances to remove, oldest first. With `diedId`, they are all dead instances of that container except the
+ * newest. With `all`, for a pod that was evicted, or deleted and terminated, they are all dead instances. Source:
+ * pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
  */
 export function deadInstancesOf(
   containers: readonly Instance[],
@@ -96,8 +97,8 @@ export function deadInstancesOf(
 }
 
 /**
- * Removable pod log directories, `<namespace>_<pod>_<uid>`. Source: kuberuntime_gc.go evictPodLogsDirectories. Differs from upstream: keeps
- * directories with other names.
+ * Returns the pod log directories that can be removed, `<namespace>_<pod>_<uid>`. Source: kuberuntime_gc.go evictPodLogsDirectories.
+ * Differs from upstream: keeps directories with other names.
  */
 export function logDirectoriesToRemove(
   directories: readonly string[],

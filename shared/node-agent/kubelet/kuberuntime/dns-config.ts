@@ -12,9 +12,9 @@ export interface DnsConfig {
 
 export interface PodDns {
   readonly config: DnsConfig & NonNullable<PodSandboxConfig["dnsConfig"]>;
-  /** Omitted entries, for the Event DNSConfigForming. */
+  /** Messages about omitted entries, for the Event DNSConfigForming. */
   readonly problems: readonly string[];
-  /** Whether the pod requested cluster DNS although none is configured. */
+  /** Whether the pod requests cluster DNS although none is configured. */
   readonly lacksClusterDns: boolean;
 }
 
@@ -35,8 +35,8 @@ export const MISSING_CLUSTER_DNS =
   'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.';
 
 /**
- * The DNS configuration by `dnsPolicy`, merged with `dnsConfig`, within resolver limits. `resolvConf`: content of `--resolv-conf`; without
- * one, Default uses the machine's own resolver.
+ * Builds the DNS configuration from `dnsPolicy` and `dnsConfig`, within resolver limits. `resolvConf` is the content of `--resolv-conf`;
+ * if it is absent, the policy Default uses the machine's own resolver.
  *
  *     ClusterFirst in namespace ns, machine searches `corp` → cluster DNS, `ns.svc.<d> svc.<d> <d> corp`, ndots:5
  *
@@ -57,7 +57,7 @@ export function podDns({ metadata, spec }: NodePod, options: NodeOptions, resolv
 
 type Policy = "ClusterFirst" | "Default" | "None";
 
-/** Unknown policies count as ClusterFirst. */
+/** Treats unknown policies as ClusterFirst. */
 function dnsPolicyOf({ dnsPolicy, hostNetwork }: NodePod["spec"]): Policy {
   if (dnsPolicy === "None" || dnsPolicy === "Default") return dnsPolicy;
   return hostNetwork === true && dnsPolicy === "ClusterFirst" ? "Default" : "ClusterFirst";
@@ -83,7 +83,7 @@ function loopbackOf(address: string): string {
 }
 
 /**
- * Name servers and options accumulate, the last value of an option and the last `search` line apply. Removes trailing dots and the root
+ * Name servers and options accumulate; the last value of an option and the last `search` line win. Removes trailing dots and the root
  * domain. @throws {PodSandboxConfigError} for a name server without an address Source: dns.go parseResolvConf, appendOptions.
  */
 function parseResolvConf(text: string): DnsConfig {
@@ -103,7 +103,10 @@ function parseResolvConf(text: string): DnsConfig {
   };
 }
 
-/** The limit that the machine's resolv.conf exceeds, for the Event CheckLimitsForResolvConf. Source: dns.go CheckLimitsForResolvConf. */
+/**
+ * Returns the message of the Event CheckLimitsForResolvConf if the machine's resolv.conf exceeds a limit. Source: dns.go
+ * CheckLimitsForResolvConf.
+ */
 export function resolvConfProblem(path: string, text: string, clusterDomain: string): string | undefined {
   let searches: readonly string[];
   try {
@@ -155,7 +158,9 @@ function searchesWithinLimits(searches: readonly string[]): readonly string[] {
 const HOSTNAME_LENGTH_MAX = 63;
 const FQDN_LENGTH_MAX = 64;
 
-/** The sandbox cannot be created from this spec; only a changed spec helps. Shown in the Event FailedCreatePodSandBox. */
+/**
+ * The sandbox cannot be created from this spec; only a change of the spec helps. The message is shown in the Event FailedCreatePodSandBox.
+ */
 export class PodSandboxConfigError extends Error {
   override readonly name = "PodSandboxConfigError";
 }
@@ -176,7 +181,8 @@ function podHostname({ metadata, spec }: NodePod, clusterDomain: string): PodHos
 }
 
 /**
- * The pod's kernel hostname: short, or the FQDN with `setHostnameAsFQDN`. @throws {PodSandboxConfigError} for an FQDN that is too long
+ * The pod's kernel hostname: the short name, or the FQDN if `setHostnameAsFQDN` is set. @throws {PodSandboxConfigError} for an FQDN that
+ * is too long
  * Source: pkg/kubelet/util/util.go GetNodenameForKernel.
  */
 export function kernelHostname(pod: NodePod, clusterDomain: string): string {
@@ -188,7 +194,7 @@ export function kernelHostname(pod: NodePod, clusterDomain: string): string {
   throw new PodSandboxConfigError(`failed to construct FQDN from pod hostname and cluster domain, FQDN ${fqdn} is too long (${limits})`);
 }
 
-/** Truncates, and removes trailing separators. */
+/** Truncates to the maximum length, and removes trailing separators. */
 function truncated(hostname: string): string {
   return hostname.length <= HOSTNAME_LENGTH_MAX ? hostname : hostname.slice(0, HOSTNAME_LENGTH_MAX).replace(/[-.]+$/u, "");
 }
@@ -203,7 +209,7 @@ const LOOPBACK = [
 ];
 
 /**
- * The hosts file. `hostFile` is the machine's /etc/hosts, used with host networking.
+ * Generates the hosts file. `hostFile` is the content of the machine's /etc/hosts, which is used with host networking.
  *
  *     # Kubernetes-managed hosts file.
  *     127.0.0.1       localhost

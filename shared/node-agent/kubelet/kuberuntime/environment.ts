@@ -9,8 +9,8 @@ import { expand } from "../types/expand.ts";
 import { textOfBytes } from "@deltaloop/base";
 
 /**
- * The container cannot be created until a referenced object changes. Shown in the Event and as CreateContainerConfigError; contains names,
- * never values.
+ * The container cannot be created until a referenced object changes. The message is shown in the Event and as CreateContainerConfigError;
+ * it contains names, but never values.
  */
 export class ContainerConfigError extends Error {
   override readonly name = "ContainerConfigError";
@@ -25,18 +25,18 @@ export interface EnvironmentVariable {
 export interface EnvironmentInput {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
-  /** The pod's addresses in the node's order of address families. */
+  /** The pod's addresses, in the node's order of address families. */
   readonly podIps: readonly string[];
   readonly hostIps: readonly string[];
-  /** Services of all namespaces; before the first list empty, but only for static pods. */
+  /** Services of all namespaces. For static pods, empty until the Services were listed once. */
   readonly services: readonly ServiceInfo[];
   readonly objects: ReferencedObjects;
   readonly allocatable: NodeResources;
 }
 
 /**
- * Precedence: `env` over `envFrom` over service variables; later entries take precedence. References may name earlier entries and service
- * variables.
+ * Builds the environment. `env` takes precedence over `envFrom`, which takes precedence over service variables; within a list, later
+ * entries do. References can name earlier entries and service variables.
  *
  *     envFrom: ConfigMap {A: "1"}; env: A="$(A)2", B="$(A)$(C)", C="3" → A=12, B=12$(C), C=3
  *
@@ -96,7 +96,7 @@ function fieldValue({ hostIps, pod, podIps }: EnvironmentInput, fieldPath: strin
   }
 }
 
-/** Without a container name, uses the container's own resources. Ephemeral containers have no other option. */
+/** Without a container name, the field refers to the container itself. Ephemeral containers have no other option. */
 function resourceValue({ allocatable, container, pod }: EnvironmentInput, reference: NonNullable<ValueSource["resourceFieldRef"]>): string {
   if (reference.containerName) return asConfigError(() => resourceFieldText(pod, reference, allocatable));
   const alone = { ...pod, spec: { ...pod.spec, containers: [container], initContainers: [] } };
@@ -159,8 +159,8 @@ export interface ServiceInfo {
 }
 
 /**
- * Variables for `default/kubernetes` and, unless `enableServiceLinks` is off, for services of the pod's namespace, which win on equal
- * names. Services without cluster IP have none. Example:
+ * Returns the variables for `default/kubernetes` and, unless `enableServiceLinks` is false, for the Services in the pod's namespace,
+ * which take precedence on equal names. Services without a cluster IP have no variables. Example:
  *
  *     REDIS_PRIMARY_SERVICE_HOST=10.0.0.11              REDIS_PRIMARY_SERVICE_PORT=6379
  *     REDIS_PRIMARY_PORT=tcp://10.0.0.11:6379           REDIS_PRIMARY_PORT_6379_TCP=tcp://10.0.0.11:6379
@@ -203,7 +203,7 @@ function variablesOf(service: Reachable): readonly (readonly [string, string])[]
   ];
 }
 
-/** Variables of Docker container links. */
+/** Variables in the format of Docker container links. */
 function linkVariables(prefix: string, clusterIP: string, port: ServiceInfo["ports"][number]): readonly (readonly [string, string])[] {
   const protocol = port.protocol ?? PROTOCOL_DEFAULT;
   const portPrefix = `${prefix}_PORT_${port.port}_${protocol.toUpperCase()}`;

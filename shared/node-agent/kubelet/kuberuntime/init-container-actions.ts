@@ -1,6 +1,6 @@
 /**
- * Actions for init containers in a kept sandbox (node-agent §6.4). Plain init containers run one after another to completion; after a
- * sidecar has started, the next container starts.
+ * Computes the actions for init containers in a sandbox that is kept (node-agent §6.4). Plain init containers run to completion one after
+ * another. A sidecar only has to start before the next container starts.
  */
 import { containerHash, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import {
@@ -18,7 +18,7 @@ export interface ContainerToKill {
   readonly name: string;
   /** Message of the Event. */
   readonly message: string;
-  /** Selects the grace period. Absent if the spec changed. */
+  /** Selects the grace period. Absent if the container is killed because its spec changed. */
   readonly reason?: KillReason;
 }
 
@@ -29,7 +29,7 @@ export interface InitContainerActions {
   readonly initialised: boolean;
   /** Whether an init container failed permanently. */
   readonly killPod: boolean;
-  /** Indexes into the spec, ascending. */
+  /** Indexes into the spec, in ascending order. */
   readonly start: readonly number[];
   readonly kill: readonly ContainerToKill[];
   readonly update: readonly ContainerUpdate[];
@@ -45,7 +45,7 @@ interface Step {
 }
 
 /**
- * Iterates from last to first: the last instance that exists shows the progress.
+ * Iterates from the last init container to the first, because the last one with an instance shows the progress.
  *
  *     init1 EXITED 0, init2 EXITED 0, init3 none   → start init3
  *     init1 EXITED 0, init2 EXITED 1               → start init2 again; under Never the pod has failed
@@ -57,7 +57,7 @@ interface Step {
  */
 export function initContainerActions(pod: NodePod, observed: ObservedPod, sandboxId: string, probes: ProbeAnswers): InitContainerActions {
   const containers = initContainersOf(pod);
-  // Containers of earlier sandboxes do not count: after a reboot, initialization starts over.
+  // Containers of earlier sandboxes do not count. After a reboot, for example, initialization starts over.
   const active = { ...observed, containers: observed.containers.filter((container) => container.sandboxId === sandboxId) };
   const passedBefore = pod.spec.containers.some(({ name }) => newestOf(active, name) !== undefined);
   let passed = passedBefore;
@@ -79,7 +79,7 @@ export function initContainerActions(pod: NodePod, observed: ObservedPod, sandbo
     if (step.initialised === true) initialised = true;
     start.push(...(step.start ?? []));
     if (step.kill !== undefined) kill.push(step.kill);
-    update.unshift(...(step.update ?? [])); // reverse iteration
+    update.unshift(...(step.update ?? [])); // iterates in reverse order
     passed = true;
   }
   if (!passed && containers.length > 0) start.push(0);
@@ -92,16 +92,16 @@ interface InitContainerState {
   readonly newest: ObservedContainer;
   readonly index: number;
   readonly isLast: boolean;
-  /** Whether a later container exists, so that this container is done. */
+  /** Whether a later container exists, which means that this container is done. */
   readonly passed: boolean;
 }
 
 function plainStep({ pod, container, newest, index, isLast }: InitContainerState): Step {
   switch (newest.state) {
-    case "CONTAINER_CREATED": // its start failed
+    case "CONTAINER_CREATED": // the start of the container failed
       return { start: [index] };
     case "CONTAINER_RUNNING": {
-      // Is never restarted for a resize, because initialization would start over.
+      // An init container is never restarted for a resize, because initialization would start over.
       const step = resizeStep({ ...container, resizePolicy: [] }, newest);
       return "updates" in step ? { update: step.updates } : {};
     }
@@ -110,7 +110,7 @@ function plainStep({ pod, container, newest, index, isLast }: InitContainerState
       if (newest.exitCode !== 0) return restartsAfter(pod, container, newest.exitCode) ? { start: [index] } : { failed: true };
       return isLast ? { initialised: true } : { start: [index + 1] };
     case "CONTAINER_UNKNOWN":
-      // Restart rules need an exit code, which is unknown here.
+      // Restart rules need an exit code, which is unknown in this state.
       return restartPolicyOf(pod, container) === "Never" ? { failed: true } : killUnknown(container, newest, index);
   }
 }
@@ -135,7 +135,7 @@ function sidecarStep({ container, newest, index, isLast, passed }: InitContainer
   return "kill" in resize ? { ...restart, kill: resize.kill } : { ...reached, update: resize.updates };
 }
 
-/** The container may still run, and two instances of one container must never run. */
+/** The container may still be running, and two instances of one container must never run at the same time. */
 function killUnknown(container: ContainerSpec, newest: ObservedContainer, index: number): Step {
   const message = 'Init container is in "unknown" state, try killing it before restart';
   return { start: [index], kill: { ...identity(container, newest), message, reason: "Unknown" } };

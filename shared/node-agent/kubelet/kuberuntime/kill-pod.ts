@@ -19,7 +19,7 @@ export interface KillOptions {
   readonly skipHook?: (containerId: string) => boolean;
 }
 
-export type EndOptions = KillOptions & { readonly name: string; /** If true, a failure emits no Event. */ readonly isSilent?: true };
+export type EndOptions = KillOptions & { readonly name: string; /** Whether a failure emits no Event. */ readonly isSilent?: true };
 
 /** An operation that is aborted when the pod no longer exists. */
 interface Abortable {
@@ -31,7 +31,7 @@ export function stopName(containerId: string): string {
   return `stop:${containerId}`;
 }
 
-/** Stops the whole pod as operation `name`. @throws {Pause} during the grace period; otherwise the failures */
+/** Stops the whole pod as the operation `name`. @throws {Pause} during the grace period, and afterwards any failure */
 export async function endPod(
   ports: EndPodPorts,
   pod: NodePod,
@@ -50,7 +50,7 @@ export async function endPod(
   });
 }
 
-/** Stops all running containers in order, then the sandboxes. @throws {AggregateError} of all failures, after trying all */
+/** Stops all running containers in order, then the sandboxes. Tries all of them. @throws {AggregateError} with all failures */
 async function killPod(ports: KillContainerPorts, pod: NodePod, observed: ObservedPod, options: KillOptions & Abortable): Promise<void> {
   const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
   const order = terminationOrder(
@@ -72,7 +72,7 @@ async function killPod(ports: KillContainerPorts, pod: NodePod, observed: Observ
   if (errors.length > 0) throw new AggregateError(errors, errors.map((error) => messageOf(error)).join("; "));
 }
 
-/** Stops containers one after another; ends at the first failure. */
+/** Stops containers one after another, until the first failure. */
 async function killContainers(
   ports: KillContainerPorts,
   pod: NodePod,
@@ -93,7 +93,7 @@ interface Unwanted {
   readonly actions: PodActions;
 }
 
-/** Stops what `actions` lists, and removes surplus instances of init containers. */
+/** Stops the containers that `actions` lists, and removes surplus instances of init containers. */
 export async function endUnwanted(ports: EndPodPorts & Pick<NodePorts, "files">, unwanted: Unwanted): Promise<void> {
   const { pod, observed, actions } = unwanted;
   if (actions.killPod) await endAll(ports, unwanted);
@@ -101,10 +101,13 @@ export async function endUnwanted(ports: EndPodPorts & Pick<NodePorts, "files">,
   if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
 }
 
-/** Name of the operation that stops all containers of a pod that continues. */
+/** Name of the operation that stops all containers of a pod, although the pod continues. */
 export const KILL_ALL = "kill";
 
-/** Stops the pod because its sandbox changed or nothing is left to run. With a new sandbox, old init containers must not count. */
+/**
+ * Stops the pod because its sandbox has changed or because no container is left to run. In a new sandbox, old init containers must not
+ * count.
+ */
 async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, observed, actions }: Unwanted): Promise<void> {
   await endPod(ports, pod, observed, { name: KILL_ALL });
   if (!actions.createSandbox) return;
@@ -116,7 +119,7 @@ async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, obse
   );
 }
 
-/** Stops containers one after another; a failure or a pending stop ends the sync. */
+/** Stops containers one after another. A failure, or a stop that takes longer, ends the sync. */
 async function endContainers(ports: EndPodPorts, { pod, observed, actions }: Unwanted): Promise<void> {
   for (const wanted of actions.containersToKill) {
     await ports.operations.run({
@@ -134,7 +137,7 @@ async function pruneInitContainers(ports: Pick<NodePorts, "cri" | "files">, pod:
   for (const { name } of initContainersOf(pod)) await removeAll(ports, pod, dead.filter((container) => container.name === name).slice(1));
 }
 
-/** Removes logs first, so that after a failure the container still exists and the next sync retries. */
+/** Removes logs first. If that fails, the container still exists, so the next sync retries. */
 async function removeAll(
   { cri, files }: Pick<NodePorts, "cri" | "files">,
   pod: NodePod,
@@ -199,7 +202,7 @@ async function killContainer(
       });
     });
   }
-  // A sidecar waits for its predecessors, at most for its grace period.
+  // A sidecar waits for the containers that stop before it, but no longer than its grace period.
   const over = new AbortController();
   await Promise.race([options.after, clock.after(leftSeconds() * 1000, over.signal).catch(() => undefined)]);
   over.abort("over");
@@ -218,8 +221,9 @@ export function unlessGone(error: unknown): void {
 const GRACE_SECONDS_MIN = 2;
 
 /**
- * Container names in groups: a group stops in parallel after the previous one. First regular and ephemeral containers, then sidecars in
- * reverse order. preStop hooks do not wait. Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
+ * Returns container names in groups. The containers of a group stop in parallel, after the previous group. Regular and ephemeral
+ * containers stop first, and then sidecars in reverse order. preStop hooks do not wait. Source:
+ * pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
  */
 export function terminationOrder(pod: NodePod, running: readonly string[]): readonly (readonly string[])[] {
   const sidecars = initContainersOf(pod)
@@ -231,7 +235,7 @@ export function terminationOrder(pod: NodePod, running: readonly string[]): read
 }
 
 /**
- * Seconds, before the minimum of 2. `override` is the worker's effective grace period. Source:
+ * Returns the grace period in seconds; the caller applies the minimum of 2 s. `override` is the worker's effective grace period. Source:
  * pkg/kubelet/kuberuntime/kuberuntime_container.go setTerminationGracePeriod, killContainer.
  */
 export function killGraceSeconds(

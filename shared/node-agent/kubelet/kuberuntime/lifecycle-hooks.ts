@@ -6,10 +6,10 @@ import type { Wire } from "@deltaloop/kube/objects";
 import type { HttpProbe } from "../../ports/prober.ts";
 import { httpGetRequest, portProblem, resolvePort } from "../prober/probe-request.ts";
 
-/** Upper limit of an HTTP hook; upstream limits it only by the pod's end. */
+/** Maximum duration of an HTTP hook; upstream limits it only by the pod's end. */
 const HTTP_TIMEOUT_MS = 60_000;
 
-/** A hook failed. The message has the kind of failure, never output. */
+/** A lifecycle hook failed. The message names the kind of failure and contains no output. */
 export class HookError extends Error {
   override readonly name = "HookError";
 }
@@ -19,13 +19,13 @@ export interface HookCall {
   readonly container: ContainerSpec;
   readonly containerId: string;
   readonly podIp: string;
-  /** preStop: the rest of the grace period. */
+  /** The maximum duration. For a preStop hook, it is the rest of the grace period. */
   readonly timeoutMs?: number;
-  /** Aborts when nothing waits for the hook. */
+  /** Aborts when no caller waits for the hook any more. */
   readonly signal: AbortSignal;
 }
 
-/** @throws {HookError}; the signal's reason */
+/** Runs the hook. @throws {HookError}, or the signal's reason */
 export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">, call: HookCall): Promise<void> {
   const { handler, container, containerId, podIp, timeoutMs, signal } = call;
   const request = hookRequest(handler, { container, podIp, timeoutMs: timeoutMs ?? HTTP_TIMEOUT_MS });
@@ -56,7 +56,7 @@ export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">
 
 export type LifecycleHandler = Wire<V1LifecycleHandler>;
 
-/** For an empty port string. */
+/** The port if the spec has an empty string as port. */
 const DEFAULT_PORT = 80;
 
 export type HookRequest =
@@ -64,14 +64,14 @@ export type HookRequest =
   | { readonly kind: "exec"; readonly command: readonly string[] }
   | { readonly kind: "http"; readonly request: HttpProbe }
   | { readonly kind: "sleep"; readonly seconds: number }
-  /** The hook fails with this message. */
+  /** The hook fails with this message without being run. */
   | { readonly kind: "invalid"; readonly message: string };
 
 export interface HookTarget {
   readonly container: ContainerSpec;
-  /** Empty: none yet. */
+  /** Empty if the pod has no IP yet. */
   readonly podIp: string;
-  /** HTTP timeout: the rest of the grace period, or the limit of a postStart hook. */
+  /** Timeout of an HTTP request: the rest of the grace period for a preStop hook, or the limit of a postStart hook. */
   readonly timeoutMs: number;
 }
 

@@ -17,8 +17,8 @@ export interface PodIdentity {
 type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "store">;
 
 /**
- * Reads one pod from the runtime (node-agent §6.1). States are current; statuses follow KN1 to KN3. Omits sandboxes and containers that
- * disappear between list and status.
+ * Reads one pod from the runtime (node-agent §6.1). States are current; statuses may be cached (KN1 to KN3). Omits sandboxes and
+ * containers that are removed between the list and the status call.
  */
 export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise<ObservedPod> {
   const { cri, known, store } = ports;
@@ -49,7 +49,7 @@ async function observeContainer(
   return status && observedContainer(listed, status, { terminationMessage: await terminationMessage(files, status), ...recorded });
 }
 
-/** The content of the termination log or, after a failure with FallbackToLogsOnError, the end of the log. */
+/** Returns the content of the termination log, or the end of the container log after a failure with FallbackToLogsOnError. */
 async function terminationMessage(files: NodePorts["files"], status: ContainerStatus): Promise<string> {
   if (status.state !== "CONTAINER_EXITED") return "";
   const path = status.annotations[ANNOTATIONS.terminationMessagePath];

@@ -6,8 +6,8 @@ import { messageOf } from "@deltaloop/kube/objects";
 import type { EndOptions } from "./kill-pod.ts";
 
 /**
- * Creates the pod's cgroup (node-agent §5.1 step 7). Stops containers that run outside of it, because processes cannot be moved. @throws
- * {Pause} after stopping them Source: pkg/kubelet/kubelet.go SyncPod.
+ * Creates the pod's cgroup (node-agent §5.1 step 7). Stops containers that run outside the cgroup, because the runtime cannot move them
+ * into it. @throws {Pause} after stopping them Source: pkg/kubelet/kubelet.go SyncPod.
  */
 export async function ensurePodCgroup(
   ports: Pick<NodePorts, "containerManager" | "podEvent">,
@@ -18,7 +18,7 @@ export async function ensurePodCgroup(
   const { containerManager } = ports;
   const { exists, isBounded } = await containerManager.stateOf(pod);
   const isRunning = observed.containers.some(({ state }) => state === "CONTAINER_RUNNING");
-  // A previous agent may have created the cgroup without limits; limits of running containers may have changed since.
+  // A previous agent may have created the cgroup without limits, and limits of running containers may have changed since.
   if (exists && (isBounded || isRunning)) return;
   if (isRunning) {
     await end(observed, { name: "kill:cgroup" });

@@ -3,7 +3,7 @@ import { LABELS } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { unlessGone } from "./kill-pod.ts";
 
-/** Removes an ended container and its logs (node-agent §16.1). */
+/** Removes a terminated container and its logs (node-agent §16.1). */
 export async function removeContainer({ cri, files }: Pick<NodePorts, "cri" | "files">, id: string): Promise<void> {
   const status = await cri.containerStatus(id).catch(unlessGone);
   if (status === undefined) return;
@@ -13,7 +13,7 @@ export async function removeContainer({ cri, files }: Pick<NodePorts, "cri" | "f
   await cri.removeContainer(id).catch(unlessGone);
 }
 
-/** Ids of containers whose exit code is in the pod's cached status. */
+/** Returns the ids of containers whose exit code is in the pod's cached status. */
 export async function storedContainers({ store }: Pick<NodePorts, "store">, uid: string): Promise<ReadonlySet<string>> {
   const status = (await store.read("statuses", uid))?.status;
   const entries = [

@@ -6,14 +6,14 @@ import type { ContainerSpec } from "../types/pod.ts";
 
 export type ResizedResource = "cpu" | "memory";
 
-/** One runtime call; `resources` is the complete new value. */
+/** One runtime call; `resources` contains all new values, including unchanged ones. */
 export interface ContainerUpdate {
   readonly id: string;
   readonly name: string;
   readonly resource: ResizedResource;
   readonly resources: ContainerResources;
   readonly change: "decrease" | "increase";
-  /** A new or lowered memory limit, which must exceed the usage. */
+  /** A memory limit that is new or lower. It must exceed the current usage. */
   readonly lowersMemoryLimitTo?: number;
 }
 
@@ -32,8 +32,8 @@ const LISTS = ["limits", "requests"] as const;
  *     memory 64Mi → 128Mi, RestartContainer          → kill; it restarts with the new resources
  *     actuated resources unknown                     → update, whatever the policy
  *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream, which
- * takes unknown actuated resources as the allocated ones.
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream, which assumes that unknown
+ * actuated resources equal the allocated ones.
  */
 export function resizeStep(container: ContainerSpec, running: ObservedContainer): ResizeStep {
   const { id, name, actuated } = running;
@@ -46,19 +46,19 @@ export function resizeStep(container: ContainerSpec, running: ObservedContainer)
   );
   if (restarts && actuated !== undefined) return { kill: { id, name, message: `Container ${name} resize requires restart` } };
   const updates = changed.flatMap((resource) => {
-    // By the limit if it changes, otherwise by the request.
+    // The change is an increase or a decrease of the limit if the limit changes, otherwise of the request.
     const list = LISTS.find((one) => amount(desired, one, resource) !== amount(actuated, one, resource)) ?? "requests";
     const change = amount(desired, list, resource) > amount(actuated, list, resource) ? "increase" : "decrease";
     const [limit, was] = [amount(desired, "limits", "memory"), amount(actuated, "limits", "memory")];
     const lowers = resource === "memory" && limit > 0 && (was === 0 || limit < was);
-    // CPU is last, so memory already has the desired value.
+    // The CPU is updated last, so the memory already has the desired value.
     const resources = resource === "cpu" ? desired : withCpuOf(desired, actuated ?? desired);
     return [{ id, name, resource, resources, change, ...(lowers && { lowersMemoryLimitTo: limit }) } as const];
   });
   return { updates };
 }
 
-/** Memory before CPU; for each, decreases in reverse order before increases. */
+/** Memory before CPU. For each of them, decreases come first, in reverse order, and then increases. */
 export function inUpdateOrder(updates: readonly ContainerUpdate[]): readonly ContainerUpdate[] {
   return RESIZED.flatMap((resource) => {
     const own = updates.filter((update) => update.resource === resource);
@@ -68,8 +68,8 @@ export function inUpdateOrder(updates: readonly ContainerUpdate[]): readonly Con
 }
 
 /**
- * Whether a running container lacks its allocated resources. Unknown actuated resources do not count. Source: kuberuntime_manager.go
- * isContainerResourceResizeInProgress.
+ * Whether a running container does not have its allocated resources yet. Unknown actuated resources do not count. Source:
+ * kuberuntime_manager.go isContainerResourceResizeInProgress.
  */
 export function isResizeInProgress({ containers }: PodAllocation, observed: ObservedPod): boolean {
   return Object.entries(containers).some(([name, { allocated, actuated }]) => {

@@ -26,7 +26,10 @@ interface Resizing {
   readonly ensureNotTerminating: () => Promise<void>;
 }
 
-/** Resizes running containers, or fits the pod's cgroup for starting containers. @returns the failure; other containers still start */
+/**
+ * Resizes running containers, or adjusts the pod's cgroup for containers that are about to start. @returns the failure; other containers
+ * still start
+ */
 export async function resizePod(
   ports: ResizePorts,
   resizing: Resizing,
@@ -43,8 +46,8 @@ export async function resizePod(
 }
 
 /**
- * Applies `updates` in order until the first failure; records each success. Source:
- * pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction. @throws {ResizeError}
+ * Applies `updates` in order until the first failure, and records each success. Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go
+ * doPodResizeAction. @throws {ResizeError}
  */
 async function resizeContainers(
   ports: ResizePorts,
@@ -66,7 +69,7 @@ async function resizeContainers(
   await ports.containerManager.settle(pod).catch(asResizeError);
 }
 
-/** Fits the pod's cgroup before a restarted container. @throws {ResizeError} */
+/** Adjusts the pod's cgroup before a container restarts. @throws {ResizeError} */
 async function refitPod({ containerManager }: Pick<NodePorts, "containerManager">, pod: NodePod): Promise<void> {
   await containerManager.refit(pod).catch(asResizeError);
 }
@@ -75,7 +78,10 @@ function asResizeError(error: unknown): never {
   throw new ResizeError(messageOf(error), { cause: error });
 }
 
-/** Rejects limits below the usage, because the kernel would OOM-kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */
+/**
+ * Rejects limits below the current usage, because the kernel would OOM-kill the container. Source: kuberuntime_manager.go
+ * validateMemoryResizeAction.
+ */
 async function checkMemory({ cri }: Pick<NodePorts, "cri">, updates: readonly ContainerUpdate[]): Promise<void> {
   const problems: string[] = [];
   for (const { id, name, lowersMemoryLimitTo: limit } of updates) {
@@ -92,7 +98,7 @@ async function checkMemory({ cri }: Pick<NodePorts, "cri">, updates: readonly Co
   throw new ResizeError(`cannot decrease memory limits: ${text}`);
 }
 
-/** Updates the resize conditions before each status: in progress, completed or failed. Source: pkg/kubelet/kubelet.go SyncPod. */
+/** Updates the resize conditions before each status update: in progress, completed or failed. Source: pkg/kubelet/kubelet.go SyncPod. */
 export async function noteResize(
   ports: NoteResizePorts,
   { pod, update }: Pick<Resizing, "pod" | "update">,
@@ -102,7 +108,7 @@ export async function noteResize(
   const { uid } = pod.metadata;
   let before: PodAllocation | undefined;
   let isInProgress = false;
-  // Uses the current allocation: so that the end of the old resize does not complete a newer grant.
+  // Uses the current allocation, so that the end of an old resize does not complete a newer grant.
   const change = (row: PodAllocation | undefined): PodAllocation | undefined => {
     before = row;
     if (row === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Requests and limits as kernel settings (node-agent §7.6). */
+/** Converts requests and limits to kernel settings (node-agent §7.6). */
 import type { LinuxContainerResources } from "../../ports/cri-types.ts";
 import { isCriticalPod } from "../types/critical-pod.ts";
 import type { NodeResources } from "../types/node-options.ts";
@@ -16,20 +16,20 @@ const HUGE_PAGES_PREFIX = "hugepages-";
 
 type Quantities = Readonly<Record<string, string>>;
 interface CpuAndMemory {
-  /** Millicores; if absent, the limit applies. */
+  /** In millicores; if absent, the limit applies. */
   readonly cpuRequest: number | undefined;
-  /** Millicores. */
+  /** In millicores. */
   readonly cpuLimit: number;
   readonly memoryLimitBytes: number;
 }
 
 /**
- * The limits of one container.
+ * Computes the limits of one container.
  *
  *     requests cpu 500m, limits cpu 1, memory 64Mi → shares 512, quota 100000 of 100000 µs, memory 67108864
  *
  * Source: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources. Differs from upstream: sets no swap
- * limit. containerd allows none with a memory limit, and nodes should have no swap.
+ * limit. With a memory limit, containerd allows no swap by default, and nodes should have no swap.
  */
 export function containerResources(pod: NodePod, container: ContainerSpec, machine: NodeResources): LinuxContainerResources {
   const { limits = {}, requests = {} } = container.resources ?? {};
@@ -46,7 +46,7 @@ export function containerResources(pod: NodePod, container: ContainerSpec, machi
 }
 
 /**
- * Pod totals, for runtimes that create a VM per pod. Limits count only for containers that have one. Source:
+ * Computes the totals of the pod, for runtimes that create a VM per pod. A container without a limit does not count. Source:
  * pkg/kubelet/kuberuntime/kuberuntime_sandbox_linux.go calculateSandboxResources.
  */
 export function sandboxResources(pod: NodePod, machine: NodeResources): LinuxContainerResources {
@@ -56,7 +56,7 @@ export function sandboxResources(pod: NodePod, machine: NodeResources): LinuxCon
   return linuxResources({ cpuRequest, cpuLimit: wholeAmount(limits, "cpu"), memoryLimitBytes: wholeAmount(limits, "memory") }, machine);
 }
 
-/** The overhead of the sandbox as request and limit; empty if none. Source: convertOverheadToLinuxResources. */
+/** Returns the overhead of the sandbox as request and limit; empty if there is none. Source: convertOverheadToLinuxResources. */
 export function overheadResources({ spec: { overhead } }: NodePod, machine: NodeResources): LinuxContainerResources {
   if (overhead === undefined) return {};
   const cpu = amountOf(overhead, "cpu") ?? 0;
@@ -64,8 +64,8 @@ export function overheadResources({ spec: { overhead } }: NodePod, machine: Node
 }
 
 /**
- * The OOM score, from −1000 (never killed) to 1000 (killed first). A sidecar scores no worse than the regular container with the lowest
- * request.
+ * The OOM score, from −1000 (never killed) to 1000 (killed first). The score of a sidecar is at most that of the regular container with
+ * the lowest request.
  *
  *     Burstable, 4 GiB requested of 16 GiB → 1000 − 1000 × 4 ÷ 16 = 750
  *
@@ -77,7 +77,7 @@ export function oomScoreAdj(pod: NodePod, container: ContainerSpec, memoryCapaci
   if (qos !== "Burstable") return qos === "Guaranteed" ? OOM_SCORE_GUARANTEED : OOM_SCORE_BEST_EFFORT;
   const own = memoryRequestOf(container);
   const counted = isSidecarOf(pod, container) ? Math.max(own, Math.min(...pod.spec.containers.map(memoryRequestOf))) : own;
-  // Rounds the subtrahend down, because upstream uses integer division.
+  // Rounds the subtracted amount down, because upstream uses integer division.
   const score = OOM_SCORE_BEST_EFFORT - Math.trunc((1000 * counted) / memoryCapacityBytes);
   return Math.min(Math.max(score, OOM_SCORE_BURSTABLE_MIN), OOM_SCORE_BURSTABLE_MAX);
 }
@@ -88,7 +88,7 @@ function linuxResources({ cpuLimit, cpuRequest, memoryLimitBytes }: CpuAndMemory
     cpuPeriod: QUOTA_PERIOD,
     cpuQuota: cpuQuota(cpuLimit),
     ...(memoryLimitBytes > 0 && { memoryLimitInBytes: memoryLimitBytes }),
-    // Kills all processes of the container together.
+    // If a process of the container is OOM-killed, the kernel kills all processes of the container.
     ...(machine.killsGroupOnOom === true && { unified: { "memory.oom.group": "1" } }),
   };
 }
@@ -102,7 +102,7 @@ function sumOf({ spec: { overhead: _overhead, ...spec }, ...pod }: NodePod, kind
   return podRequests({ ...pod, spec: { ...spec, containers, initContainers: (spec.initContainers ?? []).map(counting) } });
 }
 
-/** An unset request equals the limit. */
+/** An unset request defaults to the limit. */
 function memoryRequestOf({ resources }: ContainerSpec): number {
   return amountOf(resources?.requests ?? {}, "memory") ?? amountOf(resources?.limits ?? {}, "memory") ?? 0;
 }
@@ -116,7 +116,7 @@ function isNodeCritical(pod: NodePod): boolean {
   return isCriticalPod(pod) && pod.spec.priorityClassName === "system-node-critical";
 }
 
-/** Limits every page size of the machine; to 0 without a request. */
+/** Limits every page size of the machine; a page size without a request is limited to 0. */
 function hugepageLimits(limits: Quantities, { hugePageSizes = [] }: NodeResources): NonNullable<LinuxContainerResources["hugepageLimits"]> {
   const wanted = new Map(
     Object.keys(limits)

@@ -1,11 +1,12 @@
-/** Containers stopped for a restart (node-agent §6.6), stored because a stop may outlast its sync. */
+/** Records which containers are stopped for a restart (node-agent §6.6). The record is stored, because a stop may outlast its sync. */
 import type { Restarts } from "../../ports/node-store.ts";
 import { newestOf, type ObservedContainer, type ObservedPod } from "../types/observed-pod.ts";
 import { initContainersOf, type NodePod } from "../types/pod.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 
 /**
- * The instances that `actions` stops for a restart, and earlier ones that still wait. Store before stopping the first.
+ * Returns the instances that `actions` stops for a restart, and earlier ones that have not restarted yet. Must be stored before the first
+ * one is stopped.
  *
  *     foo2 failed its probe, OnFailure → kill and start it   → foo2
  *     the same under Never             → kill it             → none: its exit is final
@@ -14,7 +15,7 @@ import type { PodActions } from "./compute-pod-actions.ts";
  *     foo2 was to be stopped, and may now continue           → none, unless its stop has started (`isEnding`)
  *
  * Source: kuberuntime_manager.go SyncPod. Differs from upstream: retries the start after a failure and after the init containers of a new
- * sandbox. Upstream then treats exit code 0 as completed, also for a Job.
+ * sandbox. In these cases, upstream treats exit code 0 as completed, even in a Job.
  */
 export function restartsOf(
   pod: NodePod,

@@ -29,22 +29,22 @@ export interface ActionsInput {
   readonly update: FencedUpdate;
   readonly noteActuated: NoteActuated;
   readonly observe: () => Promise<ObservedPod>;
-  /** @throws when another sync has begun, or the pod is terminating */
+  /** @throws if another sync has begun or the pod is terminating */
   readonly ensureNotTerminating: () => Promise<void>;
 }
 
 export interface ActionsResult {
   /** Whether the runtime was changed. */
   readonly acted: boolean;
-  /** Start failures by container name. */
+  /** Start failures, keyed by container name. */
   readonly failed: ReadonlyMap<string, StartError>;
-  /** Whether a start outlasts the sync, so that later containers were not tried. */
+  /** Whether the start of a container outlasts the sync, so that later containers were not tried. */
   readonly isRunning: boolean;
-  /** Why the resize is incomplete. */
+  /** Why the resize is incomplete; absent if it is complete. */
   readonly resizeError?: ResizeError;
 }
 
-/** @throws a failed kill or sandbox, which blocks the whole pod */
+/** @throws if a kill or the creation of the sandbox fails, because that blocks the whole pod */
 export async function runActions(ports: NodePorts, input: ActionsInput): Promise<ActionsResult> {
   const { pod, observed, actions } = input;
   if (actions.createSandbox && actions.sandboxId !== "")
@@ -75,7 +75,10 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   return { ...done, acted: true, failed, isRunning: false };
 }
 
-/** Start order. Each waits for the previous one's image, start and hook; failures are skipped, except of plain init containers. */
+/**
+ * Returns the containers in start order. Each one waits for the previous one's image, start and hook. A failed one is skipped, unless it
+ * is a plain init container.
+ */
 function inOrder(pod: NodePod, actions: PodActions): readonly ContainerSpec[] {
   return [
     ...actions.ephemeralContainersToStart.map((index) => at(ephemeralContainersOf(pod), index)),
@@ -88,12 +91,12 @@ function isPlainInit(pod: NodePod, { name }: ContainerSpec): boolean {
   return initContainersOf(pod).some((container) => container.name === name && !isSidecar(container));
 }
 
-/** Later containers wait for a running postStart hook, for example of a proxy. */
+/** Whether a postStart hook is running. Later containers wait for it, because the hook may wait for a proxy, for example. */
 export function isHookRunning({ operations }: Pick<NodePorts, "operations">, { metadata }: NodePod): boolean {
   return operations.names(metadata.uid).some((name) => name.startsWith("hook:post:"));
 }
 
-/** Stores the restarts before the first stop, because another sync, or another agent, may start the containers again. */
+/** Stores the restarts before the first stop, because another sync or another agent may have to start the containers again. */
 async function storeRestarts(
   ports: Pick<NodePorts, "store" | "operations">,
   { pod, observed, actions, update }: ActionsInput,
@@ -154,7 +157,7 @@ async function createSandbox(
 ): Promise<{ readonly id: string; readonly ips: readonly string[] }> {
   const { cri, files, operations, metrics } = ports;
   const failed = async (error: unknown): Promise<never> => {
-    await ensureNotTerminating(); // a terminating pod gets no Event
+    await ensureNotTerminating(); // no Event for a terminating pod
     metrics?.count("kubelet_started_pods_errors_total", {});
     const message = `Failed to create pod sandbox: ${messageOf(error)}`;
     ports.podEvent(pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
@@ -196,7 +199,7 @@ async function runtimeHandler({ objects }: Pick<NodePorts, "objects">, { spec: {
   return (found as KubeObject & { readonly handler?: string }).handler ?? ""; // the API server returns a RuntimeClass
 }
 
-/** Starts a container and stores its waiting reason if that fails. */
+/** Starts a container. If that fails, stores its waiting reason. */
 async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string, StartError>): Promise<"started" | "failed" | "running"> {
   const { pod, container } = input;
   const { uid } = pod.metadata;

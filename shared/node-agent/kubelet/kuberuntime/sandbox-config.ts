@@ -1,4 +1,4 @@
-/** Sandbox configuration (node-agent §7.1, §7.2). */
+/** Builds the sandbox configuration (node-agent §7.1, §7.2). */
 import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
 import { kernelHostname, type PodDns } from "./dns-config.ts";
 import { withDots } from "../allocation/sysctls.ts";
@@ -19,8 +19,9 @@ export interface PodSandboxInput {
 }
 
 /**
- * The configuration for RunPodSandbox and its containers; a pure function of the input. @throws {PodSandboxConfigError} for a hostname that
- * does not fit Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
+ * Builds the configuration for RunPodSandbox and for the containers of the sandbox; a pure function of its input. @throws
+ * {PodSandboxConfigError} for a hostname that does not fit Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go
+ * generatePodSandboxConfig.
  */
 export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodSandboxInput): PodSandboxConfig {
   const { annotations = {}, labels = {}, name, namespace, uid } = pod.metadata;
@@ -55,7 +56,7 @@ function portMappings(pod: NodePod): readonly PortMapping[] {
 
 type ContainerPort = NonNullable<ContainerSpec["ports"]>[number];
 
-/** The first of equal ports, by name or by value. Source: pkg/kubelet/container/helpers.go MakePortMappings. */
+/** Keeps the first of several ports with the same name or the same value. Source: pkg/kubelet/container/helpers.go MakePortMappings. */
 function portsOf({ ports = [] }: ContainerSpec): readonly PortMapping[] {
   const byName = new Map(ports.toReversed().map((port) => [port.name || portKey(port), port]));
   return [...byName.values()].toReversed().map(({ containerPort, hostIP, hostPort, protocol }) => ({

@@ -1,4 +1,4 @@
-/** Security contexts of sandboxes and containers (node-agent §7.2, §7.7). */
+/** Builds the security contexts of sandboxes and containers (node-agent §7.2, §7.7). */
 import type {
   Image,
   LinuxContainerSecurityContext,
@@ -10,7 +10,7 @@ import { ContainerConfigError } from "./environment.ts";
 import type { NodeOptions } from "../types/node-options.ts";
 import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type PodSpec } from "../types/pod.ts";
 
-/** Paths masked or read-only with `procMount: Default`. Source: pkg/securitycontext/util.go. */
+/** Paths that are masked or read-only with `procMount: Default`. Source: pkg/securitycontext/util.go. */
 const MASKED_PATHS = [
   "/proc/asound",
   "/proc/acpi",
@@ -35,15 +35,15 @@ export interface ContainerSecurityInput {
   readonly container: ContainerSpec;
   readonly image: Image;
   readonly options: NodeOptions;
-  /** Target of an ephemeral container's process namespace. */
+  /** The container whose process namespace an ephemeral container joins. */
   readonly targetContainerId?: string;
 }
 
 /**
- * The container's values override the pod's, which override the image's. @throws {ContainerConfigError} when runAsNonRoot is violated or
- * cannot be verified; for a seccomp profile without a file Source: pkg/kubelet/kuberuntime/security_context.go
- * determineEffectiveSecurityContext; pkg/securitycontext/util.go. Differs from upstream: AppArmor uses the runtime's default;
- * unsupported-features.ts holds pods with other profiles.
+ * The container's values override the pod's, which override the image's. @throws {ContainerConfigError} if runAsNonRoot is violated or
+ * cannot be verified, or if a seccomp profile has no file Source: pkg/kubelet/kuberuntime/security_context.go
+ * determineEffectiveSecurityContext; pkg/securitycontext/util.go. Differs from upstream: AppArmor always uses the runtime's default,
+ * because pods with other profiles stay Pending (unsupported-features.ts).
  */
 export function containerSecurity(input: ContainerSecurityInput): LinuxContainerSecurityContext {
   const { container, image, pod, targetContainerId } = input;
@@ -98,7 +98,7 @@ function namespaceOptions({ hostIPC, hostNetwork, hostPID, shareProcessNamespace
   };
 }
 
-/** Shared process namespaces include the target anyway. */
+/** A shared process namespace already includes the target, so only a private one is replaced. */
 function withTarget(namespaces: NamespaceOption, targetId: string | undefined): NamespaceOption {
   return targetId === undefined || namespaces.pid !== "CONTAINER" ? namespaces : { ...namespaces, pid: "TARGET", targetId };
 }
@@ -131,7 +131,7 @@ function rootProblem(runAsUser: number | undefined, image: Image): string | unde
 
 type SeccompProfile = NonNullable<NonNullable<ContainerSpec["securityContext"]>["seccompProfile"]>;
 
-/** Localhost profiles are below `<root>/seccomp`. Source: pkg/kubelet/kuberuntime/helpers.go fieldSeccompProfile. */
+/** Paths of Localhost profiles are relative to `<root>/seccomp`. Source: pkg/kubelet/kuberuntime/helpers.go fieldSeccompProfile. */
 function seccompProfile(profile: SeccompProfile | undefined, { rootDir }: NodeOptions): SecurityProfile {
   if (profile?.type === "RuntimeDefault") return { profileType: "RuntimeDefault" };
   if (profile?.type !== "Localhost") return { profileType: "Unconfined" };

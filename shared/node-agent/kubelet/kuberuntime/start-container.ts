@@ -36,11 +36,11 @@ export interface StartInput {
   readonly update: FencedUpdate;
   readonly noteActuated: NoteActuated;
   readonly observe: () => Promise<ObservedPod>;
-  /** Called before each irreversible step (§18.5). @throws when this sync must stop */
+  /** Called before each irreversible step (§18.5). @throws if this sync must stop */
   readonly ensureNotTerminating: () => Promise<void>;
 }
 
-/** @throws {StartError} with the waiting reason of the status. @throws {Pause} when a step outlasts the sync */
+/** @throws {StartError} with the waiting reason for the status @throws {Pause} if a step outlasts the sync */
 export async function startContainer(ports: NodePorts, input: StartInput): Promise<void> {
   const { pod, container } = input;
   await input.ensureNotTerminating();
@@ -55,7 +55,7 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   const config = await buildConfig(ports, input, image).catch((error: unknown) => {
     throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
   });
-  // The resources are recorded first, because they cannot be queried afterwards.
+  // Records the resources before the creation, because they cannot be queried afterwards.
   if (containerType(pod, container) !== "ephemeral_container")
     await input.noteActuated({ name: container.name, resources: container.resources ?? {} }).catch((error: unknown) => {
       throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
@@ -78,8 +78,8 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
 }
 
 /**
- * Differs from upstream, which reports nothing: containerd receives the bytes and replaces them when it writes the OCI specification as
- * JSON.
+ * Emits a warning for values that are not UTF-8, because containerd replaces the invalid bytes when it writes the OCI specification as
+ * JSON. Differs from upstream, which emits none.
  */
 function warnOfBytes(
   { podEvent }: Pick<NodePorts, "podEvent">,
@@ -88,7 +88,7 @@ function warnOfBytes(
   { envs = [] }: ContainerConfig,
 ): void {
   const keys = envs.filter(({ value }) => !value.isWellFormed()).map(({ key }) => key);
-  const message = `${keys.join(", ")}: not UTF-8, and containerd replaces such bytes of variables: mount the Secret as a file`;
+  const message = `${keys.join(", ")}: the value is not valid UTF-8, and containerd replaces the invalid bytes: mount the Secret as a file`;
   if (keys.length > 0) podEvent(pod, { type: "Warning", reason: "InvalidEnvironmentVariableValues", message, container: name });
 }
 
@@ -99,8 +99,8 @@ export function containerType(pod: NodePod, { name }: ContainerSpec): "init_cont
 }
 
 /**
- * Removes earlier instances that were created but not started, once their successor exists: a lost sync could still start them. Differs
- * from upstream, which has no lost syncs and leaves them to garbage collection.
+ * Removes earlier instances that were created but never started, once their successor exists, because a lost sync could still start them.
+ * Differs from upstream, which has no lost syncs and leaves them to garbage collection.
  */
 async function removeUnstarted({ cri }: Pick<NodePorts, "cri">, { container, observed }: StartInput): Promise<void> {
   for (const { id, name, state } of observed.containers)
@@ -113,8 +113,8 @@ function isConfigError(error: unknown): error is Error {
 }
 
 /**
- * Returns the back-off to store when the container starts. The first start after a stop for restart is immediate; the stop counts from the
- * second try on. Source: kuberuntime_manager.go SyncPod, doBackOff.
+ * Returns the back-off to store when the container starts. The first start after the agent stopped the container for a restart is
+ * immediate. If it fails, the stop counts as an exit, so that a back-off follows. Source: kuberuntime_manager.go SyncPod, doBackOff.
  */
 async function checkBackOff(
   ports: Pick<NodePorts, "store" | "clock" | "podEvent">,
@@ -189,7 +189,7 @@ async function buildConfig(
   });
 }
 
-/** Returns at least the Services that existed when the pod arrived, because one manifest may create both. */
+/** Returns at least the Services that existed when the pod arrived, because one manifest can create both. */
 async function readServices({ objects }: Pick<NodePorts, "objects">, pod: NodePod): Promise<readonly ServiceInfo[]> {
   const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
   try {
@@ -209,7 +209,7 @@ async function restartCountOf({ files }: Pick<NodePorts, "files">, { pod, contai
   return highest === undefined ? 0 : highest + 1;
 }
 
-/** Links the log. A failure only affects users and log collectors. */
+/** Creates the log symlink. A failure affects only users and log collectors, so it is only logged. */
 async function linkLog(
   { cri, files, log }: Pick<NodePorts, "cri" | "files" | "log">,
   { pod, container }: StartInput,
@@ -224,7 +224,7 @@ async function linkLog(
   }
 }
 
-/** One operation for log link and hook, so that later containers wait and nothing can pause in between. */
+/** Links the log and runs the hook in one operation, so that later containers wait and no sync can end between the two. */
 async function postStart(
   ports: EndPodPorts & Pick<NodePorts, "store" | "files">,
   input: StartInput,
@@ -249,7 +249,7 @@ async function postStart(
           container: container.name,
         });
         await killStarted(ports, pod, await input.observe(), { containerId, podIp: podIps[0] ?? "", signal });
-        // The reason is stored without the fence, because the sync that started the container may be over.
+        // The reason is stored without the fence, because the sync that started the container may have ended.
         const reason = { reason: "PostStartHookError", message: error.message };
         await ports.store.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: reason }));
         throw new StartError(reason.reason, reason.message, { cause: error });
@@ -259,7 +259,7 @@ async function postStart(
   });
 }
 
-/** The reasons after a successful start of `name`. */
+/** Returns the reasons after `name` has started successfully. */
 export function withoutReason(reasons: NodeRow<"reasons"> | undefined, name: string): NodeRow<"reasons"> | undefined {
   if (reasons === undefined || !Object.hasOwn(reasons, name)) return reasons;
   const rest = Object.entries(reasons).filter(([key]) => key !== name);

@@ -1,7 +1,7 @@
 /**
- * Parses `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15). The first value of a parameter counts; a switch is on unless it is
- * `0` or `false`. Source: pkg/kubelet/server/server.go getContainerLogs; pkg/apis/core/v1/validation ValidatePodLogOptions; apimachinery
- * pkg/runtime/conversion.go.
+ * Parses `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15). The first value of a parameter counts. A boolean parameter is true
+ * unless it is `0` or `false`. Source: pkg/kubelet/server/server.go getContainerLogs; pkg/apis/core/v1/validation ValidatePodLogOptions;
+ * apimachinery pkg/runtime/conversion.go.
  */
 
 export interface ContainerLogRequest {
@@ -11,7 +11,7 @@ export interface ContainerLogRequest {
   readonly timestamps: boolean;
   readonly tailLines?: number;
   readonly limitBytes?: number;
-  /** Only lines written at or after it: `sinceTime`, or now minus `sinceSeconds`. */
+  /** Returns only lines written at or after this time: `sinceTime`, or now minus `sinceSeconds`. */
   readonly sinceMs?: number;
 }
 
@@ -28,8 +28,8 @@ const STREAMS = ["All", "Stdout", "Stderr"];
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/u;
 
 /**
- * `tail` is an older name of `tailLines`; `tail=all` means all. Differs from upstream: rejects `stream=Stderr` (gate off in 1.36) before
- * looking up the pod.
+ * `tail` is an older name of `tailLines`; `tail=all` means all. Differs from upstream: rejects `stream=Stderr` before it looks up the pod
+ * (the feature gate is off in 1.36).
  */
 export function parseContainerLogRequest(query: Query, nowMs: number): ParsedLogRequest {
   const sinceTime = query.get("sinceTime") ?? "";
@@ -71,7 +71,7 @@ function streamText(stream: string): string {
   return `unable to return the given log stream: "${stream}". Please enable PodLogsQuerySplitStreams feature gate in kubelet`;
 }
 
-/** NaN if it is not a 64-bit integer. */
+/** Returns NaN if the text is not a 64-bit integer. */
 function integer(text: string | null): number | undefined {
   if (text === null) return undefined;
   const value = /^[+-]?\d+$/u.test(text) ? Number(text) : Number.NaN;

@@ -1,12 +1,12 @@
 /**
- * Selects the container instance of a log request, or the error for the client (node-agent §15). Source: pkg/kubelet/kubelet_pods.go
- * validateContainerLogStatus.
+ * Selects the container instance for a log request, or returns the error for the client (node-agent §15). Source:
+ * pkg/kubelet/kubelet_pods.go validateContainerLogStatus.
  */
 import type { PodStatus } from "../../ports/node-store.ts";
 import type { ContainerStatusEntry } from "../types/pod.ts";
 
 export type PodLogTarget =
-  /** `containerId` as in the status, `containerd://<id>`; `id` is the runtime's own. */
+  /** `containerId` is the id in the status, `containerd://<id>`; `id` is the runtime's own id. */
   { readonly kind: "container"; readonly containerId: string; readonly id: string } | { readonly kind: "refused"; readonly text: string };
 
 /** With `previous`, the last ended instance; otherwise the running or last instance. `status` is the cached status. */
@@ -19,7 +19,7 @@ export function podLogTarget(podName: string, status: PodStatus, container: stri
 
   if (previous) return last?.containerID ? target(last.containerID) : refused(`previous terminated ${subject} not found`);
   if (running !== undefined) return target(entry.containerID ?? "");
-  // Without an id, this state belongs to an instance that did not start: use the previous instance.
+  // Without an id, this state belongs to an instance that never started, so the previous instance is used.
   if (terminated !== undefined) return targetOr(terminated.containerID || last?.containerID, `${subject} is terminated`);
   if (last !== undefined) return targetOr(last.containerID, `${subject} is terminated`);
   if (waiting !== undefined) return refused(`${subject} is waiting to start: ${waitingText(waiting.reason ?? "")}`);
@@ -31,7 +31,7 @@ function entryOf(status: PodStatus, container: string): ContainerStatusEntry | u
   return [...containerStatuses, ...initContainerStatuses, ...ephemeralContainerStatuses].find(({ name }) => name === container);
 }
 
-/** Words for the two pull failures; otherwise the reason. */
+/** Returns upstream's words for the two pull failures, otherwise the reason itself. */
 function waitingText(reason: string): string {
   if (reason === "ErrImagePull") return "image can't be pulled";
   if (reason === "ImagePullBackOff") return "trying and failing to pull image";

@@ -1,13 +1,14 @@
 /**
- * Cached statuses of running sandboxes and containers. While they run, only their state changes by itself, and each list includes it.
+ * Cached statuses of running sandboxes and containers. While they run, only their state can change without a call of the agent, and every
+ * list contains the state.
  *
- * KN1 the state comes from the caller's fresh list; a cached status is used only if both say running.
+ * KN1 the state comes from the caller's fresh list; a cached status is used only if both report running.
  * KN2 a sandbox without an address is not cached, except with host networking.
- * KN3 each change of container resources calls `forget`, which also discards running reads.
+ * KN3 each change of container resources calls `forget`, which also discards the results of reads in progress.
  * KN4 entries that the latest full list, or the caller's list, does not show as running are dropped: Docker can restart a container,
  *   and a sandbox can get a new address.
  *
- * Source: pkg/kubelet/pleg/generic.go updateCache; upstream's syncs also use the state of the last relist.
+ * Source: pkg/kubelet/pleg/generic.go updateCache; upstream's syncs use the state of the last relist, too.
  */
 import { isNotFound } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";
@@ -17,7 +18,7 @@ export class KnownStatuses {
   readonly #cri: Pick<Cri, "podSandboxStatus" | "containerStatus">;
   readonly #sandboxes = new Map<string, PodSandboxStatus>();
   readonly #containers = new Map<string, ContainerStatus>();
-  /** Number of `forget` calls. */
+  /** Number of `forget` calls so far. */
   #forgotten = 0;
 
   constructor(cri: Pick<Cri, "podSandboxStatus" | "containerStatus">) {
@@ -50,7 +51,7 @@ export class KnownStatuses {
     return status;
   }
 
-  /** Call when the container's resources may have changed. */
+  /** Must be called when the container's resources may have changed. */
   forget(containerId: string): void {
     this.#forgotten++;
     this.#containers.delete(containerId);

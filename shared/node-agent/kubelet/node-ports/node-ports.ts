@@ -1,4 +1,4 @@
-/** The ports of the node agent, and state with the lifetime of the host (node-agent §18). */
+/** The ports of the node agent, and the state that lives as long as the host (node-agent §18). */
 import type { KubeObject } from "@deltaloop/kube/objects";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
@@ -30,24 +30,24 @@ export interface NodePorts {
   readonly cgroups: Cgroups;
   readonly machine: Machine;
   readonly prober: Prober;
-  /** Absent if the node has no credentials. */
+  /** Absent if no registry credentials are configured. */
   readonly credentials?: NodeCredentials;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly metrics?: Metrics;
 
-  /** Pods in host memory, independent of `store`. */
+  /** Desired pods, in memory only, independent of `store`. */
   readonly pods: PodManager;
   readonly operations: Operations;
   readonly puller: PullQueue;
   readonly containerManager: PodCgroups;
   /** Latest volume measurements. */
   readonly volumes: VolumeUsages;
-  /** Cached Secrets, ConfigMaps, Services and tokens. Never stored. */
+  /** Cached Secrets, ConfigMaps, Services and tokens; in memory only. */
   readonly objects: ObjectCache;
   readonly condition: NodeCondition;
-  /** Records an Event: best effort, in order. */
+  /** Records an Event. Best effort; Events are sent in order. */
   readonly record: (event: NodeEvent) => void;
   readonly podEvent: (pod: NodePod, event: PodEvent) => void;
   /** Enqueues the pod in the pod or status queue. */
@@ -57,7 +57,7 @@ export interface NodePorts {
   readonly readNode: () => Promise<void>;
 
   readonly options: NodeOptions;
-  /** The runtime's name: `containerd`. */
+  /** Name of the runtime, such as `containerd`. */
   readonly runtimeName: string;
   readonly resources: NodeResources;
 }
@@ -65,21 +65,21 @@ export interface NodePorts {
 /** The methods of ContainerManager. */
 export interface PodCgroups {
   maintain(): Promise<void>;
-  /** Whether the cgroup exists and this agent set its limits; both true if cgroups are disabled. */
+  /** Whether the cgroup exists, and whether this agent has set its limits. Both are true if cgroups are disabled. */
   stateOf(pod: NodePod): Promise<{ readonly exists: boolean; readonly isBounded: boolean }>;
   /** @throws if the cgroup cannot be created */
   create(pod: NodePod): Promise<void>;
-  /** Sets the larger of the current and new limits; `settle` follows. */
+  /** Sets each limit to the larger of the current and the new value; call `settle` afterwards. */
   widen(pod: NodePod): Promise<void>;
   settle(pod: NodePod): Promise<void>;
   /** Updates the limits before a container starts with different limits. */
   refit(pod: NodePod): Promise<void>;
   updateQos(): Promise<void>;
-  /** Pods with a cgroup, including those of other processes. */
+  /** Returns the UIDs of pods with a cgroup, including pods of other processes. */
   podUids(): Promise<readonly string[]>;
-  /** Processes and threads by pod UID. */
+  /** Returns the number of processes and threads by pod UID. */
   processes(): Promise<ReadonlyMap<string, number>>;
-  /** Memory that all pods have left below their limit. */
+  /** Returns the memory that is left below the common limit of all pods. */
   memory(): Promise<Observation | undefined>;
   /** @throws while the cgroup is busy */
   destroy(podUid: string): Promise<void>;
@@ -99,17 +99,17 @@ export interface VolumeUsages {
 
 export type NodeQueue = "pods" | "statuses";
 
-/** The pod to sync and the reason; never the pod itself (node-agent §18.2). */
+/** The pod to sync and the reason. A message never contains the pod itself (node-agent §18.2). */
 export interface NodeMessage {
   readonly uid: string;
-  /** For logs. */
+  /** Reason for the sync, for logs. */
   readonly reason: string;
 }
 
-/** Handles messages of one queue; a thrown error redelivers the message. */
+/** Handles messages of one queue. If it throws, the message is redelivered. */
 export type NodeHandler = (message: NodeMessage) => Promise<void>;
 
-/** Shared observations, rebuilt within seconds after a start. */
+/** Shared observations, which are rebuilt within seconds after a start. */
 export interface NodeCondition {
   readonly startedAtMs: number;
   /** Why no pod can be synced; absent if the runtime is healthy. */
@@ -120,15 +120,15 @@ export interface NodeCondition {
   shuttingDown?: true;
   /** Current pressure conditions; absent before the first measurement. */
   pressure?: readonly PressureCondition[];
-  /** Whether every source has delivered its pods and the messages were handled (§2.6). */
+  /** Whether every source has delivered its pods and all these messages have been handled (§2.6). */
   sourcesReady: boolean;
-  /** Whether housekeeping has run, so that pods unknown to the workers do not run (§4.8). */
+  /** Whether housekeeping has run. From then on, pods without a worker do not run (§4.8). */
   syncedOnce: boolean;
-  /** The last relist; absent before the first. */
+  /** The last relist; absent before the first one. */
   relisted?: { readonly record: RelistRecord; readonly atMs: number };
   /** Time of the last sync loop activity. */
   lastLoopMs: number;
-  /** The last Node object, and its UID, which remains known after the Node is deleted. */
+  /** The last Node object, and its UID. Both are kept after the Node is deleted. */
   node?: KubeObject;
   nodeUid?: string;
 }

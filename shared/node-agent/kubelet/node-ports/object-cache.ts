@@ -1,24 +1,24 @@
 /**
- * In-memory cache of Secrets, ConfigMaps, RuntimeClasses, Services and tokens of this node's pods (node-agent §10, Refresh).
+ * In-memory cache of the Secrets, ConfigMaps, RuntimeClasses, Services and tokens that this node's pods use (node-agent §10, Refresh).
  *
  * OC1 entries are at most `FRESH_MS` old; `immutable` objects are read once; absence is cached for `ABSENT_FRESH_MS`.
- * OC2 while the API server is unavailable, the last state is used; an object that was never read is an error.
- * OC3 one read per object at a time.
+ * OC2 while the API server is unavailable, the last state is returned; a read of an object that is not cached fails.
+ * OC3 an object is read at most once at a time.
  * OC4 entries unused for `UNUSED_MS` are dropped; each sync of a pod uses all of its objects.
- * OC5 pods may reference tens of thousands of objects: the largest namespace loses entries first, and each namespace has at most
- *    `READS_AT_ONCE_MAX` reads in flight, which leaves calls for others, such as heartbeats.
+ * OC5 pods may reference tens of thousands of objects: the namespace with the most entries loses entries first, and each namespace has at
+ *    most `READS_AT_ONCE_MAX` reads in flight, which leaves capacity for other calls, such as heartbeats.
  */
 import { parseTime, type KubeObject } from "@deltaloop/kube/objects";
 import { isTooManyRequests, isUnanswered, NotSentError, CALLS_AT_ONCE_MAX, type KubeReader, type KubeWriter } from "@deltaloop/kube/client";
 import { NODE_CALL_WAIT_MS_MAX, type Clock } from "@deltaloop/base";
 
 const FRESH_MS = 5_000;
-/** Time for which absence is cached: short, because callers retry soon, but long enough to merge their reads. */
+/** Time for which absence is cached. It is short, because callers retry soon, but long enough to merge their reads. */
 const ABSENT_FRESH_MS = 500;
 const SERVICES_FRESH_MS = 15_000;
 const ENTRIES_MAX = 2_000;
 const READS_AT_ONCE_MAX = CALLS_AT_ONCE_MAX / 2;
-/** Many times the longest interval between syncs of a pod. */
+/** A multiple of the longest interval between syncs of a pod. */
 const UNUSED_MS = 600_000;
 
 export interface ServiceAccountToken {
@@ -41,12 +41,12 @@ interface Entry<T> {
   readonly usedAtMs: number;
 }
 
-/** Entries of one namespace; `""` for cluster-scoped objects. */
+/** Entries of one namespace; `""` is for cluster-scoped objects. */
 interface NamespaceEntries {
-  /** Entries, least recently used first. */
+  /** Entries, starting with the least recently used. */
   readonly entries: Map<string, Entry<unknown>>;
   reads: number;
-  /** Callers waiting for a read slot. */
+  /** Callers that wait for a read slot. */
   readonly waiting: Set<() => void>;
 }
 
@@ -69,7 +69,7 @@ export class ObjectCache {
     this.#clock = clock;
   }
 
-  /** Undefined if the object does not exist. RuntimeClasses use namespace `""`. */
+  /** Returns undefined if the object does not exist. RuntimeClasses have namespace `""`. */
   async get(resource: "configmaps" | "secrets" | "runtimeclasses", namespace: string, name: string): Promise<KubeObject | undefined> {
     const isFresh = ({ value, readAtMs }: Entry<KubeObject | undefined>): boolean =>
       isImmutable(value) || this.#clock.now() - readAtMs < (value === undefined ? ABSENT_FRESH_MS : FRESH_MS);
@@ -77,13 +77,13 @@ export class ObjectCache {
     return await this.#read({ namespace, key: `${resource}/${namespace}/${name}`, isFresh, read });
   }
 
-  /** All Services; includes at least those that existed at `sinceMs`. */
+  /** Returns all Services, including at least those that existed at `sinceMs`. */
   async services(sinceMs: number): Promise<readonly KubeObject[]> {
     const isFresh = ({ readAtMs }: Entry<unknown>): boolean => readAtMs >= sinceMs && this.#clock.now() - readAtMs < SERVICES_FRESH_MS;
     return await this.#read({ namespace: "", key: "services", isFresh, read: async () => (await this.#kube.list("services", "")).items });
   }
 
-  /** `renewAtMs` returns when a cached token is too old. @throws the API server's error */
+  /** Returns a token. `renewAtMs` returns the time from which a cached token must be replaced. @throws the API server's error */
   async token(request: TokenRequest, renewAtMs: (held: ServiceAccountToken) => number): Promise<ServiceAccountToken> {
     const { namespace, serviceAccount, audience, expirationSeconds, pod } = request;
     const key = `token/${pod.uid}/${serviceAccount}/${audience}/${expirationSeconds}`;
@@ -113,18 +113,18 @@ export class ObjectCache {
     return await this.#read({ namespace, key, isFresh, read });
   }
 
-  /** Number of cached objects and tokens and reads in flight. */
+  /** Number of cached objects and tokens, plus reads in progress. */
   get size(): number {
     return this.#kept() + this.#reading.size;
   }
 
-  /** Drops the tokens of a deleted pod. */
+  /** Deletes the tokens of a deleted pod. */
   forget(podUid: string): void {
     for (const { entries } of this.#namespaces.values())
       for (const key of entries.keys()) if (key.startsWith(`token/${podUid}/`)) entries.delete(key);
   }
 
-  /** Drops unused entries (OC4). */
+  /** Deletes unused entries (OC4). */
   tidy(): void {
     const nowMs = this.#clock.now();
     for (const [namespace, { entries, reads }] of this.#namespaces) {
@@ -160,7 +160,7 @@ export class ObjectCache {
   }
 
   #keep({ entries }: NamespaceEntries, key: string, { value, readAtMs }: Pick<Entry<unknown>, "value" | "readAtMs">): void {
-    entries.delete(key); // re-inserts the entry at the end
+    entries.delete(key); // moves the entry to the end
     entries.set(key, { value, readAtMs, usedAtMs: this.#clock.now() });
   }
 
@@ -173,7 +173,7 @@ export class ObjectCache {
     }
   }
 
-  /** Waits for a read slot. @throws {NotSentError} on timeout. @returns the release function */
+  /** Waits for a read slot. @returns a function that releases it @throws {NotSentError} on timeout */
   async #acquireSlot(cached: NamespaceEntries): Promise<() => void> {
     if (cached.reads < READS_AT_ONCE_MAX) cached.reads++;
     else {

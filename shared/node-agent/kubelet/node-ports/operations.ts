@@ -1,23 +1,24 @@
 /**
  * Steps that may outlast a sync, such as image pulls and hooks (node-agent §18.7), and the errors that end a sync early.
  *
- * OP1 per pod, one operation of a name runs at a time; later callers join it.
- * OP2 a sync waits a limited time, then pauses. When the operation ends, it enqueues the pod; the next caller gets the outcome once.
- * OP3 `cancel` ends the waits of a pod's sync and aborts abortable operations; the others continue. `forget` aborts all.
+ * OP1 a pod has at most one running operation with a given name; later callers join it.
+ * OP2 a sync waits a limited time, then pauses. When the operation ends, it enqueues the pod. The next caller gets the outcome, and only
+ *     that caller.
+ * OP3 `cancel` ends all waits of a pod's sync and aborts its abortable operations; the others continue. `forget` aborts all of them.
  * OP4 operations live as long as the host; after a crash the next sync continues from the runtime's state (§18.8).
  */
 import type { Clock } from "@deltaloop/base";
 
 /**
- * How long a sync waits for a step before it ends and the step continues (node-agent §18.7). Short, because a waiting sync does not react
- * to changes of its pod.
+ * How long a sync waits for a step; then the sync ends and the step continues (node-agent §18.7). Short, because a waiting sync does not
+ * react to changes of its pod.
  */
 export const STEP_WAIT_MS = 2_000;
 
-/** Ends the sync without failure: a step continues and enqueues the pod when it ends. This is normal and needs no action. */
+/** Ends the sync without a failure, while a step continues that will enqueue the pod when it ends. This is normal and needs no action. */
 export class Pause extends Error {
   override readonly name = "Pause";
-  /** Whether the pod is terminating, so that no other step of it may continue. */
+  /** Whether the pod is terminating, so that none of its other steps may continue. */
   readonly isTerminating: boolean;
 
   constructor(message: string, { isTerminating = false }: { readonly isTerminating?: boolean } = {}) {
@@ -33,7 +34,7 @@ interface Operation {
   readonly abort: AbortController;
   readonly abortable: boolean;
   outcome?: Outcome<unknown>;
-  /** Whether a sync is waiting, so that the end of the operation enqueues nothing. */
+  /** Whether a sync is waiting. If so, the end of the operation does not enqueue the pod. */
   awaited: boolean;
 }
 
@@ -41,13 +42,16 @@ export interface OperationRequest<T> {
   readonly uid: string;
   readonly name: string;
   readonly act: (signal: AbortSignal) => Promise<T>;
-  /** The pending step, for logs. */
+  /** Description of the pending step, for logs. */
   readonly pause: string;
-  /** Converts the failure; always throws. Default: throws the failure itself. */
+  /** Converts the failure, and always throws. Default: throws the failure itself. */
   readonly orElse?: (error: unknown) => Promise<never>;
-  /** How long this sync waits. Default 2 s. */
+  /** How long this sync waits. Default: 2 s. */
   readonly waitMs?: number;
-  /** Aborted on termination: true for an image pull, not for a container stop. Default false. */
+  /**
+   * Whether the termination of the pod aborts the operation: true for an image pull, for example, and false for a container stop.
+   * Default: false.
+   */
   readonly abortable?: boolean;
 }
 
@@ -62,7 +66,7 @@ export class Operations {
     this.#enqueue = enqueue;
   }
 
-  /** @throws {Pause} while it runs; otherwise the failure, or the error of `orElse` */
+  /** @throws {Pause} while the operation runs; afterwards its failure, or the error of `orElse` */
   async run<T>({ uid, name, act, pause, orElse, waitMs = STEP_WAIT_MS, abortable = false }: OperationRequest<T>): Promise<T> {
     const operation = this.#running.get(uid)?.get(name) ?? this.#start(uid, name, act, abortable);
     operation.awaited = true;
@@ -79,7 +83,7 @@ export class Operations {
     throw outcome.error;
   }
 
-  /** Sleeps within a sync. @throws {Pause} when cancelled */
+  /** Sleeps during a sync. @throws {Pause} if the sync is cancelled */
   async rest(uid: string, ms: number): Promise<void> {
     const { signal } = this.#waitOf(uid);
     await this.#clock.after(ms, signal).catch(() => undefined);
@@ -91,7 +95,7 @@ export class Operations {
     return [...(this.#running.get(uid) ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([name]) => name);
   }
 
-  /** Whether the operation runs or its outcome was not fetched. */
+  /** Whether the operation is running, or has an outcome that no caller has received. */
   has(uid: string, name: string): boolean {
     return this.#running.get(uid)?.has(name) === true;
   }
@@ -108,14 +112,14 @@ export class Operations {
       if (abortable) abort.abort(new Error("the pod is terminating"));
   }
 
-  /** Drops unfetched outcomes after a complete sync: because a later request would receive them. */
+  /** Drops outcomes that no caller has received, after a complete sync. Otherwise, a later request would receive them. */
   tidy(uid: string): void {
     for (const [name, { outcome }] of this.#running.get(uid) ?? []) if (outcome !== undefined) this.#forget(uid, name);
   }
 
   /** Aborts all operations of a deleted pod and drops their outcomes. */
   forget(uid: string): void {
-    for (const { abort } of this.#running.get(uid)?.values() ?? []) abort.abort(new Error("the pod is gone"));
+    for (const { abort } of this.#running.get(uid)?.values() ?? []) abort.abort(new Error("the pod no longer exists"));
     this.#running.delete(uid);
     this.#waits.delete(uid);
   }
@@ -153,10 +157,10 @@ export class Operations {
   }
 }
 
-/** A step failed. The next sync retries. */
+/** A step failed. The next sync retries it. */
 export class StepError extends Error {
   override readonly name: string = "StepError";
-  /** Earliest useful time for a retry. */
+  /** The earliest time at which a retry is useful. */
   readonly retryAtMs: number | undefined;
 
   constructor(message: string, options: { readonly retryAtMs?: number; readonly cause?: unknown } = {}) {
@@ -165,7 +169,7 @@ export class StepError extends Error {
   }
 }
 
-/** A container did not start; its status shows the reason (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …). */
+/** A container did not start. Its status shows the reason (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …). */
 export class StartError extends StepError {
   override readonly name = "StartError";
   readonly reason: string;

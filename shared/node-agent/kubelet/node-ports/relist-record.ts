@@ -8,10 +8,10 @@ export interface RelistEntry {
   readonly state: "running" | "exited" | "unknown" | "created";
 }
 
-/** Cached per record: each sync reads it, and there is one record per second. */
+/** Caches the result by record, because every sync needs it and there is only one record per second. */
 const running = new WeakMap<RelistRecord, ReadonlySet<string>>();
 
-/** UIDs of pods with a running container or a ready sandbox. */
+/** Returns the UIDs of pods with a running container or a ready sandbox. */
 export function runningByRelist(record: RelistRecord): ReadonlySet<string> {
   const known = running.get(record);
   if (known !== undefined) return known;

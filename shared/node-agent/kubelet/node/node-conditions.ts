@@ -1,4 +1,4 @@
-/** Node conditions that the kubelet owns (node-agent §14.2). */
+/** The Node conditions that the kubelet owns (node-agent §14.2). */
 import type { V1NodeCondition } from "@kubernetes/client-node";
 import { formatTime, type Wire } from "@deltaloop/kube/objects";
 import type { PressureCondition } from "../types/eviction-thresholds.ts";
@@ -10,7 +10,7 @@ export interface NodeHealth {
   readonly runtimeError?: string;
   readonly networkError?: string;
   readonly shuttingDown?: true;
-  /** Default: none. */
+  /** Current pressure conditions. Default: none. */
   readonly pressure?: readonly PressureCondition[];
   /** Resources whose capacity is unknown. */
   readonly missingCapacity: readonly string[];
@@ -23,7 +23,10 @@ interface Observed {
   readonly message: string;
 }
 
-/** Type of each condition, then reason and message without and with pressure. Source: pkg/kubelet/nodestatus/setters.go. */
+/**
+ * For each condition: its type, reason and message without pressure, reason and message with pressure. Source:
+ * pkg/kubelet/nodestatus/setters.go.
+ */
 const PRESSURES: readonly (readonly [PressureCondition, string, string, string, string])[] = [
   [
     "MemoryPressure",
@@ -51,8 +54,8 @@ function pressureConditions(pressure: readonly PressureCondition[]): readonly Ob
 }
 
 /**
- * Updates the agent's conditions in place and keeps other conditions; new conditions come last. `lastTransitionTime` changes only with the
- * status.
+ * Replaces the agent's conditions at their positions, keeps other conditions, and appends new ones. `lastTransitionTime` changes only
+ * with the status.
  */
 export function nodeConditions(previous: readonly NodeCondition[], health: NodeHealth, nowMs: number): NodeCondition[] {
   const now = formatTime(nowMs);
@@ -65,7 +68,7 @@ export function conditionOf(conditions: readonly NodeCondition[] | undefined, ty
   return conditions?.find((condition) => condition.type === type);
 }
 
-/** Several errors read as a Go aggregate, `[a, b]`. Source: setters.go ReadyCondition. */
+/** Several errors are formatted as a Go aggregate, `[a, b]`. Source: setters.go ReadyCondition. */
 function readyCondition({ runtimeError, networkError, shuttingDown, missingCapacity }: NodeHealth): Observed {
   const missing = missingCapacity.length > 0 ? `missing node capacity for resources: ${missingCapacity.join(", ")}` : undefined;
   const errors = [...new Set([runtimeError, networkError, shuttingDown && "node is shutting down", missing])].filter(

@@ -1,4 +1,4 @@
-/** The Node object and its Lease (node-agent §14.1, §14.2). */
+/** Maintains the Node object and its Lease (node-agent §14.1, §14.2). */
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { isAlreadyExists, isConflict, isNotFound } from "@deltaloop/kube/client";
 import type { Image } from "../../ports/cri-types.ts";
@@ -40,7 +40,7 @@ export class NodeIdentity {
   #reporting: Promise<void> = Promise.resolve();
   #reportedMs = 0;
   #images: readonly Image[] = [];
-  /** The last status, to which the next status is compared for Events. */
+  /** The last status that was sent. The next status is compared to it for Events. */
   #lastStatus: NodeStatus | undefined;
   #lease: LeaseObject | undefined;
 
@@ -50,7 +50,7 @@ export class NodeIdentity {
     this.#runtimeVersion = runtimeVersion;
   }
 
-  /** Creates the Node or takes over an existing one. @throws the API server's error; the next tick retries */
+  /** Creates the Node, or takes over an existing one. @throws the API server's error; the next tick retries */
   async register(): Promise<void> {
     const { kube, options } = this.#ports;
     const body = nodeBody(await this.#input(undefined));
@@ -63,7 +63,7 @@ export class NodeIdentity {
       this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, type, body: patch }));
     }
     this.#ports.log.info("registered node", { node: options.nodeName });
-    // Renews the Lease early; the lease loop, which started before the Node existed, reports failures.
+    // Renews the Lease early. Failures are reported by the lease loop, which started before the Node existed.
     await this.renewLease().catch(() => undefined);
     this.#ports.record({ involved: nodeReference(options.nodeName), type: "Normal", reason: "Starting", message: "Starting kubelet." });
     await this.#checkResolvConf();
@@ -80,7 +80,7 @@ export class NodeIdentity {
   }
 
   /**
-   * Enqueues static pods, which may already run without mirrors, because mirrors need the Node. Source: pkg/kubelet/kubelet.go
+   * Enqueues static pods. They may already run without mirror pods, because a mirror pod needs the Node. Source: pkg/kubelet/kubelet.go
    * fastStaticPodsRegistration.
    */
   async #enqueueStaticPods(): Promise<void> {
@@ -95,9 +95,9 @@ export class NodeIdentity {
     if (node !== undefined) this.#keep(node);
   }
 
-  /** Reports a changed or due status; recreates a deleted Node. */
+  /** Sends the status if it has changed or a report is due; recreates a deleted Node. */
   async reportStatus(): Promise<void> {
-    // Serialized, so that newer observations are not overtaken.
+    // Reports are serialized, so that an older observation never overwrites a newer one.
     const reported = this.#reporting.then(() => this.#report());
     this.#reporting = reported.catch(() => undefined);
     await reported;
@@ -123,7 +123,7 @@ export class NodeIdentity {
     }
   }
 
-  /** Renews the last known Lease; on conflict, reads it and retries. */
+  /** Renews the last known Lease. On a conflict, reads the Lease and retries. */
   async renewLease(): Promise<void> {
     const { kube, options, condition, clock } = this.#ports;
     const { nodeName: name } = options;
@@ -134,7 +134,7 @@ export class NodeIdentity {
         const body =
           this.#lease === undefined ? nodeLease({ name, uid: condition.nodeUid }, clock.now()) : renewedLease(this.#lease, clock.now());
         const answer = this.#lease === undefined ? kube.create({ ...target, body }) : kube.replace({ ...target, name, body });
-        this.#lease = (await answer) as unknown as LeaseObject; // the response to a Lease request is a Lease
+        this.#lease = (await answer) as unknown as LeaseObject; // the API server returns a Lease
         return;
       } catch (error) {
         const isStale = isConflict(error) || isAlreadyExists(error) || isNotFound(error);
@@ -147,7 +147,7 @@ export class NodeIdentity {
 
   async #input(previous: NodeStatus | undefined): Promise<NodeStatusInput> {
     const { cri, options, condition, clock } = this.#ports;
-    // A hanging runtime must not block the status.
+    // A runtime that hangs must not block the status.
     const listed = cri.listImages().then((images) => (this.#images = images));
     listed.catch(() => undefined);
     const over = new AbortController();

@@ -1,4 +1,4 @@
-/** The Node, its Lease and the Events about its changes (node-agent §14.1 to §14.3). */
+/** Builds the Node, its Lease and the Events about changes of the Node (node-agent §14.1 to §14.3). */
 import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
 import type { Image } from "../../ports/cri-types.ts";
 import { allocatableOf, missingCapacity, resourceQuantities, type NodeOptions, type NodeResources } from "../types/node-options.ts";
@@ -11,7 +11,7 @@ import { canonicalJson } from "../types/json-equal.ts";
 import { nodeReference, type NodeEvent } from "../events/event-recorder.ts";
 
 type ClientNodeStatus = NonNullable<Wire<V1Node>["status"]>;
-/** With what 1.37 added. */
+/** The client's type, plus fields that Kubernetes 1.37 added. */
 export type NodeStatus = Omit<ClientNodeStatus, "nodeInfo"> & {
   readonly nodeInfo?: NonNullable<ClientNodeStatus["nodeInfo"]> & { readonly runningInUserNamespace?: boolean };
 };
@@ -19,48 +19,48 @@ export type NodeStatus = Omit<ClientNodeStatus, "nodeInfo"> & {
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusMaxImages; nodestatus/setters.go MaxNamesPerImageInNodeStatus. */
 const IMAGES_MAX = 50;
 const NAMES_PER_IMAGE_MAX = 5;
-/** Lets the attach-detach controller manage this node's volumes. Source: pkg/volume/util/util.go. */
+/** Annotation that lets the attach-detach controller manage this node's volumes. Source: pkg/volume/util/util.go. */
 const MANAGED_ATTACH_DETACH = "volumes.kubernetes.io/controller-managed-attach-detach";
 
-/** Machine properties, read at start. */
+/** Properties of the machine, which are read at start. */
 export interface MachineFacts {
-  /** Default node name. */
+  /** The default node name. */
   readonly hostname: string;
   readonly os: "linux";
-  /** Go's name: `amd64`, `arm64`. */
+  /** Architecture as named by Go: `amd64`, `arm64`. */
   readonly architecture: string;
   readonly kernelVersion: string;
   readonly osImage: string;
   readonly machineId: string;
   readonly systemUuid: string;
-  /** Boot id, which changes with each boot. */
+  /** Id that changes with each boot. */
   readonly bootId: string;
-  /** Whether the agent's user namespace is not the machine's first one. */
+  /** Whether the agent runs in a user namespace other than the machine's initial one. */
   readonly runningInUserNamespace: boolean;
-  /** Size of the swap space. Absent: none. */
+  /** Size of the swap space; absent if there is none. */
   readonly swapBytes?: number;
-  /** The options' `maxPods` overrides `pods`. */
+  /** Capacity. The option `maxPods` overrides `pods`. */
   readonly resources: NodeResources;
 }
 
 export interface NodeStatusInput {
   readonly options: NodeOptions;
   readonly facts: MachineFacts;
-  /** `containerd://1.6.20`. */
+  /** Name and version of the runtime, such as `containerd://1.6.20`. */
   readonly runtimeVersion: string;
   readonly runtimeError?: string;
   readonly networkError?: string;
   readonly shuttingDown?: true;
   readonly pressure?: readonly PressureCondition[];
   readonly images: readonly Image[];
-  /** The status in the API server, including others' fields. */
+  /** The current status in the API server, including fields of other components. */
   readonly previous?: NodeStatus;
   readonly nowMs: number;
 }
 
 /**
- * The Node to create. The hostname label is the node name: topology spread and affinity use it. Source: pkg/kubelet/kubelet_node_status.go
- * initialNode.
+ * The Node to create. The hostname label, which topology spread and affinity use, is the node name. Source:
+ * pkg/kubelet/kubelet_node_status.go initialNode.
  */
 export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
   const { options } = input;
@@ -93,8 +93,8 @@ function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts
 }
 
 /**
- * Merge patch for an existing Node: default labels and the agent's annotations only, so that user changes stay (§14.1). Source:
- * kubelet_node_status.go tryRegisterWithAPIServer, updateDefaultLabels.
+ * The merge patch for an existing Node. It contains only default labels and the agent's annotations, so that user changes are kept
+ * (§14.1). Source: kubelet_node_status.go tryRegisterWithAPIServer, updateDefaultLabels.
  */
 export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">): object {
   const labels = Object.entries(nodeLabels(input)).filter(([label]) => DEFAULT_LABELS.includes(label));
@@ -107,15 +107,15 @@ export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">
 }
 
 /**
- * Returns the address for the cloud controller, which sets addresses; null without a cloud provider or `--node-ip`. Source:
- * nodestatus/setters.go NodeAddress.
+ * Returns the value of the annotation with which the cloud controller selects the node's addresses; null without a cloud provider or
+ * `--node-ip`. Source: nodestatus/setters.go NodeAddress.
  */
 function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
   return registration?.externalCloudProvider === true && registration.nodeIpGiven === true ? hostIps.join(",") : null;
 }
 
 /**
- * With a cloud provider, the provider's addresses take precedence; until it has set them, a node without `--node-ip` has only its hostname.
+ * Returns the addresses of the cloud provider if there is one. Until it has set them, a node without `--node-ip` has only its hostname.
  * Source: nodestatus/setters.go NodeAddress.
  */
 function nodeAddresses(
@@ -131,8 +131,8 @@ function nodeAddresses(
 }
 
 /**
- * The complete status; keeps fields, conditions and resources of other components from `previous`. Source: kubelet_node_status.go
- * defaultNodeStatusFuncs. Differs from upstream: no runtimeHandlers, which Cri does not report.
+ * Returns the complete status. Keeps the fields, conditions and resources of other components from `previous`. Source:
+ * kubelet_node_status.go defaultNodeStatusFuncs. Differs from upstream: does not set runtimeHandlers, because Cri does not report them.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {
   const { options, facts, runtimeVersion, runtimeError, networkError, shuttingDown, pressure, images, previous, nowMs } = input;
@@ -171,21 +171,21 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
 }
 
 /**
- * Declared features, sorted. Without one, the API server rejects resizes of plain init containers. Source: component-helpers
- * nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without ExtendWebSocketsToKubelet, which the server does
- * not support (node-agent §15), and pod-level resources.
+ * Declared features, sorted. Without InPlacePodVerticalScalingInitContainers, the API server rejects resizes of plain init containers.
+ * Source: component-helpers nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without
+ * ExtendWebSocketsToKubelet, which the server does not support (node-agent §15), and pod-level resources.
  */
 const DECLARED_FEATURES: readonly string[] = ["InPlacePodVerticalScalingInitContainers"];
 
 /**
- * The strategic merge patch. Replaces addresses as a whole, because they merge by type and a dual-stack node has two InternalIPs. Source:
- * component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
+ * Returns the strategic merge patch. It replaces the whole list of addresses, because addresses are merged by type and a dual-stack node
+ * has two InternalIPs. Source: component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
  */
 export function nodeStatusPatch(status: NodeStatus): object {
   return { status: { ...status, addresses: [...(status.addresses ?? []), { $patch: "replace" }] } };
 }
 
-/** The largest images, for the scheduler's image locality. Source: nodestatus/setters.go Images. */
+/** Returns the largest images, for the scheduler's image locality. Source: nodestatus/setters.go Images. */
 function nodeImages(images: readonly Image[]): Wire<V1ContainerImage>[] {
   return images
     .toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.id < b.id ? 1 : -1))
@@ -194,8 +194,8 @@ function nodeImages(images: readonly Image[]): Wire<V1ContainerImage>[] {
 }
 
 /**
- * Whether anything but heartbeat times differs: quantities by value, conditions unordered, empty lists as absent. Source:
- * pkg/kubelet/kubelet_node_status.go nodeStatusHasChanged.
+ * Whether anything other than heartbeat times differs. Compares quantities by value, ignores the order of conditions, and treats empty
+ * lists as absent. Source: pkg/kubelet/kubelet_node_status.go nodeStatusHasChanged.
  */
 export function nodeStatusChanged(before: NodeStatus | undefined, after: NodeStatus): boolean {
   return before === undefined || comparable(before) !== comparable(after);
@@ -229,17 +229,17 @@ export function nodeLease(node: { readonly name: string; readonly uid: string },
   };
 }
 
-/** The renewed Lease, written with its known resourceVersion. */
+/** Returns the renewed Lease, with the resourceVersion of the last known one. */
 export function renewedLease(lease: Lease, nowMs: number): Lease {
   return { ...lease, spec: { ...lease.spec, renewTime: microTime(nowMs) } };
 }
 
-/** RFC 3339 with microseconds. */
+/** Formats a time in RFC 3339 with microseconds. */
 function microTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }
 
-/** Events about changes of a known Node. Source: nodestatus/setters.go ReadyCondition, MemoryPressureCondition, MachineInfo. */
+/** Returns the Events about changes of a known Node. Source: nodestatus/setters.go ReadyCondition, MemoryPressureCondition, MachineInfo. */
 export function nodeEvents(name: string, before: NodeStatus | undefined, after: NodeStatus): readonly NodeEvent[] {
   const involved = nodeReference(name);
   const events: NodeEvent[] = [];

@@ -1,12 +1,12 @@
-/** Labels and taints from flags for registering the Node (node-agent §14.1). */
+/** Parses the flags for labels and taints with which the Node is registered (node-agent §14.1). */
 import type { Taint } from "../types/node-options.ts";
 
-/** Invalid labels or taints, with upstream's message. */
+/** A label or taint is invalid; the error has upstream's message. */
 export class RegistrationError extends Error {
   override readonly name = "RegistrationError";
 }
 
-/** Labels that are updated on an existing Node. Source: pkg/kubelet/kubelet_node_status.go updateDefaultLabels. */
+/** Labels that the agent also updates on an existing Node. Source: pkg/kubelet/kubelet_node_status.go updateDefaultLabels. */
 export const DEFAULT_LABELS: readonly string[] = [
   "kubernetes.io/hostname",
   "topology.kubernetes.io/zone",

@@ -1,10 +1,12 @@
-/** Grace periods of a node shutdown, by priority (node-agent §14.8). Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
+/** Grace periods for a node shutdown, by pod priority (node-agent §14.8). Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
 import { SYSTEM_CRITICAL_PRIORITY } from "../types/critical-pod.ts";
 import { goDuration } from "../types/go-duration.ts";
 import type { NodePod } from "../types/pod.ts";
 import type { ShutdownGracePeriod } from "../types/node-options.ts";
 
-/** Configured periods: total and critical in milliseconds (whole seconds), or by priority. */
+/**
+ * Configured grace periods. They are either a total and a part for critical pods, in milliseconds (whole seconds), or a list by priority.
+ */
 export interface ShutdownSettings {
   readonly totalMs: number;
   readonly criticalMs: number;
@@ -12,7 +14,7 @@ export interface ShutdownSettings {
 }
 
 /**
- * Validates the settings with upstream's messages. The command line rejects less than a second. Source:
+ * Validates the settings with upstream's messages. The command line already rejects values below a second. Source:
  * pkg/kubelet/apis/config/validation/validation.go ValidateKubeletConfiguration.
  */
 export function shutdownMistakes({ totalMs, criticalMs, byPriority }: ShutdownSettings): readonly string[] {
@@ -32,7 +34,7 @@ function isTooShort(ms: number): boolean {
 }
 
 /**
- * Returns the periods, lowest priority first; empty if there is no graceful shutdown.
+ * Returns the periods, lowest priority first; empty if graceful shutdown is disabled.
  *
  *     30 s, of them 10 s critical  →  20 s from priority 0, then 10 s from priority 2 000 000 000
  *
@@ -47,7 +49,7 @@ export function shutdownGracePeriods({ totalMs, criticalMs, byPriority }: Shutdo
   ];
 }
 
-/** Total delay of the shutdown. */
+/** Total time by which the shutdown must be delayed. */
 export function periodRequestedMs(periods: readonly ShutdownGracePeriod[]): number {
   return periods.reduce((sum, { seconds }) => sum + seconds, 0) * 1_000;
 }
@@ -57,7 +59,7 @@ export interface ShutdownGroup extends ShutdownGracePeriod {
 }
 
 /**
- * Assigns each pod to the highest period that its priority reaches, or to the lowest.
+ * Assigns each pod to the period with the highest priority that the pod's priority reaches. Pods below all periods get the lowest period.
  *
  *     periods 0, 100, 1000     priority −5 → 0     99 → 0     100 → 100     1001 → 1000
  *
@@ -70,7 +72,10 @@ export function groupByPriority(periods: readonly ShutdownGracePeriod[], pods: r
   return periods.map((period) => ({ ...period, pods: grouped.get(period) ?? [] }));
 }
 
-/** The pod's own grace period, if shorter. Source: nodeshutdown_manager.go killPods. */
+/**
+ * Returns the pod's own grace period if it is shorter than the group's period, otherwise the group's. Source: nodeshutdown_manager.go
+ * killPods.
+ */
 export function shutdownGraceSeconds({ spec: { terminationGracePeriodSeconds } }: NodePod, { seconds }: ShutdownGracePeriod): number {
   return Math.min(terminationGracePeriodSeconds ?? seconds, seconds);
 }

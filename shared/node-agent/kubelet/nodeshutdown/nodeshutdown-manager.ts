@@ -3,10 +3,10 @@
  *
  * GS1 an inhibitor lock is held until a shutdown begins and its pods have ended.
  * GS2 during a shutdown the node is not Ready and admits no pod, until the shutdown is cancelled.
- * GS3 groups of pods end one after another, each within its own seconds.
+ * GS3 groups of pods are terminated one after another, each within its own period.
  *
- * Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, nodeshutdown_manager.go. Differs from upstream: retries a failed watch; a
- * new watch starts with the current state; a cancelled shutdown spares the remaining groups.
+ * Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, nodeshutdown_manager.go. Differs from upstream: retries a failed watch,
+ * and handles the current state when a new watch starts; a cancelled shutdown does not terminate the remaining groups.
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { InhibitLock, Logind } from "../../ports/logind.ts";
@@ -28,13 +28,13 @@ const TERMINATED: AbnormalTermination = {
   isDisruption: true,
   unlessSucceeded: true,
 };
-/** Grows on machines without logind. Source: nodeshutdown_manager_linux.go dbusReconnectPeriod. */
+/** The initial retry delay, which grows on machines without logind. Source: nodeshutdown_manager_linux.go dbusReconnectPeriod. */
 const RECONNECT_MS = 1_000;
 const RECONNECT_MS_MAX = 60_000;
-/** Doubled each time. Source: nodeshutdown_manager_linux.go start. */
+/** The initial delay between checks whether an override applies; doubled each time. Source: nodeshutdown_manager_linux.go start. */
 const OVERRIDE_MS = 100;
 const OVERRIDE_POLLS = 5;
-/** Interval of the check for ended pods. */
+/** Polling interval while pods terminate. */
 const POLL_MS = 250;
 
 export interface NodeShutdownDependencies {
@@ -45,7 +45,7 @@ export interface NodeShutdownDependencies {
 export class NodeShutdown {
   readonly #ports: NodeShutdownPorts;
   readonly #dependencies: NodeShutdownDependencies;
-  /** The latest signal, which may still be in processing. */
+  /** The latest signal from logind, which may not be handled yet. */
   #isShuttingDown = false;
   #handled: Promise<void> = Promise.resolve();
   #lock: InhibitLock | undefined;
@@ -55,7 +55,7 @@ export class NodeShutdown {
     this.#dependencies = dependencies;
   }
 
-  /** Runs until `signal` aborts; returns at once without grace periods. */
+  /** Runs until `signal` aborts; returns immediately if no grace periods are configured. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, options } = this.#ports;
     if (options.shutdown === undefined || options.shutdown.length === 0) return;
@@ -76,7 +76,7 @@ export class NodeShutdown {
     await this.#release();
   }
 
-  /** @throws why the watch failed or ended */
+  /** @throws the reason why the watch failed or ended */
   async #watch(signal: AbortSignal, isWatching: () => void): Promise<void> {
     await this.#extendInhibitDelay(signal);
     const failure = new AbortController();
@@ -112,7 +112,7 @@ export class NodeShutdown {
     );
   }
 
-  /** Takes the new lock before it releases the old one, so that a lock is always held. */
+  /** Takes a new lock before it releases the old one, so that a lock is always held. */
   async #inhibit(lost: (error: unknown) => void): Promise<void> {
     const { condition, log } = this.#ports;
     if (condition.shuttingDown) {
@@ -166,7 +166,7 @@ export class NodeShutdown {
     }
   }
 
-  /** Whether the pods are gone, including their volumes. */
+  /** Whether the pods are gone and their volumes are removed. */
   async #areGone(pods: readonly NodePod[]): Promise<boolean> {
     const records = await Promise.all(pods.map(({ metadata }) => this.#ports.store.read("workers", metadata.uid)));
     return records.every((record) => record === undefined || record.finished === true);

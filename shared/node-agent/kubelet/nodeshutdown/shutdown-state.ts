@@ -1,6 +1,6 @@
 /** Stored times of the last shutdown, for metrics after a reboot. Source: pkg/kubelet/nodeshutdown/storage.go. */
 
-/** Below the root directory; same name and format as the kubelet's. */
+/** File name below the root directory; name and format equal the kubelet's. */
 export const SHUTDOWN_STATE_FILE = "graceful_node_shutdown_state";
 
 export interface ShutdownState {

@@ -1,4 +1,4 @@
-/** The PLEG: relists the runtime each second (node-agent §12) and checks its health every five seconds (§3.1). */
+/** The PLEG. It relists the runtime every second (node-agent §12) and checks its health every five seconds (§3.1). */
 import type { Container, RuntimeCondition } from "../../ports/cri-types.ts";
 import { deadInstancesOf, instanceOf } from "../kuberuntime/container-gc.ts";
 import { LABELS } from "../types/labels.ts";
@@ -8,10 +8,10 @@ import { shouldPodContentBeRemoved } from "../pod-workers/worker-queries.ts";
 import { removeContainer, storedContainers } from "../kuberuntime/remove-container.ts";
 import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 
-/** Age of a relist from which the runtime counts as hung. Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold. */
+/** Age of the last relist above which the runtime counts as hung. Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold. */
 const RELIST_STALE_MS = 180_000;
 
-/** Relists the runtime. @throws when the runtime does not answer; the record stays, so the next relist finds the same changes */
+/** Relists the runtime. @throws if the runtime does not respond; the record is kept, so that the next relist finds the same changes */
 export async function relistPods(
   ports: Pick<NodePorts, "cri" | "known" | "store" | "files" | "clock" | "log" | "metrics" | "pods" | "operations" | "condition" | "send">,
 ): Promise<void> {
@@ -65,7 +65,7 @@ async function deliver(
   for (const id of new Set(ids)) await removeContainer(ports, id);
 }
 
-/** Updates `condition` with the runtime's readiness and network status. */
+/** Updates `condition` with the runtime status and the network status. */
 export async function checkRuntime({ cri, condition, clock }: Pick<NodePorts, "cri" | "clock" | "condition">): Promise<void> {
   const { runtimeError, networkError } = await cri.status().then(
     (conditions) => ({

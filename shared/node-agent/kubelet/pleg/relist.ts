@@ -1,4 +1,4 @@
-/** Lifecycle events between two relists (node-agent §12, PLEG). */
+/** Computes the lifecycle events between two relists (node-agent §12, PLEG). */
 import type { Container, ContainerState, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../types/labels.ts";
 import type { RelistRecord, RelistEntry } from "../node-ports/relist-record.ts";
@@ -12,7 +12,7 @@ export interface PodLifecycleEvent {
 
 export interface Relisted {
   readonly record: RelistRecord;
-  /** Events in the order of the record; ContainerRemoved follows its ContainerDied. */
+  /** Events in the order of the record. A ContainerRemoved follows the ContainerDied of the same container. */
   readonly events: readonly PodLifecycleEvent[];
 }
 
@@ -24,7 +24,7 @@ const STATES: Readonly<Record<ContainerState, RelistEntry["state"]>> = {
 };
 
 /**
- * The events between the last relist (if any) and the runtime's current lists, for containers with a pod UID.
+ * Computes the events between the last relist, if any, and the runtime's current lists. Considers only containers with a pod UID.
  *
  *     running → exited: Died     exited → gone: Removed     running → gone: Died, Removed     anything → created, unknown: none
  *
@@ -43,7 +43,7 @@ export function relist(before: RelistRecord | undefined, sandboxes: readonly Pod
   return { record: { states }, events };
 }
 
-/** The record without the changes of the unread pods, so that the next relist finds these changes again. */
+/** Returns the record without the changes of pods that could not be read, so that the next relist finds these changes again. */
 export function withUnread(before: RelistRecord | undefined, after: RelistRecord, unreadUids: readonly string[]): RelistRecord {
   const unread = (entry: readonly [string, RelistEntry]): boolean => unreadUids.includes(entry[1].uid);
   const kept = Object.entries(before?.states ?? {}).filter(unread);
@@ -78,7 +78,7 @@ function eventTypes(was: RelistEntry["state"] | undefined, is: RelistEntry["stat
 }
 
 export interface Running {
-  /** Pods with a ready sandbox. */
+  /** Number of pods with a ready sandbox. */
   readonly pods: number;
   readonly containers: Readonly<Record<RelistEntry["state"], number>>;
 }

@@ -3,8 +3,8 @@ import type { PodStatus } from "../../ports/node-store.ts";
 import type { NodePod } from "../types/pod.ts";
 
 /**
- * Whether the pod exceeded its active deadline (node-agent §13.2), counted from startTime: when the agent first saw it. Source:
- * pkg/kubelet/active_deadline.go pastActiveDeadline.
+ * Whether the pod exceeded its active deadline (node-agent §13.2), counted from startTime, which is when the agent first saw the pod.
+ * Source: pkg/kubelet/active_deadline.go pastActiveDeadline.
  */
 export function isPastActiveDeadline(pod: NodePod, status: PodStatus | undefined, nowMs: number): boolean {
   const seconds = pod.spec.activeDeadlineSeconds;

@@ -4,11 +4,11 @@ import { workerState } from "./pod-worker.ts";
 
 export interface KnownPods {
   readonly desired: readonly NodePod[];
-  /** By UID. */
+  /** Keyed by UID. */
   readonly records: ReadonlyMap<string, WorkerRecord>;
-  /** By UID. */
+  /** Keyed by UID. */
   readonly statuses: ReadonlyMap<string, CachedStatus>;
-  /** Whether the runtime was relisted since the agent started. */
+  /** Whether the runtime has been relisted since the agent started. */
   readonly hasRelisted: boolean;
 }
 
@@ -19,9 +19,9 @@ export interface KnownPods {
  *     not terminal      active     active     active        –
  *     terminal          –          –          active        –
  *
- * The phase is the API's or the cached one. A terminal pod without a worker was rejected or ended before the agent started. Source:
- * pkg/kubelet/kubelet_pods.go isPodInactive, isAdmittedPodTerminal. Differs from upstream: before the first relist, the worker of a
- * terminal pod is terminating and holds no resources. Otherwise running pods could be rejected after a restart.
+ * The phase is the one in the API server or the cached one. A terminal pod without a worker was rejected or ended before the agent
+ * started. Source: pkg/kubelet/kubelet_pods.go isPodInactive, isAdmittedPodTerminal. Differs from upstream: before the first relist, a
+ * terminal pod whose worker is terminating holds no resources. Otherwise, running pods could be rejected after a restart.
  */
 export function activePods({ desired, records, statuses, hasRelisted }: KnownPods): readonly NodePod[] {
   return desired.filter(({ metadata: { uid }, status }) => {

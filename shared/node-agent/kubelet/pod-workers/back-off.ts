@@ -13,7 +13,7 @@ const FORGOTTEN_AFTER_MS = 2 * MAX_MS;
 const VOLUME_INITIAL_MS = 500;
 const VOLUME_MAX_MS = 122_000;
 
-/** Whether the entry is too old at `atMs` to count. Source: flowcontrol.Backoff hasExpired. */
+/** Whether the entry has expired by `atMs`, so that it no longer counts. Source: flowcontrol.Backoff hasExpired. */
 function isBackOffExpired(entry: BackOffEntry, atMs: number): boolean {
   return atMs - entry.lastUpdateMs > FORGOTTEN_AFTER_MS;
 }
@@ -30,28 +30,34 @@ export function nextBackOff(entry: BackOffEntry | undefined, failedAtMs: number,
   return { delayMs: startsOver ? INITIAL_MS : Math.min(entry.delayMs * 2, MAX_MS), lastUpdateMs: nowMs };
 }
 
-/** The entry after a volume operation failed; success deletes it. 0.5 s → 1 s → … → 64 s → 122 s. Source: exponential_backoff.go Update. */
+/**
+ * The entry after a volume operation has failed; a success deletes the entry. 0.5 s → 1 s → … → 64 s → 122 s. Source:
+ * exponential_backoff.go Update.
+ */
 export function nextVolumeBackOff(entry: BackOffEntry | undefined, nowMs: number): BackOffEntry {
   return { delayMs: entry === undefined ? VOLUME_INITIAL_MS : Math.min(entry.delayMs * 2, VOLUME_MAX_MS), lastUpdateMs: nowMs };
 }
 
-/** Whether to start the container: with the entry to store, or with the message and the end of the back-off. */
+/** Whether to start the container. If yes, with the entry to store; if no, with the message and the end of the back-off. */
 export type RestartDecision =
   | { readonly start: true; readonly entry?: BackOffEntry }
   | { readonly start: false; readonly delayMs: number; readonly untilMs: number; readonly message: string };
 
-/** The key contains the container hash, so that a new image starts at once. Source: kuberuntime_manager.go GetBackoffKey. */
+/**
+ * The key contains the container hash, so that a container with a new image starts without a back-off. Source: kuberuntime_manager.go
+ * GetBackoffKey.
+ */
 export function restartBackOffKey({ metadata: { name, namespace, uid } }: NodePod, container: ContainerSpec): string {
   return `${name}_${namespace}_${uid}_${container.name}_${containerHash(container)}`;
 }
 
 /**
- * Restarts at once the first time, then doubles the delay after each exit. Exit code 0 counts too.
+ * Restarts immediately the first time, and then doubles the delay after each exit, including exits with code 0.
  *
- *     exits at 0 s → starts at once, stores 10 s
+ *     exits at 0 s → starts immediately, stores 10 s
  *     exits at 1 s, now 5 s → waits until 11 s, stores nothing
  *     exits at 1 s, now 11 s → starts, stores 20 s
- *     has run for more than 10 min → starts at once, stores 10 s
+ *     has run for more than 10 min → starts immediately, stores 10 s
  *
  * Source: kuberuntime_manager.go doBackOff; client-go util/flowcontrol/backoff.go IsInBackOffSince, Next.
  */

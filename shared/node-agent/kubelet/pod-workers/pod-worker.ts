@@ -5,10 +5,10 @@
  *     (none) ──▶ syncing ──▶ terminating ──▶ terminated ──▶ finished ──housekeeping──▶ (none)
  *                                └─ known at runtime only ──────────────────────────────▲
  *
- * PW1 states only move right: a terminating pod is never synced again until its record is purged.
+ * PW1 a state changes only from left to right: a terminating pod is never synced again until its record is purged.
  * PW2 the grace period only gets shorter.
- * PW3 at most one update is pending; a newer one replaces it and keeps its age.
- * PW4 a sync without a pending update is idle, so duplicate messages are harmless.
+ * PW3 at most one update is pending. A newer update replaces it, but keeps its arrival time.
+ * PW4 a sync without a pending update does nothing, so duplicate messages are harmless.
  * PW5 only the sync with the newest token writes; NodeStore enforces it (NS2).
  *
  * Syncs read the newest pod from the pod manager, so replacing a pending update loses nothing.
@@ -16,7 +16,7 @@
 import type { AbnormalTermination, PendingUpdate, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
 import type { StartVerdict } from "./static-start.ts";
 
-/** A change to a pod, reduced to what its worker needs. */
+/** A change to a pod, reduced to the fields that its worker needs. */
 export interface PodUpdate {
   readonly kind: UpdateKind;
   readonly fullName: string;
@@ -24,34 +24,37 @@ export interface PodUpdate {
   readonly nowMs: number;
   readonly deletionTimestamp?: true;
   readonly deletionGracePeriodSeconds?: number;
-  /** `spec.terminationGracePeriodSeconds`, default 30. */
+  /** Value of `spec.terminationGracePeriodSeconds`. Default: 30. */
   readonly specGracePeriodSeconds: number;
   readonly phaseIsTerminal: boolean;
-  /** Whether the cached state has a running container or ready sandbox, or is unknown. */
+  /** Whether the last observation has a running container or a ready sandbox, or is missing. */
   readonly mayRun: boolean;
-  /** Set if the pod was found in the runtime and the caller has no spec: spec, phase and deletion fields are ignored. */
+  /** Set if the pod was found in the runtime and the caller has no spec. Spec, phase and deletion fields are then ignored. */
   readonly runtimeOnly?: true;
   /** Only for `kill`. */
   readonly graceOverrideSeconds?: number;
-  /** Only for `kill`: the reason that the status reports. */
+  /** Only for `kill`: the reason to report in the status. */
   readonly abnormal?: AbnormalTermination;
   /** Only for `kill`. */
   readonly evict?: true;
 }
 
-/** `cancel`: stop the running sync early (termination began or grace shortened). `enqueue`: send a message for this UID. */
+/**
+ * `cancel`: end the running sync early, because termination began or the grace period became shorter. `enqueue`: send a message for this
+ * UID.
+ */
 export interface Accepted {
   readonly record: WorkerRecord | undefined;
   readonly cancel: boolean;
   readonly enqueue: boolean;
 }
 
-/** Limit of recorded reasons. Only the last one is used; the others help debugging. */
+/** Maximum number of recorded reasons. Only the last one is used; the others help in debugging. */
 const ABNORMAL_TERMINATIONS_MAX = 8;
 
 /**
  * Merges `update` into the record; returns the same record if the update is ignored. Source: pkg/kubelet/pod_workers.go UpdatePod. Differs
- * from upstream: a new record stores `observedRuntime`. Records can be lost while the pod runs, and the pod must still be stopped.
+ * from upstream: a new record stores `observedRuntime`, because a record can be lost while its pod runs, and the pod must still be stopped.
  */
 export function acceptUpdate(record: WorkerRecord | undefined, update: PodUpdate): Accepted {
   const ignored: Accepted = { record, cancel: false, enqueue: false };
@@ -80,7 +83,7 @@ export function acceptUpdate(record: WorkerRecord | undefined, update: PodUpdate
   };
 }
 
-/** A pod that ended before the agent started is terminated at once: it does not hold resources, but is still cleaned up. */
+/** A pod that ended before the agent started begins as terminated: it holds no resources, but is still cleaned up. */
 function newRecord(update: PodUpdate): WorkerRecord {
   const { fullName, isStatic, nowMs, runtimeOnly, phaseIsTerminal, mayRun } = update;
   const hasEnded = runtimeOnly !== true && phaseIsTerminal && !mayRun;
@@ -109,7 +112,7 @@ function terminationOf(update: PodUpdate): Pick<WorkerRecord, "terminatingAtMs" 
   return update.evict ? { terminatingAtMs, evicted: true } : { terminatingAtMs };
 }
 
-/** A kill without a spec uses the last known spec. */
+/** A kill without a spec uses the last known grace period. */
 function pendingOf({ pending, specGracePeriodSeconds }: WorkerRecord, { kind, nowMs }: PodUpdate): PendingUpdate {
   const runtimeOnly = specGracePeriodSeconds === undefined;
   return { kind, sinceMs: Math.min(pending?.sinceMs ?? nowMs, nowMs), ...(runtimeOnly && { runtimeOnly }) };
@@ -127,17 +130,17 @@ export function workerState({ terminatingAtMs, terminatedAtMs }: WorkerRecord): 
   return terminatingAtMs === undefined ? "syncing" : "terminating";
 }
 
-/** `idle`: no update is pending, or the start gate holds it; no token is issued. */
+/** `idle` means that no update is pending, or that the start gate blocks the update; no token is issued. */
 export interface SyncStart {
   readonly record: WorkerRecord;
   readonly work: "sync" | "terminating" | "terminatingRuntime" | "terminated" | "idle" | "finishedUnstarted";
 }
 
 /**
- * Takes `pending` and issues a sync token. For an unstarted pod, `gate` decides: `notYet` keeps the update; `never` finishes the pod
- * without work, and the caller releases its full name. Source: pkg/kubelet/pod_workers.go startPodSync, cleanupUnstartedPod,
- * acknowledgeTerminating. Differs from upstream: acknowledges termination here, before the runtime is observed. No other sync runs, and
- * this one starts nothing.
+ * Takes `pending` and issues a sync token. For a pod that has not started, `gate` decides: `notYet` keeps the update pending; `never`
+ * finishes the pod without any work, and the caller releases its full name. Source: pkg/kubelet/pod_workers.go startPodSync,
+ * cleanupUnstartedPod, acknowledgeTerminating. Differs from upstream: acknowledges termination here, before the runtime is observed. This
+ * is safe, because no other sync runs and this one starts no container.
  */
 export function startSync(record: WorkerRecord, gate: StartVerdict, nowMs: number): SyncStart {
   const { pending, ...rest } = record;
@@ -171,10 +174,10 @@ export type SyncEnd =
   | { readonly kind: "failed" };
 
 /**
- * Updates the record after a sync. A `transition` makes the next sync due at once; a `pending` update needs a message. Returns undefined if
- * the record must be deleted. Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating,
- * completeTerminatingRuntimePod, completeTerminated. Differs from upstream: a pod that ended by itself gets its effective grace period
- * here.
+ * Updates the record after a sync. After a `transition`, the next sync is due immediately; for a `pending` update, the caller sends a
+ * message. Returns undefined if the record must be deleted. Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync,
+ * completeTerminating, completeTerminatingRuntimePod, completeTerminated. Differs from upstream: the effective grace period of a pod that
+ * ended by itself is set here.
  */
 export function endSync(
   record: WorkerRecord,
@@ -211,7 +214,8 @@ function endedByItself(record: WorkerRecord, nowMs: number): WorkerRecord {
 }
 
 /**
- * Makes the last update pending again, unless one is pending or no sync has run. Source: pkg/kubelet/pod_workers.go requeueLastPodUpdate.
+ * Makes the last update pending again, unless another update is pending or no sync has run. Source: pkg/kubelet/pod_workers.go
+ * requeueLastPodUpdate.
  */
 export function requeueLastUpdate(record: WorkerRecord, nowMs: number): WorkerRecord {
   if (record.pending !== undefined || record.token === 0) return record;
@@ -222,26 +226,26 @@ export function requeueLastUpdate(record: WorkerRecord, nowMs: number): WorkerRe
 
 /** Requested grace periods in seconds. */
 export interface RequestedGrace {
-  /** Result of earlier updates; 0 if there is none. */
+  /** The result of earlier updates; 0 if there is none. */
   readonly recorded: number;
-  /** From the API server, for a pod that is being deleted. */
+  /** From the API server, if the pod is being deleted. */
   readonly deletion?: number | undefined;
-  /** From a faster kill, such as an eviction. */
+  /** From a kill with its own grace period, such as an eviction. */
   readonly override?: number | undefined;
   readonly spec: number;
 }
 
 export interface EffectiveGrace {
   readonly seconds: number;
-  /** Whether a stop in progress had a longer grace period. */
+  /** Whether a running stop had a longer grace period. */
   readonly shortened: boolean;
 }
 
-/** Minimum grace period, so that every container first gets a signal. */
+/** The minimum grace period, so that every container gets a termination signal first. */
 const GRACE_SECONDS_MIN = 1;
 
 /**
- * The effective grace period. It only gets shorter; `spec` applies only without other values.
+ * Computes the effective grace period. It only gets shorter; `spec` applies only if there is no other value.
  *
  *     recorded 0,  spec 30                         → 30
  *     recorded 0,  spec 30, deletion 5             → 5
@@ -249,8 +253,8 @@ const GRACE_SECONDS_MIN = 1;
  *     recorded 30, deletion 5, override 2          → 2, shortened
  *     recorded 0,  deletion 0                      → 1
  *
- * Source: pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod. Differs from upstream: 0 is raised to 1. Upstream also uses 0 for
- * "unset", so an override of 30 beside a deletion with grace 0 yields 30, and a recorded 1 can grow.
+ * Source: pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod. Differs from upstream: 0 is raised to 1. In upstream, 0 also means
+ * "unset", so that an override of 30 together with a deletion with grace 0 yields 30, and a recorded 1 can grow.
  */
 export function effectiveGrace({ recorded, deletion, override, spec }: RequestedGrace): EffectiveGrace {
   let seconds = recorded;

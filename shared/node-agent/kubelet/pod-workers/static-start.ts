@@ -1,13 +1,14 @@
 /**
- * The start gate of static pods (node-agent §4.5): one pod per full name runs, the others wait in arrival order. NodeStore.update applies:
+ * The start gate of static pods (node-agent §4.5): one pod per full name runs, and the others wait in the order of arrival.
+ * NodeStore.update applies these functions:
  *
- * - `joinWaiting` when an update of an unstarted static pod was accepted; idempotent.
- * - `startGate` before each sync of an unstarted static pod; the caller stores the row that it returns.
+ * - `joinWaiting` after an update of a static pod that has not started was accepted; idempotent.
+ * - `startGate` before each sync of a static pod that has not started; the caller stores the returned row.
  * - `releaseFullName` when the pod is finished or its record is purged; idempotent.
  */
 import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 
-/** `notYet`: the update stays pending; requeue in 10 to 15 s, as after an error. */
+/** `notYet`: the update stays pending; requeue the pod in 10 to 15 s, as after an error. */
 export type StartVerdict = "start" | "notYet" | "never";
 
 /**
@@ -16,8 +17,8 @@ export type StartVerdict = "start" | "notYet" | "never";
  *     waiting [gone, terminating, self, next] → start, row: started self, waiting [next]
  *     waiting [other, self]                   → not yet, row unchanged
  *
- * Source: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart. Differs from upstream: a started record counts as much as the row,
- * because either can be lost alone.
+ * Source: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart. Differs from upstream: a record of a started pod counts as much
+ * as the row, because one of them can be lost without the other.
  */
 export function startGate(
   uid: string,

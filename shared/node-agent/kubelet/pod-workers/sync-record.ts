@@ -7,7 +7,7 @@ import { endSync, startSync, type SyncEnd, type SyncStart } from "./pod-worker.t
 import { releaseFullName, startGate, type StartVerdict } from "./static-start.ts";
 import { requeueDelayMs, updateWorker, type FencedUpdate, type SyncOutcome, type EnqueuePorts } from "./update-worker.ts";
 
-/** Takes the pending update of the worker of `uid`; undefined if there is no worker. */
+/** Takes the pending update of the worker with this UID; returns undefined if there is no worker. */
 export async function beginSync(ports: Pick<NodePorts, "store" | "clock" | "random">, uid: string): Promise<SyncStart | undefined> {
   const verdict = await gate(ports, uid);
   let start: SyncStart | undefined;
@@ -39,7 +39,7 @@ interface SyncResult {
   readonly update: FencedUpdate;
   readonly end: SyncEnd;
   readonly failure: unknown;
-  /** The outcome if the worker does not change its state. */
+  /** The outcome if the worker's state does not change. */
   readonly outcome: (nowMs: number) => SyncOutcome;
 }
 
@@ -65,7 +65,7 @@ export async function completeSync(
   await store.schedule("pods", uid, nowMs + delayMs);
 }
 
-/** Failures that concern users have already emitted Events. */
+/** Logs a failure at level info, because failures that concern users have already emitted Events. */
 function logFailure({ pods, log }: Pick<NodePorts, "log" | "pods">, uid: string, failure: unknown): void {
   if (failure instanceof Pause) return;
   const pod = pods.get(uid);
@@ -75,7 +75,7 @@ function logFailure({ pods, log }: Pick<NodePorts, "log" | "pods">, uid: string,
   });
 }
 
-/** Unschedules a finished pod; after a static pod, the next pod with the same full name may start. */
+/** Unschedules a finished pod. If it was a static pod, the next pod with the same full name may start. */
 export async function release(ports: EnqueuePorts, uid: string, record: WorkerRecord): Promise<void> {
   await ports.store.unschedule("pods", uid);
   if (!record.isStatic) return;

@@ -19,7 +19,7 @@ export interface UpdateDetails {
   readonly evict?: true;
 }
 
-/** Updates the worker of a pod whose spec is known, desired or not. */
+/** Updates the worker of a pod whose spec is known, whether or not the pod is desired. */
 export async function updateWorker(
   ports: UpdateWorkerPorts,
   pod: NodePod,
@@ -42,7 +42,7 @@ export async function updateWorker(
   });
 }
 
-/** Kills a pod that only the runtime knows; a known pod is killed by its spec. */
+/** Kills a pod that is known only from the runtime. If its spec is known, the kill uses the spec. */
 export async function killRuntimePod(ports: EnqueuePorts, uid: string, reason: string): Promise<void> {
   const known = ports.pods.get(uid);
   if (known !== undefined) return await updateWorker(ports, known, "kill", reason, { graceOverrideSeconds: 1 });
@@ -58,7 +58,7 @@ export async function killRuntimePod(ports: EnqueuePorts, uid: string, reason: s
   });
 }
 
-/** Enqueues a sync of the pod; does nothing without a record or a spec. */
+/** Enqueues a sync of the pod; does nothing without a worker record or a spec. */
 export async function enqueuePod(ports: EnqueuePorts, uid: string, reason: string): Promise<void> {
   const record = await ports.store.read("workers", uid);
   const pod = ports.pods.get(uid);
@@ -84,7 +84,7 @@ async function submit(
   if (accepted.enqueue) ports.send("pods", uid, reason);
 }
 
-/** Whether the last relist has a running container or ready sandbox of the pod; true before the first relist. */
+/** Whether the last relist has a running container or a ready sandbox of the pod; true before the first relist. */
 function mayRun({ condition }: Pick<NodePorts, "condition">, uid: string): boolean {
   return condition.relisted === undefined || runningByRelist(condition.relisted.record).has(uid);
 }
@@ -100,7 +100,10 @@ export function fencedUpdate({ store }: Pick<NodePorts, "store">, fence: Fence):
   };
 }
 
-/** Another sync of this pod has begun because this sync was considered lost. This is normal after a stall; the other sync continues. */
+/**
+ * Another sync of this pod has begun, because this sync was considered lost. This is normal after the process was paused; the other sync
+ * continues.
+ */
 export class LostSyncError extends Error {
   override readonly name = "LostSyncError";
 
@@ -109,7 +112,7 @@ export class LostSyncError extends Error {
   }
 }
 
-/** Enqueues pods whose sync is due and pods past their active deadline (node-agent §3, sync tick). */
+/** Enqueues pods whose sync is due, and pods whose active deadline has passed (node-agent §3, sync tick). */
 export async function enqueueDue(ports: EnqueuePorts): Promise<void> {
   const { store, clock, pods, condition } = ports;
   condition.lastLoopMs = clock.now();
@@ -124,12 +127,12 @@ export async function enqueueDue(ports: EnqueuePorts): Promise<void> {
 
 export type SyncOutcome =
   | { readonly kind: "transition" | "ok" }
-  /** Time of the next volume retry. */
+  /** A volume could not be set up; `retryAtMs` is the time of the next attempt. */
   | { readonly kind: "volume"; readonly retryAtMs: number; readonly nowMs: number }
   | {
       readonly kind: "error";
       readonly message: string;
-      /** Earliest end of the back-offs that the sync met. */
+      /** Earliest end of the back-offs that the sync encountered. */
       readonly retryAtMs?: number;
       readonly nowMs: number;
     };
@@ -139,7 +142,7 @@ const RESYNC_MS = 60_000;
 const BACK_OFF_MS = 10_000;
 const TRANSIENT_BACK_OFF_MS = 1_000;
 const JITTER = 0.5;
-/** Prefix of the error while the runtime reports no network (§3.1). Source: pkg/kubelet/kubelet.go NetworkNotReadyErrorMsg. */
+/** Error prefix while the runtime reports that the network is not ready (§3.1). Source: pkg/kubelet/kubelet.go NetworkNotReadyErrorMsg. */
 const NETWORK_NOT_READY = "network is not ready";
 
 /**
@@ -149,9 +152,9 @@ const NETWORK_NOT_READY = "network is not ready";
  * |---|---|
  * | transition | 0 |
  * | ok | 60 to 90 s |
- * | error, of a volume | when it is retried, at most 60 s |
- * | error, of the network | 1 to 1.5 s |
- * | error, with a back-off | when it ends, at most 60 s; up to half of that longer |
+ * | error of a volume | time of the next attempt, at most 60 s |
+ * | error of the network | 1 to 1.5 s |
+ * | error with a back-off | end of the back-off, at most 60 s, plus up to 50 % jitter |
  * | any other error | 10 to 15 s |
  *
  * Source: pkg/kubelet/pod_workers.go completeWork. @param random in [0, 1)

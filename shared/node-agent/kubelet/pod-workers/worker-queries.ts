@@ -1,5 +1,6 @@
 /**
- * Queries on pod workers (node-agent §4.8). `syncedOnce`: housekeeping has seen all sources; before that, unknown UIDs keep everything.
+ * Queries on pod workers (node-agent §4.8). `syncedOnce` means that housekeeping has seen all sources; before that, nothing of an unknown
+ * UID is removed.
  * Source: pkg/kubelet/pod_workers.go, the methods of these names.
  */
 import type { WorkerRecord } from "../../ports/node-store.ts";
@@ -18,7 +19,7 @@ export function shouldRuntimeObjectsBeRemoved(record: Known, syncedOnce: boolean
   return record === undefined ? syncedOnce : record.terminatedAtMs !== undefined;
 }
 
-/** Whether volumes and dead containers may be removed; evicted pods release them before they have stopped completely. */
+/** Whether volumes and dead containers of the pod may be removed. For an evicted pod, this is allowed before it has stopped completely. */
 export function shouldPodContentBeRemoved(record: Known, syncedOnce: boolean): boolean {
   if (record === undefined) return syncedOnce;
   return record.evicted === true || (record.deleted === true && record.terminatedAtMs !== undefined);

@@ -13,7 +13,7 @@ export interface MirrorPorts {
   readonly log: Log;
 }
 
-/** Only logs failures: a static pod runs without the API server too. */
+/** A failure is only logged, because a static pod also runs without the API server. */
 export async function reconcileMirror(ports: MirrorPorts, pod: NodePod): Promise<void> {
   const { kube, log, condition, options } = ports;
   const { namespace, name } = pod.metadata;
@@ -25,7 +25,7 @@ export async function reconcileMirror(ports: MirrorPorts, pod: NodePod): Promise
     const body = mirrorPod(pod, { name: options.nodeName, uid: condition.nodeUid });
     await kube.create({ resource: "pods", namespace, body }).catch(async (error: unknown) => {
       if (!isAlreadyExists(error)) throw error;
-      // A mirror from an earlier start may not have arrived on the watch yet.
+      // The watch may not have delivered a mirror pod that an earlier agent run created.
       const existing = await kube.get("pods", namespace, name);
       if (existing === undefined || mirrorStep(pod, parseNodePod(existing)) !== "none") throw error;
     });
@@ -35,7 +35,7 @@ export async function reconcileMirror(ports: MirrorPorts, pod: NodePod): Promise
   }
 }
 
-/** Deletes this mirror, by UID, without grace. */
+/** Deletes the mirror pod with exactly this UID, without a grace period. */
 export async function deleteMirror({ kube }: Pick<MirrorPorts, "kube">, mirror: NodePod): Promise<void> {
   const { namespace, name, uid } = mirror.metadata;
   await kube.delete({ resource: "pods", namespace, name, preconditions: { uid }, gracePeriodSeconds: 0 }).catch((error: unknown) => {
@@ -44,8 +44,8 @@ export async function deleteMirror({ kube }: Pick<MirrorPorts, "kube">, mirror: 
 }
 
 /**
- * The body of the create request. The Node owner reference lets the node's identity create it. Source: pkg/kubelet/pod/mirror_client.go
- * CreateMirrorPod.
+ * The body of the create request. The owner reference to the Node is required for a node to create the pod. Source:
+ * pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
  */
 export function mirrorPod(pod: NodePod, node: { readonly name: string; readonly uid: string }): object {
   const { name, namespace, labels, annotations } = pod.metadata;
@@ -66,8 +66,9 @@ export function mirrorPod(pod: NodePod, node: { readonly name: string; readonly 
 export type MirrorStep = "none" | "create" | "deleteThenCreate";
 
 /**
- * The next action for the mirror of a static pod. Deletes use grace 0 and the mirror's UID; creates need the Node. A create that conflicts
- * with an equal mirror counts as done. Source: pkg/kubelet/kubelet.go tryReconcileMirrorPods, pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
+ * Returns the next action for the mirror pod of a static pod. Deletes use grace 0 and the mirror's UID; creates need the Node. A create
+ * that conflicts with an equal mirror pod counts as done. Source: pkg/kubelet/kubelet.go tryReconcileMirrorPods,
+ * pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
  */
 export function mirrorStep(pod: NodePod, mirror: NodePod | undefined): MirrorStep {
   if (mirror === undefined) return "create";
@@ -75,7 +76,7 @@ export function mirrorStep(pod: NodePod, mirror: NodePod | undefined): MirrorSte
   return mirror.metadata.annotations?.[CONFIG_ANNOTATIONS.mirror] === hashOf(pod) ? "none" : "deleteThenCreate";
 }
 
-/** The config hash of a static pod: from its manifest, or its UID. */
+/** Returns the config hash of a static pod: from its manifest, or else its UID. */
 function hashOf(pod: NodePod): string {
   return pod.metadata.annotations?.[CONFIG_ANNOTATIONS.hash] ?? "";
 }

@@ -1,15 +1,18 @@
 /**
  * The desired pods of all sources, in host memory (node-agent §2, §3).
  *
- * PM1 a mirror pod is never desired; it is looked up from its static pod, or the reverse, by full name.
- * PM2 a removed pod stays known by UID, with its last spec, until `forget`: its worker terminates it by that spec.
- * PM3 of several desired pods with one full name, the latest applies; when it is removed, the previous one applies again.
+ * PM1 a mirror pod is never a desired pod. A mirror pod and its static pod are matched by full name.
+ * PM2 a removed pod can be looked up by UID, with its last spec, until `forget` is called, because its worker needs the spec to terminate
+ *     it.
+ * PM3 if several desired pods have the same full name, the name refers to the latest of them; when that pod is removed, it refers to the
+ *     previous one again.
  */
 import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../types/labels.ts";
 import { fullName, type NodePod } from "../types/pod.ts";
 
 /**
- * The pod manager. Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream: PM2, where upstream's worker keeps the pod.
+ * The pod manager. Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream in PM2: upstream's worker keeps the pod
+ * itself.
  */
 export class PodManager {
   readonly #pods = new Map<string, NodePod>();
@@ -21,7 +24,7 @@ export class PodManager {
     (isMirrorPod(pod) ? this.#mirrors : this.#pods).set(pod.metadata.uid, pod);
   }
 
-  /** Removes a pod that its source no longer has. */
+  /** Removes a pod that is no longer in its source. */
   remove(uid: string): void {
     const pod = this.#pods.get(uid);
     if (pod !== undefined) this.#lastKnown.set(uid, pod);
@@ -34,7 +37,7 @@ export class PodManager {
     this.#lastKnown.delete(uid);
   }
 
-  /** Returns a regular or static pod: the desired pod, or else the last known pod (PM2). */
+  /** Returns a regular or static pod: the desired pod, or else the last known one (PM2). */
   get(uid: string): NodePod | undefined {
     return this.#pods.get(uid) ?? this.#lastKnown.get(uid);
   }
@@ -52,12 +55,12 @@ export class PodManager {
     return [...this.#mirrors.values()];
   }
 
-  /** Returns the mirror of a pod, even of a removed pod, whose last status the mirror still receives. */
+  /** Returns the mirror pod of a static pod. Also works for a removed static pod, whose last status is still sent to its mirror pod. */
   mirrorOf(pod: NodePod): NodePod | undefined {
     return lastOf(this.#mirrors, fullName(pod));
   }
 
-  /** The static pod of `mirror`. */
+  /** Returns the static pod of `mirror`. */
   staticOf(mirror: NodePod): NodePod | undefined {
     return lastOf(this.#pods, fullName(mirror));
   }
@@ -67,7 +70,7 @@ export class PodManager {
     return this.#pods.size + this.#mirrors.size + this.#lastKnown.size;
   }
 
-  /** Full names of mirrors without a static pod; housekeeping deletes them. */
+  /** Returns the full names of mirror pods without a static pod, which housekeeping deletes. */
   orphanMirrors(): readonly string[] {
     const names = new Set(this.desired().map(fullName));
     return this.mirrors()
@@ -76,14 +79,14 @@ export class PodManager {
   }
 }
 
-/** Linear search: a node has about a hundred pods. */
+/** A linear search suffices, because a node has about a hundred pods. */
 function lastOf(pods: ReadonlyMap<string, NodePod>, name: string): NodePod | undefined {
   return [...pods.values()].findLast((pod) => fullName(pod) === name);
 }
 
 /**
- * The pod's API object: itself, or the mirror of a static pod. Ignores a mirror of another manifest hash: because its status and deletion
- * belong to another pod.
+ * Returns the pod's API object: the pod itself, or the mirror pod of a static pod. Ignores a mirror pod with another manifest hash,
+ * because its status and its deletion belong to another pod.
  */
 export function apiPodOf(pods: PodManager, pod: NodePod): NodePod | undefined {
   if (!isStaticPod(pod)) return pod;

@@ -1,4 +1,4 @@
-/** Requests and Events of probes and hooks (node-agent §6.10, §9, §11). */
+/** Builds the requests and Events of probes and lifecycle hooks (node-agent §6.10, §9, §11). */
 import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../ports/prober.ts";
 import { expand } from "../types/expand.ts";
 import type { ContainerSpec, ProbeSpec } from "../types/pod.ts";
@@ -15,12 +15,12 @@ export type ProbeRequest =
   | { readonly kind: "http"; readonly request: HttpProbe }
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly timeoutMs: number }
   | { readonly kind: "grpc"; readonly request: GrpcProbe }
-  /** The outcome is `error` with this message. */
+  /** The probe is not run; its outcome is `error` with this message. */
   | { readonly kind: "invalid"; readonly message: string };
 
 /**
- * The request of a probe. Source: pkg/kubelet/prober/prober.go runProbe. Differs from upstream: without a host the probe is invalid; Go
- * dials the node itself.
+ * Builds the request of a probe. Source: pkg/kubelet/prober/prober.go runProbe. Differs from upstream: without a host the probe is
+ * invalid; Go dials the node itself.
  */
 export function probeRequest(spec: ProbeSpec, container: ContainerSpec, podIp: string): ProbeRequest {
   const timeoutSeconds = spec.timeoutSeconds || TIMEOUT_SECONDS;
@@ -47,17 +47,20 @@ function expandedCommand(command: readonly string[], { env }: ContainerSpec): re
 const OUTPUT_BYTES_MAX = 10 * 1024;
 const encoder = new TextEncoder();
 
-/** Attempts per probe execution if it cannot run. Source: prober.go maxProbeRetries. */
+/** Maximum number of attempts to execute a probe that cannot be run. Source: prober.go maxProbeRetries. */
 export const PROBE_TRIES_MAX = 3;
 
 const TITLES: { readonly [K in ProbeKind]: string } = { readiness: "Readiness", liveness: "Liveness", startup: "Startup" };
 
-/** The outcome of an ended command. A timeout is a Failure; a command that cannot run is an error. Source: pkg/probe/exec/exec.go. */
+/**
+ * Returns the outcome of a command that has ended. A timeout is a Failure; a command that cannot run is an error. Source:
+ * pkg/probe/exec/exec.go.
+ */
 export function execOutcome({ exitCode, stdout, stderr }: ExecSyncResponse): ProbeOutcome {
   return { result: exitCode === 0 ? "Success" : "Failure", output: outputOf(stdout, stderr) };
 }
 
-/** At most 10 KiB of whole characters, copied: a substring would keep the whole output in memory. */
+/** Returns at most 10 KiB, in whole characters. Copies the text, because a substring would keep the whole output in memory. */
 function outputOf(...texts: readonly string[]): string {
   const bytes = Buffer.alloc(OUTPUT_BYTES_MAX);
   const { written } = encoder.encodeInto(texts.map((text) => text.slice(0, OUTPUT_BYTES_MAX)).join(""), bytes);
@@ -70,7 +73,7 @@ export interface ProbeNote {
   readonly message: string;
 }
 
-/** The Event of an outcome, independent of thresholds; undefined for a plain success. Source: prober.go probe. */
+/** Returns the Event for an outcome, independent of thresholds; undefined for a success without a warning. Source: prober.go probe. */
 export function probeNote(kind: ProbeKind, { result, output, warning }: ProbeOutcome): ProbeNote | undefined {
   const title = TITLES[kind];
   switch (result) {
@@ -94,7 +97,7 @@ export interface HttpGetInput {
   readonly action: HttpGetAction;
   readonly port: number;
   readonly host: string;
-  /** Suffix of `kube-` in the User-Agent. */
+  /** Part of the User-Agent after `kube-`. */
   readonly purpose: "probe" | "lifecycle";
   readonly timeoutMs: number;
 }
@@ -111,7 +114,7 @@ export function httpGetRequest({ action, port, host, purpose, timeoutMs }: HttpG
   };
 }
 
-/** Resolves a number or a port name, even one that consists of digits. Source: pkg/probe/util.go ResolveContainerPort. */
+/** Resolves a port number or a port name, which may consist of digits. Source: pkg/probe/util.go ResolveContainerPort. */
 export function resolvePort(port: number | string, container: ContainerSpec): number | undefined {
   const named = container.ports?.find(({ name }) => name !== undefined && name === port)?.containerPort;
   const number = named ?? (typeof port === "number" ? port : undefined);
@@ -127,7 +130,10 @@ function userAgent(purpose: HttpGetInput["purpose"]): string {
   return `kube-${purpose}/${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`;
 }
 
-/** Adds User-Agent and Accept unless set; an empty value removes a header. Source: pkg/probe/http/request.go newProbeRequest. */
+/**
+ * Adds User-Agent and Accept unless the spec sets them; a header with an empty value is removed. Source: pkg/probe/http/request.go
+ * newProbeRequest.
+ */
 function withDefaults(own: readonly Header[], purpose: HttpGetInput["purpose"]): readonly Header[] {
   const defaults = [
     { name: "User-Agent", value: userAgent(purpose) },

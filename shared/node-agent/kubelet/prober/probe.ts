@@ -1,11 +1,11 @@
 /**
- * Probe logic as step functions over the probe record (node-agent §11): `beforeProbe` decides whether to run, the caller runs the probe,
- * `afterProbe` evaluates.
+ * The probe logic as step functions over the probe record (node-agent §11). `beforeProbe` decides whether to run the probe, the caller
+ * runs it, and `afterProbe` evaluates the outcome.
  *
  * PB1 an outcome counts for the container id in the record; a new id starts with the initial result.
  * PB2 a probe that cannot run changes nothing.
  * PB3 a failed liveness or startup probe is on hold until a new container exists, so that it kills only once.
- * PB4 only a hold resets `run`, not a new container; as upstream.
+ * PB4 as in upstream, `run` is reset when a probe is put on hold, but not for a new container.
  */
 import type { ProbeKind, ProbeRecord, ProbeResult } from "../../ports/node-store.ts";
 import { initContainersOf, isSidecar, type ContainerSpec, type NodePod, type ProbeSpec } from "../types/pod.ts";
@@ -25,7 +25,7 @@ export interface ProbeInput {
   readonly hasStatus: boolean;
   readonly phaseIsTerminal: boolean;
   readonly podIsDeleting: boolean;
-  /** Whether the container has ended and is not restarted. */
+  /** Whether the container has ended and will not be restarted. */
   readonly isLast: boolean;
 }
 
@@ -33,13 +33,13 @@ export interface ProbedContainer {
   readonly id: string;
   readonly running: boolean;
   readonly startedAtMs?: number;
-  /** The status field of that name. */
+  /** The `started` field of the container status. */
   readonly started: boolean;
 }
 
 /**
- * `run`: execute the probe and call `afterProbe`. Otherwise store `record`; undefined deletes it. A `stopped` record is kept for the
- * status. `published` as in AfterProbe.
+ * With `run`, the caller executes the probe and calls `afterProbe`; otherwise it stores `record`, or deletes the record if undefined. A
+ * `stopped` record is kept for the status. `published` is as in AfterProbe.
  */
 export type ProbeStep =
   | { readonly run: true; readonly record: ProbeRecord; readonly published?: ProbeResult }
@@ -47,7 +47,7 @@ export type ProbeStep =
 
 export interface AfterProbe {
   readonly record: ProbeRecord;
-  /** A changed result that requires a sync (§3); never a liveness Success. */
+  /** A changed result that requires a sync (§3); never set for a liveness Success. */
   readonly published?: ProbeResult;
 }
 
@@ -66,10 +66,9 @@ export function initialResult(kind: ProbeKind): ProbeResult {
 }
 
 /**
- * Whether the probe runs now.
- *
- * started 4 s ago, initialDelaySeconds 5 → waits; 5.2 s ago → runs. Source: worker.go doProbe. Differs from upstream: a finished probe
- * keeps its last result in a `stopped` record. Upstream drops it and treats containers without a worker as started.
+ * Decides whether the probe runs now. Example: with initialDelaySeconds 5, it waits if the container started 4 s ago, and runs if it
+ * started 5.2 s ago. Source: worker.go doProbe. Differs from upstream: a finished probe keeps its last result in a `stopped` record.
+ * Upstream drops it and treats containers without a worker as started.
  */
 export function beforeProbe(input: ProbeInput): ProbeStep {
   const { kind, container } = input;
@@ -84,7 +83,7 @@ export function beforeProbe(input: ProbeInput): ProbeStep {
   if (!container.running) {
     return wait({ ...known, result: "Failure", ...(input.isLast && { stopped: true }) });
   }
-  // Terminating containers must not be killed or reported as not started.
+  // A terminating container must not be killed by a probe or reported as not started.
   if (input.podIsDeleting && kind !== "readiness") return wait({ ...known, result: "Success", stopped: true });
   if (isBeforeDelay(input.spec, container, input.nowMs)) return wait(known);
   if (container.started === (kind === "startup")) return wait(known);
@@ -92,7 +91,7 @@ export function beforeProbe(input: ProbeInput): ProbeStep {
 }
 
 /**
- * The effect of an outcome on the record of `beforeProbe`.
+ * Applies an outcome to the record of `beforeProbe`.
  *
  *     failureThreshold 3, result Success:   F F S F F  → stays      F F S F F F → Failure at the sixth, and on hold
  *
@@ -102,7 +101,7 @@ export function afterProbe(kind: ProbeKind, spec: ProbeSpec, record: ProbeRecord
   if (outcome === "error") return { record };
   const run = record.lastOutcome === outcome ? record.run + 1 : 1;
   const counted: ProbeRecord = { ...record, lastOutcome: outcome, run };
-  // Zero means unset in a spec without defaults.
+  // Zero means unset, in a spec without API defaults.
   const threshold = outcome === "Failure" ? spec.failureThreshold || FAILURE_THRESHOLD : spec.successThreshold || SUCCESS_THRESHOLD;
   if (run < threshold) return { record: counted };
   const holds = kind !== "readiness" && outcome === "Failure";
@@ -110,7 +109,7 @@ export function afterProbe(kind: ProbeKind, spec: ProbeSpec, record: ProbeRecord
   return { record: next, ...publication(kind, record, next) };
 }
 
-/** The record for this container: a new id drops result and hold, but keeps the counters (PB4). */
+/** Returns the record for this container. A new container id clears result and hold, but keeps the counters (PB4). */
 function recordOf(kind: ProbeKind, record: ProbeRecord, containerId: string): ProbeRecord {
   if (record.containerId === containerId) return record;
   const { result: _result, onHold: _onHold, stopped: _stopped, ...counters } = record;
@@ -124,7 +123,7 @@ function publication(kind: ProbeKind, before: ProbeRecord, after: ProbeRecord): 
   return { published: after.result };
 }
 
-/** Compares whole seconds, as upstream. */
+/** Compares whole seconds, as upstream does. */
 function isBeforeDelay(spec: ProbeSpec, { startedAtMs = 0 }: ProbedContainer, nowMs: number): boolean {
   return Math.trunc((nowMs - startedAtMs) / 1000) < (spec.initialDelaySeconds ?? 0);
 }
@@ -141,7 +140,7 @@ export interface PodProbe {
   readonly spec: ProbeSpec;
 }
 
-/** `<uid>/<container>/<kind>`. Neither a UID nor a container's name has a slash. */
+/** `<uid>/<container>/<kind>`. UIDs and container names contain no slash. */
 export function probeKey(uid: string, container: string, kind: ProbeKind): string {
   return `${uid}/${container}/${kind}`;
 }
@@ -168,7 +167,8 @@ function probesOfContainer({ name, startupProbe, readinessProbe, livenessProbe }
 const PERIOD_SECONDS = 10;
 
 /**
- * The next time slot after `dueMs`; skips slots that were missed while the probe ran. For an early run (§11), `dueMs` is its time.
+ * Returns the next time slot after `dueMs`; skips slots that were missed while the probe ran. For a run outside the slots (§11), `dueMs`
+ * is the time of that run.
  *
  *     due 0, period 10 s:   now 2 s → 10 s      now 10 s → 10 s      now 31 s → 40 s
  *
@@ -184,20 +184,20 @@ export interface FirstDue {
   readonly agentStartedAtMs: number;
   readonly periodSeconds: number | undefined;
   readonly nowMs: number;
-  /** From [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: number;
 }
 
 /**
- * Returns the current time. Within one period after the agent's start, adds a random part of a period, to spread the node's probes. Source:
- * worker.go run.
+ * Returns the current time. In the first period after the agent's start, adds a random fraction of a period, which spreads the probes of
+ * the node. Source: worker.go run.
  */
 export function firstDueMs({ agentStartedAtMs, periodSeconds, nowMs, random }: FirstDue): number {
   const periodMs = periodMsOf(periodSeconds);
   return nowMs - agentStartedAtMs < periodMs ? nowMs + Math.floor(random * periodMs) : nowMs;
 }
 
-/** Zero means unset in a spec without defaults. */
+/** Zero means unset, in a spec without API defaults. */
 function periodMsOf(periodSeconds: number | undefined): number {
   return (periodSeconds || PERIOD_SECONDS) * 1000;
 }

@@ -28,7 +28,7 @@ export function podProbes(ports: Pick<NodePorts, "store" | "clock" | "random" | 
   };
 }
 
-/** Schedules each probe of the pod, unless it is scheduled or stopped. */
+/** Schedules each probe of the pod, unless the probe is already scheduled or stopped. */
 async function ensureProbes(ports: Pick<NodePorts, "store" | "clock" | "random" | "pods" | "condition">, pod: NodePod): Promise<void> {
   const probes = probesOf(pod);
   if (probes.length === 0) return;
@@ -50,8 +50,8 @@ async function ensureProbes(ports: Pick<NodePorts, "store" | "clock" | "random" 
 }
 
 /**
- * A container started or ready before this agent started stays so until its probe reports another result. Prevents an outage when the agent
- * restarts. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart.
+ * A container that was started or ready before an agent restart keeps this state until its probe has another result. This prevents an
+ * outage when the agent restarts. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart.
  */
 function resumed(
   { condition, pods }: Pick<NodePorts, "pods" | "condition">,
@@ -66,7 +66,7 @@ function resumed(
   return passed ? { containerId: probed.id, result: "Success", run: 0 } : undefined;
 }
 
-/** Probes a started container that is not ready at once, instead of after a full period. */
+/** If a started container is not ready, probes it immediately instead of after a full period. */
 async function probeUnreadySoon(ports: Pick<NodePorts, "store" | "clock">, pod: NodePod, status: PodStatus): Promise<void> {
   const entries = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? [])];
   const waiting = new Set(entries.filter(({ started, ready }) => started === true && !ready).map(({ name }) => name));
@@ -95,7 +95,7 @@ export async function forgetProbes(ports: Pick<NodePorts, "store">, uid: string)
     }
 }
 
-/** Runs the probe `key`, which was due at `dueMs`. Problems of the container never make it throw. */
+/** Runs the probe `key`, which was due at `dueMs`. Never throws because of a problem of the container. */
 export async function runProbe(
   ports: EnqueuePorts & Pick<NodePorts, "cri" | "prober" | "podEvent">,
   key: string,
@@ -108,7 +108,7 @@ export async function runProbe(
   const container = [...pod.spec.containers, ...initContainersOf(pod)].find((one) => one.name === name);
   if (container === undefined) return;
   const { spec } = probe;
-  // The next run is scheduled first, so that the probe cannot be lost.
+  // Schedules the next run first, so that a crash cannot lose the probe.
   await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 
   const status = (await ports.store.read("statuses", uid))?.status;
@@ -159,12 +159,12 @@ function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContain
   };
 }
 
-/** Interval of the check whether the container of a running probe has ended. */
+/** Interval at which to check whether the container of a running probe has ended. */
 const ENDED_POLL_MS = 1_000;
 
 /**
- * The outcome of `run`, or `error` once its container has ended, because the timeout of `run` may be very long. Differs from upstream:
- * prober_manager.go stops a worker only between probes.
+ * Returns the outcome of `run`, or `error` as soon as its container has ended, because the timeout of `run` may be very long. Differs
+ * from upstream: prober_manager.go stops a worker only between probes.
  */
 async function whileRunning(
   { clock, pods, store }: Pick<NodePorts, "store" | "clock" | "pods">,
@@ -224,7 +224,7 @@ async function attemptOnce(
       return await ports.prober.tcpSocket(request, signal);
     case "grpc":
       return (
-        (await ports.prober.grpcHealth?.(request.request, signal)) ?? { result: "error", output: "this agent cannot send gRPC probes" }
+        (await ports.prober.grpcHealth?.(request.request, signal)) ?? { result: "error", output: "this agent does not support gRPC probes" }
       );
     case "invalid":
       return { result: "error", output: request.message };
@@ -254,8 +254,8 @@ export interface PodProbeResults {
 }
 
 /**
- * Results by container id: undefined if there is no such probe, and the initial result before the first run. `nameOf` maps ids to container
- * names.
+ * Returns functions from container id to result. A result is undefined if there is no such probe, and is the initial result before the
+ * first run. `nameOf` maps ids to container names.
  */
 async function readProbeAnswers(
   { store }: Pick<NodePorts, "store">,

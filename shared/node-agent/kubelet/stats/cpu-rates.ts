@@ -1,7 +1,7 @@
 /**
- * CPU usage rates. Runtimes and kernels report only total time, so a rate is computed between two samples. Source:
- * pkg/kubelet/stats/cri_stats_provider.go getAndUpdateContainerUsageNanoCores. Differs from upstream: samples are taken on request, not
- * every ten seconds by the eviction manager.
+ * Computes CPU usage rates. Runtimes and kernels report only the total CPU time, so a rate needs two samples. Source:
+ * pkg/kubelet/stats/cri_stats_provider.go getAndUpdateContainerUsageNanoCores. Differs from upstream: samples are taken on request; in
+ * upstream, the eviction manager takes them every ten seconds.
  */
 
 /** Total CPU time at a moment. */
@@ -15,20 +15,20 @@ interface Rate {
   readonly nanoCores?: number;
 }
 
-/** Minimum interval between samples. Shorter intervals are too noisy, so the previous rate applies. */
+/** Minimum interval between samples. Over a shorter interval, a rate is too noisy, so the previous one is returned. */
 const INTERVAL_MS_MIN = 1_000;
 
 export class CpuRates {
   #rates: ReadonlyMap<string, Rate> = new Map();
 
-  /** Replaces all samples. @returns rates in nanocores of the ids that were sampled before */
+  /** Replaces all samples. @returns the rates in nanocores of the ids that were also sampled before */
   seen(samples: readonly (readonly [id: string, sample: CpuSample])[]): ReadonlyMap<string, number> {
     this.#rates = new Map(samples.map(([id, sample]) => [id, next(this.#rates.get(id), sample)]));
     return new Map([...this.#rates].flatMap(([id, { nanoCores }]) => (nanoCores === undefined ? [] : [[id, nanoCores] as const])));
   }
 }
 
-/** A lower total belongs to another process, so the rate starts over. */
+/** A lower total belongs to another process, so the computation starts over. */
 function next(before: Rate | undefined, sample: CpuSample): Rate {
   if (before === undefined || sample.nanoSeconds < before.from.nanoSeconds) return { from: sample };
   const intervalMs = sample.timestampMs - before.from.timestampMs;

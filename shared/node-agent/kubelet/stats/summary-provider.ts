@@ -11,7 +11,7 @@ import { volumePlaces } from "../volume/volume-measures.ts";
 type DiskPorts = MeasurePodsPorts & Pick<NodePorts, "pods" | "options">;
 type SummaryPorts = DiskPorts & Pick<NodePorts, "clock">;
 
-/** The summary provider; it has `attach`, because the server starts before the agent. */
+/** The summary provider. The ports are attached later, because the server starts before the agent. */
 export class SummaryProvider {
   readonly #machine: () => Promise<MachineStats>;
   readonly #rates = new CpuRates();
@@ -25,10 +25,10 @@ export class SummaryProvider {
     this.#ports = ports;
   }
 
-  /** @throws errors of the runtime or the machine */
+  /** @throws the error of the runtime or the machine */
   async summary({ onlyCpuAndMemory }: { readonly onlyCpuAndMemory: boolean }): Promise<object> {
     const ports = this.#ports;
-    if (ports === undefined) throw new Error("the agent is starting");
+    if (ports === undefined) throw new Error("the agent is still starting");
     const { cri, clock, options } = ports;
     const [machine, sandboxes, containers, stats] = await Promise.all([
       this.#machine(),
@@ -61,7 +61,7 @@ async function diskOf(ports: DiskPorts): Promise<NonNullable<Parameters<typeof s
   return { usages, nodeFs, imageFs: usage && space && { usage, space } };
 }
 
-/** Adds volumes that only the agent writes; they are small and not measured for eviction. */
+/** Adds volumes to which only the agent writes. They are small, and are not measured for eviction. */
 async function withAgentVolumes({ files, pods }: Pick<NodePorts, "files" | "pods">, usages: PodUsages): Promise<PodUsages> {
   const whole = pods.desired().flatMap((pod) => {
     const usage = usages.get(pod.metadata.uid);

@@ -1,8 +1,8 @@
 /**
- * `/stats/summary`: resource usage of the node, its pods and containers, as upstream's Summary (node-agent §15). Source: kubelet
- * pkg/apis/stats/v1alpha1/types.go; pkg/kubelet/server/stats/summary.go; pkg/kubelet/stats/cri_stats_provider.go
- * listPodStatsPartiallyFromCRI, makePodStorageStats. Differs from upstream: no swap, I/O, accelerators or pod network; a pod's CPU and
- * memory are the sum of its containers'.
+ * `/stats/summary`: resource usage of the node, its pods and containers, in the format of upstream's Summary (node-agent §15). Source:
+ * kubelet pkg/apis/stats/v1alpha1/types.go; pkg/kubelet/server/stats/summary.go; pkg/kubelet/stats/cri_stats_provider.go
+ * listPodStatsPartiallyFromCRI, makePodStorageStats. Differs from upstream: reports no swap, I/O, accelerators or pod network; a pod's
+ * CPU and memory are the sums over its containers.
  */
 import type { Container, ContainerStats, FilesystemUsage, PodSandbox } from "../../ports/cri-types.ts";
 import type { MachineStats } from "../../ports/machine.ts";
@@ -15,10 +15,10 @@ export interface Measured {
   readonly nowMs: number;
   readonly machine: MachineStats;
   readonly sandboxes: readonly PodSandbox[];
-  /** Running containers. */
+  /** The running containers. */
   readonly containers: readonly Container[];
   readonly stats: readonly ContainerStats[];
-  /** Rates in nanocores by container id; `""` is the machine. */
+  /** Rates in nanocores by container id; the key `""` is the machine. */
   readonly nanoCores: ReadonlyMap<string, number>;
   /** Disk usage; absent if only CPU and memory are requested. */
   readonly disk?: {
@@ -36,7 +36,7 @@ export function summaryOf(measured: Measured): { readonly node: Stats; readonly 
   const bySandbox = Map.groupBy(withStats, ({ podSandboxId }) => podSandboxId);
   const pods = measured.sandboxes.flatMap((sandbox) => {
     const inPod = bySandbox.get(sandbox.id);
-    // The runtime may contain containers of other programs.
+    // The runtime may also run containers of other programs.
     if (inPod === undefined || sandbox.labels[LABELS.podUid] === undefined) return [];
     return [podStats(sandbox, inPod, statsOf, measured)];
   });
@@ -72,7 +72,7 @@ function nodeStats({ nodeName, nowMs, machine, nanoCores, disk }: Measured): Sta
   };
 }
 
-/** Without `eth0`, the node has no main interface. Source: pkg/kubelet/stats/helper.go cadvisorInfoToNetworkStats. */
+/** The main interface is `eth0`; a node without it has none. Source: pkg/kubelet/stats/helper.go cadvisorInfoToNetworkStats. */
 function networkStats(at: string, network: MachineStats["network"]): Stats {
   const main = network.find(({ name }) => name === "eth0");
   return { time: at, ...(main ?? { name: "" }), interfaces: network };

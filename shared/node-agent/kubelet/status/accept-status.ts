@@ -1,6 +1,6 @@
 /**
- * Decides how a new status enters the cache (node-agent §13.5). The cache serves requests and updates of the API server; each version is
- * sent once.
+ * Decides how a new status enters the cache (node-agent §13.5). The cache answers requests, and each of its versions is sent to the API
+ * server once.
  */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
@@ -12,16 +12,18 @@ import { jsonEqual } from "../types/json-equal.ts";
 import { isStaticPod } from "../types/labels.ts";
 
 /**
- * Limit of the termination messages of all containers of a pod. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength.
+ * Maximum total size of the termination messages of a pod's containers. Source: pkg/kubelet/container/runtime.go
+ * MaxPodTerminationMessageLogLength.
  */
 const MESSAGE_BYTES_MAX = 12_288;
 
 /**
- * The entry to store for `next`; returns `cached` if nothing changes, or if a container would illegally leave Terminated (a bug of the
- * agent or the runtime). `force` stores an equal status too.
+ * Returns the entry to store for `next`. Returns `cached` if nothing changes, or if a container would leave Terminated although that is
+ * forbidden, which is a bug of the agent or the runtime. With `force`, an equal status is stored, too.
  *
- * Without a cache entry, `given.pod.status` is the previous status; pass a static pod's mirror's. A rejected update then yields an entry
- * with the API server's status that needs no sending. Source: pkg/kubelet/status/status_manager.go updateStatusInternal, normalizeStatus.
+ * Without a cache entry, the previous status is `given.pod.status`; for a static pod, pass its mirror pod's status. If such an update is
+ * rejected, the returned entry has the API server's status and is not sent. Source: pkg/kubelet/status/status_manager.go
+ * updateStatusInternal, normalizeStatus.
  * Differs from upstream: `podIsFinished` also applies to static pods, where nothing uses it.
  */
 export function acceptStatus(
@@ -70,7 +72,7 @@ function mayRestart(pod: NodePod, container: ContainerSpec, exitCode: number): b
   return (exitCode !== 0 && pod.spec.restartPolicy === "OnFailure") || restartsAfter(pod, container, exitCode);
 }
 
-/** Returns `next` with times, startTime and generation from `before`, and with truncated messages. */
+/** Returns `next` with the times, startTime and generation of `before`, and with truncated messages. */
 function fitted(pod: NodePod, before: PodStatus, next: PodStatus, nowText: string): PodStatus {
   const observedGeneration = Math.max(before.observedGeneration ?? 0, next.observedGeneration ?? 0);
   const containers = pod.spec.containers.length + initContainersOf(pod).length + (pod.spec.ephemeralContainers ?? []).length;
@@ -90,7 +92,8 @@ function fitted(pod: NodePod, before: PodStatus, next: PodStatus, nowText: strin
 }
 
 /**
- * A condition's time changes with its status; resize conditions have their own times. Source: status_manager.go updateLastTransitionTime.
+ * The transition time of a condition changes only with its status; resize conditions have their own times. Source: status_manager.go
+ * updateLastTransitionTime.
  */
 function withTransitionTimes(
   before: PodStatus,
@@ -131,7 +134,8 @@ function cutToBytes(text: string, bytesMax: number): string {
 }
 
 /**
- * Whether all fields of the agent are equal: conditions by status, reason and message. Source: status_manager.go isPodStatusByKubeletEqual.
+ * Whether all fields that the agent owns are equal. Conditions are compared by status, reason and message. Source: status_manager.go
+ * isPodStatusByKubeletEqual.
  */
 function isSameStatus(a: PodStatus, b: PodStatus): boolean {
   const owned = ({ conditions = [] }: PodStatus): readonly unknown[] =>
@@ -161,7 +165,7 @@ export function withoutFields(status: PodStatus, fields: readonly Field[]): PodS
 }
 
 /**
- * Compares like the API server: absent, null, empty string and empty list are equal. Source: apimachinery pkg/api/equality
+ * Compares as the API server does: absent, null, an empty string and an empty list are equal. Source: apimachinery pkg/api/equality
  * Semantic.DeepEqual, for values from JSON.
  */
 export function sameField(a: unknown, b: unknown): boolean {
@@ -174,7 +178,8 @@ function isEmpty(value: unknown): boolean {
 }
 
 /**
- * The final status: containers without an observed end count as failed, unless the pod never reached them; the phase is terminal.
+ * Returns the final status. A container whose end was not observed counts as failed, unless the pod never reached it. The phase is
+ * terminal.
  *
  *     no init containers, a RUNNING         → a Terminated 137 ContainerStatusUnknown, Failed
  *     init i1, i2 waiting, a waiting        → i1 Terminated 137, i2 and a unchanged, Failed
@@ -202,7 +207,7 @@ function ended(container: ContainerStatusEntry): ContainerStatusEntry {
   return { ...container, state: { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AT_END } }, ready: false, started: false };
 }
 
-/** Ends containers up to the last started one, at least the first. */
+/** Marks containers as ended up to the last one that was started, and at least the first one. */
 function withStartedEnded(containers: readonly ContainerStatusEntry[]): ContainerStatusEntry[] {
   const lastStarted = containers.findLastIndex(hasStarted);
   return containers.map((container, index) => (index <= Math.max(lastStarted, 0) ? ended(container) : container));

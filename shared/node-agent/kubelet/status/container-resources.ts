@@ -1,4 +1,4 @@
-/** Container resources in the status (node-agent §13.1): allocated and actual. */
+/** Computes the allocated and actual container resources in the pod status (node-agent §13.1). */
 import { canonicalQuantity } from "@deltaloop/kube/quantity";
 import type { ContainerStatus } from "../../ports/cri-types.ts";
 import type { ContainerResources } from "../../ports/node-store.ts";
@@ -9,7 +9,8 @@ import type { ContainerSpec, ContainerStatusEntry } from "../types/pod.ts";
 import { SHARES_MIN } from "../container-manager/cpu-limits.ts";
 
 /**
- * Minimum values, at which kernel units cannot distinguish amounts. Source: pkg/kubelet/cm/helpers_linux.go MinShares, MinMilliCPULimit.
+ * Minimum values. At or below them, the kernel's units cannot distinguish different amounts. Source: pkg/kubelet/cm/helpers_linux.go
+ * MinShares, MinMilliCPULimit.
  */
 const MILLI_CPU_LIMIT_MIN = 10;
 const SHARES_PER_CPU = 1024;
@@ -18,8 +19,8 @@ const MILLI_PER_CPU = 1000;
 type Amounts = Readonly<Record<string, string>>;
 
 /**
- * The allocated resources; for a running container with the runtime's CPU and memory, or else with the previous ones. Lists that are not
- * allocated are omitted.
+ * Returns the allocated resources. For a running container, CPU and memory are the runtime's values, or else the previously reported
+ * ones. Lists that are not allocated are omitted.
  *
  *     allocated cpu 200m; runtime 102 shares → allocatedResources cpu 200m, resources.requests cpu 100m
  *     allocated cpu 1m; runtime 2 shares     → cpu 1m in both
@@ -75,7 +76,7 @@ function actual(
   };
 }
 
-/** Means that the allocated amount is kept, because the kernel value cannot distinguish it. */
+/** Means that the allocated amount is reported, because the kernel's value is too imprecise. */
 const KEEP = "";
 
 function milliQuantity(milli: number | undefined, allocatedMilli = 0, milliMin: number): string | undefined {
@@ -98,7 +99,7 @@ function cpuLimitOf({ cpuQuota = 0, cpuPeriod = 0 }: NonNullable<ContainerStatus
   return Math.trunc((cpuQuota * MILLI_PER_CPU) / cpuPeriod);
 }
 
-/** Returns the API server's canonical form, so that read values equal sent values. */
+/** Converts quantities to the API server's canonical form, so that values that are read back equal the values that were sent. */
 function canonical({ requests, limits }: ContainerResources): ContainerResources {
   const all = (amounts: Amounts): Record<string, string> =>
     Object.fromEntries(Object.entries(amounts).map(([name, text]) => [name, canonicalQuantity(text) ?? text]));

@@ -1,4 +1,4 @@
-/** Container statuses (node-agent §13.1) and their readiness (`withReadiness`, §11). */
+/** Computes container statuses (node-agent §13.1), including readiness (`withReadiness`, §11). */
 import { ownAt } from "@deltaloop/base";
 import { formatTime } from "@deltaloop/kube/objects";
 import type { WaitingReason } from "../../ports/node-store.ts";
@@ -27,13 +27,13 @@ export interface ContainerGroup {
 interface Known {
   readonly pod: NodePod;
   readonly observed: ObservedPod;
-  /** The runtime's name, `containerd`: the prefix of container ids in the API. */
+  /** Name of the runtime, `containerd`, which is the prefix of container ids in the API. */
   readonly runtimeName: string;
   readonly reasons: Readonly<Record<string, WaitingReason>>;
 }
 
 /**
- * One entry per container: init containers in spec order, others by name.
+ * Returns one entry per container: init containers in spec order, others sorted by name.
  *
  *     two instances observed            → the newest is `state`, the one before `lastState`
  *     none, never seen before           → Waiting ContainerCreating (PodInitializing with init containers)
@@ -42,7 +42,8 @@ interface Known {
  *     to be started, last try failed    → Waiting with that reason; Terminated moves to lastState
  *     stopped for a restart             → also Waiting: the API server never lets a container leave Terminated
  *
- * Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses. Differs from upstream: omits `user`, which CRI does not provide here.
+ * Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses. Differs from upstream: omits `user`, because the port's
+ * ContainerStatus has no such field.
  */
 export function containerStatuses(known: Known, group: ContainerGroup): ContainerStatusEntry[] {
   const statuses = group.containers.map((container) => containerStatus(known, group, container));
@@ -78,7 +79,9 @@ function base(container: ContainerSpec): ContainerStatusEntry {
   };
 }
 
-/** No instance exists. If an instance ran before, lastState reports its missed end, so that the pod does not return to Pending. */
+/**
+ * The container has no instance. If one ran before, lastState reports that its exit was missed, so that the pod does not return to Pending.
+ */
 function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerStatusEntry | undefined): ContainerStatusEntry {
   if (previous?.state?.terminated !== undefined) return previous;
   const waiting = { ...base(container), state: { waiting: { reason: startingReason(pod) } } };
@@ -87,7 +90,7 @@ function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerS
   if (previous.state?.running === undefined || lastState.terminated !== undefined) return { ...waiting, restartCount, lastState };
   return {
     ...waiting,
-    // A pod that is being deleted does not restart.
+    // Containers of a pod that is being deleted are not restarted.
     restartCount: pod.metadata.deletionTimestamp === undefined ? restartCount + 1 : restartCount,
     lastState: { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AFTER_RUNNING } },
   };
@@ -97,7 +100,7 @@ function startingReason(pod: NodePod): string {
   return (pod.spec.initContainers ?? []).length > 0 ? "PodInitializing" : "ContainerCreating";
 }
 
-/** restartCount never decreases; the last termination is kept when its container is removed (§16.1). */
+/** The restart count never decreases. The last termination is kept when its container is removed (§16.1). */
 function observedStatus(
   { runtimeName }: Known,
   container: ContainerSpec,
@@ -133,8 +136,8 @@ function lastEnd(newest: ObservedContainer, previous: ContainerStatusEntry | und
 }
 
 /**
- * Keeps the reported message of a container that ended, because its termination log is removed with the pod's directory while the container
- * remains. Upstream keeps the directory until the pod object is deleted.
+ * Keeps the message that was reported for a terminated container. Its termination log is removed with the pod's directory, while the
+ * container may still exist. Upstream keeps the directory until the pod object is deleted.
  */
 function withMessage(state: ContainerStateEntry, previous: ContainerStatusEntry | undefined): ContainerStateEntry {
   const { terminated } = state;
@@ -191,13 +194,13 @@ export interface ReadinessProbes {
   startup(containerId: string): ProbeAnswer;
 }
 
-/** Statuses with readiness, of init or regular containers. */
+/** Returns the statuses of init or regular containers with their readiness. */
 export function probedStatuses(known: Known & { readonly probes: ReadinessProbes }, group: ContainerGroup): ContainerStatusEntry[] {
   return withReadiness(group.containers, containerStatuses(known, group), { isInit: group.isInit, probes: known.probes });
 }
 
 /**
- * Readiness of a regular container or sidecar:
+ * Sets the readiness of a regular container or sidecar:
  *
  *     not RUNNING                               → not started, not ready
  *     startup probe without Success             → not started, not ready
@@ -205,7 +208,7 @@ export function probedStatuses(known: Known & { readonly probes: ReadinessProbes
  *     started, no readiness probe, or Success   → ready
  *
  * A plain init container is ready once it exited with 0. Source: pkg/kubelet/prober/prober_manager.go UpdatePodStatus, isContainerStarted.
- * Differs from upstream: without a probe result, a container is not started or not ready, also after an agent restart (gate
+ * Differs from upstream: a container whose probe has no result yet is not started or not ready, even after an agent restart (feature gate
  * ChangeContainerStatusOnKubeletRestart).
  */
 export function withReadiness(

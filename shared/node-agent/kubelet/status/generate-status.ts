@@ -13,21 +13,21 @@ import { isPastActiveDeadline } from "../pod-workers/active-deadline.ts";
 export interface StatusInput {
   readonly pod: NodePod;
   readonly observed: ObservedPod;
-  /** The cached status, or else the API server's. */
+  /** The cached status, or else the status in the API server. */
   readonly previous: PodStatus | undefined;
-  /** Whether all containers have stopped permanently (§5.2, §5.4). */
+  /** Whether all containers have stopped and none of them will be restarted (§5.2, §5.4). */
   readonly terminal: boolean;
-  /** Container name → why its last start failed (§9). */
+  /** The reason of the last failed start, by container name (§9). */
   readonly reasons: Readonly<Record<string, WaitingReason>>;
   readonly probes: ReadinessProbes;
-  /** The runtime's name: `containerd`. */
+  /** Name of the runtime, such as `containerd`. */
   readonly runtimeName: string;
   /** The node's addresses, primary family first. */
   readonly hostIps: readonly string[];
   readonly nowMs: number;
   /** The last abnormal termination of the worker record, such as an eviction (§4.1). */
   readonly abnormal?: AbnormalTermination;
-  /** Resize state. */
+  /** Conditions of pending and running resizes. */
   readonly allocation?: Pick<PodAllocation, "pending" | "inProgress">;
 }
 
@@ -38,8 +38,8 @@ const DEADLINE_EXCEEDED = {
 } as const;
 
 /**
- * The complete status, except transition times, startTime and truncation (acceptStatus). Source: pkg/kubelet/kubelet_pods.go
- * generateAPIPodStatus, convertStatusToAPIStatus.
+ * Generates the complete status. Only acceptStatus sets transition times and startTime, and truncates messages. Source:
+ * pkg/kubelet/kubelet_pods.go generateAPIPodStatus, convertStatusToAPIStatus.
  */
 export function generateApiPodStatus(input: StatusInput): PodStatus {
   const { pod, observed, hostIps, previous = pod.status } = input;
@@ -73,9 +73,10 @@ export function generateApiPodStatus(input: StatusInput): PodStatus {
 type Phase = Required<Pick<PodStatus, "phase">> & Pick<PodStatus, "reason" | "message">;
 
 /**
- * Returns the phase. A terminal phase stays, the API server's first; otherwise the phase follows from an eviction, an exceeded deadline, or
- * the containers. Reason and message stay with their phase. Differs from upstream: terminal phases never change (node-agent §0). Upstream
- * may change an unsent phase, and sets the reason of a deadline on a pod that has ended.
+ * Returns the phase. A terminal phase never changes; the API server's takes precedence over the cached one. Otherwise, the phase follows
+ * from an eviction, an exceeded deadline, or the containers. While the phase is the same, reason and message are kept. Differs from
+ * upstream: terminal phases never change (node-agent §0). Upstream may change a phase that was not sent yet, and sets the reason
+ * DeadlineExceeded even on a pod that has ended.
  */
 function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]): Phase {
   const { pod, previous, abnormal } = input;
@@ -96,7 +97,7 @@ function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]):
 }
 
 /**
- * Returns the conditions of other components from the API server, and DisruptionTarget as last decided by this agent. Source:
+ * Returns the conditions that other components set in the API server, and the last DisruptionTarget condition of this agent. Source:
  * kubelet_pods.go generateAPIPodStatus; pkg/kubelet/eviction/eviction_manager.go evictPod.
  */
 function othersConditions({ pod, previous, abnormal }: StatusInput): readonly PodCondition[] {
@@ -122,23 +123,24 @@ function disruptionTarget(pod: NodePod, { message, disruptionMessage = message }
   };
 }
 
-/** One per family. */
+/** One address per family. */
 const ADDRESSES_MAX = 2;
 
-/** The node's addresses in a pod status. */
+/** Returns the fields of a pod status that contain the node's addresses. */
 export function hostAddresses(hostIps: readonly string[]): Pick<PodStatus, "hostIP" | "hostIPs"> {
   const [hostIP] = hostIps;
   return hostIP === undefined ? {} : { hostIP, hostIPs: hostIps.slice(0, ADDRESSES_MAX).map((ip) => ({ ip })) };
 }
 
 /**
- * Pod addresses: first of the primary family, then of the other.
+ * Returns the pod's addresses: the first one of the primary family, then the first one of the other family.
  *
  *     node 10.0.0.1, runtime [fd00::5 10.1.0.5 10.1.0.6] → 10.1.0.5, fd00::5
  *
- * Host-network pods keep the node's addresses and add a later second family. Other pods keep their addresses while no sandbox is ready.
+ * A pod on the host network has the node's addresses; it keeps them, and adds an address of a second family if the node gets one later.
+ * Other pods keep their addresses while no sandbox is ready.
  * Source: pkg/kubelet/kubelet_pods.go sortPodIPs, generateAPIPodStatus; pkg/kubelet/pleg/generic.go getPodIPs. Differs from upstream:
- * upstream loses the address of a pod without a ready sandbox on restart.
+ * on a restart, upstream loses the address of a pod without a ready sandbox.
  */
 export function podAddresses({
   pod,

@@ -1,4 +1,4 @@
-/** Merges the cached status with the API server's and builds the patch (node-agent §13.5 Merge, §13.6). */
+/** Merges the cached status with the status in the API server, and builds the patch (node-agent §13.5 Merge, §13.6). */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { isMirrorPod } from "../types/labels.ts";
@@ -7,8 +7,8 @@ import { isTerminalPhase, type PodCondition, type NodePod } from "../types/pod.t
 import { API_SERVER_FIELDS, onlyFields, sameField, withoutFields } from "./accept-status.ts";
 
 /**
- * The status to send: the cached one with others' conditions from `api`. While containers may run, a terminal phase, its reason and
- * DisruptionTarget are held back: because observers consider a terminal pod's resources free.
+ * Returns the status to send: the cached status with the conditions of other components from `api`. While containers may still run, a
+ * terminal phase, its reason and DisruptionTarget are not sent, because observers consider the resources of a terminal pod free.
  *
  *     api Running, cached Failed Evicted, containers may run → Running, DisruptionTarget not sent
  *     the same, all have stopped                             → Failed Evicted, DisruptionTarget True, Ready False PodFailed
@@ -36,7 +36,7 @@ export function mergePodStatus(api: PodStatus | undefined, cached: PodStatus, co
   };
 }
 
-/** The condition has the time at which it is sent, not at which it was decided. */
+/** The transition time is the time at which the condition is sent, not the time of the decision. */
 function withDisruption(others: readonly PodCondition[], disruption: PodCondition, nowText: string): readonly PodCondition[] {
   const was = others.find(({ type }) => type === DISRUPTION_TARGET);
   const lastTransitionTime = was?.status === disruption.status ? (was.lastTransitionTime ?? nowText) : nowText;
@@ -44,17 +44,17 @@ function withDisruption(others: readonly PodCondition[], disruption: PodConditio
   return was === undefined ? [...others, sent] : others.map((one) => (one === was ? sent : one));
 }
 
-/** Lists that the API server merges by `ip`, but that are sent as a whole here. */
+/** Lists that the API server would merge by `ip`, but that are replaced as a whole here. */
 const ADDRESS_LISTS: readonly string[] = ["hostIPs", "podIPs"];
 
 /**
- * Strategic merge patch of `/status`, guarded by the UID; undefined if nothing differs.
+ * Returns the strategic merge patch for `/status`, with the UID as a precondition; undefined if nothing differs.
  *
  *     { metadata: { uid }, status: { phase: "Running", reason: null, conditions: [{ type: "Ready", status: "True", reason: null }] } }
  *
- * The patch contains only differences, so conditions of other components stay. Removed fields are null, removed own conditions `$patch:
- * delete`. Container lists are replaced; address lists use `$patch: replace`. Source: pkg/util/pod/pod.go PatchPodStatus; patch tags of
- * PodStatus in staging/src/k8s.io/api/core/v1/types.go.
+ * The patch contains only differences, so it leaves conditions of other components unchanged. Removed fields are null, and removed
+ * conditions of the agent are `$patch: delete`. Container lists are replaced; address lists use `$patch: replace`. Source:
+ * pkg/util/pod/pod.go PatchPodStatus; patch tags of PodStatus in staging/src/k8s.io/api/core/v1/types.go.
  */
 export function statusPatch(pod: { readonly uid: string }, api: PodStatus | undefined, merged: PodStatus): object | undefined {
   const { conditions: oldConditions = [], ...old } = api ?? {};
@@ -91,8 +91,8 @@ function conditionsPatch(old: readonly PodCondition[], conditions: readonly PodC
 }
 
 /**
- * Whether the API object may be deleted: deletion is requested, the phase is terminal, and nothing of the pod is left on the node. Never
- * for mirror pods. Source: status_manager.go canBeDeleted.
+ * Whether the agent may complete the deletion of the API object: the deletion is requested, the phase is terminal, and nothing of the pod
+ * is left on the node. Always false for a mirror pod. Source: status_manager.go canBeDeleted.
  */
 export function canBeDeleted(apiPod: NodePod, cached: CachedStatus): boolean {
   const isDeleting = apiPod.metadata.deletionTimestamp !== undefined && !isMirrorPod(apiPod);

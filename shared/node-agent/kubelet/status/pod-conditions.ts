@@ -1,4 +1,4 @@
-/** Pod conditions of the agent (node-agent §13.3), without transition times (accept-status.ts). */
+/** Computes the pod conditions of the agent (node-agent §13.3), without transition times (accept-status.ts). */
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod, PodCondition } from "../types/pod.ts";
@@ -25,7 +25,7 @@ export function isOwnedCondition(type: string): boolean {
   return OWNED.has(type);
 }
 
-/** The agent's conditions in upstream's order. `others`: conditions for readiness gates. */
+/** Returns the agent's conditions in upstream's order. `others` are the conditions that readiness gates can refer to. */
 export function ownedConditions(
   pod: NodePod,
   observed: ObservedPod,
@@ -49,7 +49,10 @@ function readyToStartCondition(pod: NodePod, observed: ObservedPod): PodConditio
   });
 }
 
-/** Ready: all containers are ready and all readiness gates True. Source: pkg/kubelet/status/generate.go GeneratePodReadyCondition. */
+/**
+ * Ready is True if all containers are ready and the conditions of all readiness gates are True. Source: pkg/kubelet/status/generate.go
+ * GeneratePodReadyCondition.
+ */
 export function podReadyCondition(pod: NodePod, conditions: readonly PodCondition[], statuses: Statuses, phase: string): PodCondition {
   const { status, reason, message } = containersReadyCondition(pod, statuses, phase);
   if (status !== "True") return condition(pod, "Ready", { isTrue: false, reason: reason ?? "", message: message ?? "" });
@@ -62,7 +65,7 @@ export function podReadyCondition(pod: NodePod, conditions: readonly PodConditio
   return condition(pod, "Ready", { isTrue: false, reason: "ReadinessGatesNotReady", message: unready.join(", ") });
 }
 
-/** Covers regular containers and sidecars. Source: generate.go GenerateContainersReadyCondition. */
+/** ContainersReady covers regular containers and sidecars. Source: generate.go GenerateContainersReadyCondition. */
 function containersReadyCondition(pod: NodePod, statuses: Statuses, phase: string): PodCondition {
   const type = "ContainersReady";
   if (statuses === undefined) return condition(pod, type, { isTrue: false, reason: "UnknownContainerStatuses" });
@@ -86,7 +89,7 @@ function initializedCondition(pod: NodePod, statuses: Statuses, phase: string): 
   );
   if (phase === "Succeeded" && unknown.length === 0) return condition(pod, type, { isTrue: true, reason: terminalReason(phase) });
   const message = containersMessage(unknown, lacking, "incomplete");
-  // A restarting sidecar does not undo initialization.
+  // A sidecar that restarts does not make the pod uninitialized again.
   if (message === "" || hasRegularContainerStarted(pod, statuses ?? [])) return condition(pod, type, { isTrue: true });
   return condition(pod, type, { isTrue: false, reason: "ContainersNotInitialized", message });
 }
@@ -127,7 +130,7 @@ function hasRegularContainerStarted(pod: NodePod, statuses: readonly ContainerSt
   );
 }
 
-/** Returns the names of containers without a status, and of containers whose status does not satisfy `isFine`, in spec order. */
+/** Returns, in spec order, the names of containers without a status, and of containers whose status does not satisfy `isFine`. */
 function sorted(
   containers: readonly ContainerSpec[],
   statuses: readonly ContainerStatusEntry[],
@@ -144,7 +147,7 @@ function sorted(
   };
 }
 
-/** For example `containers with unknown status: [a], containers with unready status: [b c]`. */
+/** Returns a message such as `containers with unknown status: [a], containers with unready status: [b c]`. */
 function containersMessage(unknown: readonly string[], lacking: readonly string[], word: string): string {
   const part = (names: readonly string[], what: string): readonly string[] =>
     names.length === 0 ? [] : [`containers with ${what} status: [${names.join(" ")}]`];

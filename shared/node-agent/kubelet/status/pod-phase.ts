@@ -1,13 +1,13 @@
-/** The phase of a pod, from its containers (node-agent §13.2). */
+/** Computes the phase of a pod from its containers (node-agent §13.2). */
 import { isStaticPod } from "../types/labels.ts";
 import { isStoppedForRestart, restartsAfter, type ObservedPod } from "../types/observed-pod.ts";
 import { initContainersOf, isSidecar, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 
 export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed";
 
-/** Numbers of containers by role and state. */
+/** Number of containers by role and state. */
 interface Counts {
-  /** Plain init containers that have not ended. */
+  /** Plain init containers that have not ended yet. */
   pendingInit: number;
   /** Plain init containers that failed permanently. */
   failedInit: number;
@@ -19,14 +19,14 @@ interface Counts {
   waiting: number;
   /** Ended regular containers, including those in back-off. */
   stopped: number;
-  /** Stopped containers that exited with 0 and not waiting for a restart. */
+  /** Stopped containers that exited with code 0 and are not waiting for a restart. */
   succeeded: number;
-  /** Stopped containers that are never restarted, by their own or the pod's policy. */
+  /** Stopped containers that will not be restarted, by their own or the pod's restart policy. */
   stoppedForGood: number;
 }
 
 /**
- * The phase; the first match applies:
+ * Returns the phase; the first matching row applies:
  *
  *     a plain init container failed permanently                                 → Failed
  *     one has not ended; or a sidecar has not started, before any regular one   → Pending
@@ -38,7 +38,7 @@ interface Counts {
  *        all exited with 0                                                      → Succeeded, else Failed
  *     anything else                                                             → Pending
  *
- * Ignores stopped sidecars. `statuses`: of init and regular containers. Source: pkg/kubelet/kubelet_pods.go getPhase.
+ * Ignores stopped sidecars. `statuses` are those of init and regular containers. Source: pkg/kubelet/kubelet_pods.go getPhase.
  */
 export function podPhase(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed: ObservedPod, terminal: boolean): PodPhase {
   const counts = count(pod, statuses, observed);
@@ -105,7 +105,7 @@ function countRegular(counts: Counts, pod: NodePod, container: ContainerSpec, st
   else counts.waiting++;
 }
 
-/** Exit code of the last termination, also while waiting for a restart. */
+/** Returns the exit code of the last termination, even while the container waits for a restart. */
 function exitCodeOf(status: ContainerStatusEntry | undefined): number | undefined {
   const { state, lastState } = status ?? {};
   if (state?.running !== undefined) return undefined;
@@ -114,7 +114,7 @@ function exitCodeOf(status: ContainerStatusEntry | undefined): number | undefine
 }
 
 /**
- * Whether initialization is complete: if so, a restarting sidecar must not return the pod to Pending. Source:
+ * Whether initialization is complete. If it is, a sidecar that restarts must not return the pod to Pending. Source:
  * pkg/kubelet/container/helpers.go HasAnyActiveRegularContainerStarted.
  */
 function hasRegularContainerInSandbox(pod: NodePod, { sandboxes, containers }: ObservedPod): boolean {

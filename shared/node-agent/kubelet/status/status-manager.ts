@@ -53,7 +53,7 @@ export async function computeStatus(
   });
 }
 
-/** Adds the API status, which for a static pod is in its mirror. */
+/** Adds the status in the API server to the pod. For a static pod, it is in the mirror pod. */
 function withApiStatus(ports: Pick<NodePorts, "pods">, pod: NodePod): NodePod {
   const status = apiPodOf(ports.pods, pod)?.status;
   return status === undefined ? pod : { ...pod, status };
@@ -64,7 +64,7 @@ interface StoreOptions {
   readonly finished?: true;
 }
 
-/** Stores a status; a change is enqueued for sending. @throws {LostSyncError} */
+/** Stores a status. If it has changed, enqueues it for sending. @throws {LostSyncError} */
 export async function storeStatus(
   ports: StoreStatusPorts,
   pod: NodePod,
@@ -86,16 +86,16 @@ export async function storeStatus(
     ports.send("statuses", uid, "changed");
 }
 
-/** TerminatePod: stores the status of a pod of which nothing runs or is mounted. */
+/** Stores the final status of a pod that has no running containers and no mounted volumes (upstream's TerminatePod). */
 export async function storeTerminated(ports: StoreStatusPorts, pod: NodePod, update: FencedUpdate): Promise<void> {
   const cached = await ports.store.read("statuses", pod.metadata.uid);
   await storeStatus(ports, pod, terminatedStatus(pod, cached?.status ?? pod.status ?? {}, ports.clock.now()), { update, finished: true });
 }
 
 /**
- * Sends the cached status of one pod and completes its deletion if due. Ignores a missing or replaced API object. Differs from upstream:
- * upstream reads the pod before each write; this patches against the last response. Concurrent changes of owned fields arrive by watch and
- * cause a read. @throws other API errors; the next tick retries
+ * Sends the cached status of one pod, and completes the deletion of the pod if it is due. Ignores an API object that is missing or was
+ * replaced. Differs from upstream: upstream reads the pod before each write; this function computes the patch from the last response.
+ * Concurrent changes of the agent's fields arrive through the watch and cause a read. @throws other API errors; the next tick retries
  */
 export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise<void> {
   const cached = await ports.store.read("statuses", uid);
@@ -119,11 +119,11 @@ export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise
       answered = parseNodePod(await ports.kube.patch({ resource: "pods", namespace, name, subresource: "status", type, body }));
     } catch (error) {
       if (known !== undefined) {
-        // The last response is outdated and is dropped.
+        // The last response is outdated, so it is dropped.
         await ports.store.update("statuses", uid, withoutAnswer);
         if (isNotFound(error) || isInvalid(error)) return await flushStatus(ports, uid);
       }
-      // The pod was deleted, or replaced by another pod of that name.
+      // The pod was deleted, or another pod now has its name.
       if (!isNotFound(error) && !isInvalid(error)) throw error;
       if (isInvalid(error))
         ports.log.warn("the API server rejected the pod status", { pod: `${namespace}/${name}`, error: describeError(error) });
@@ -136,14 +136,14 @@ export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise
     await ports.kube
       .delete({ resource: "pods", namespace, name, preconditions: { uid: live.metadata.uid }, gracePeriodSeconds: 0 })
       .catch((error: unknown) => {
-        // The pod was deleted, or replaced by another pod of that name.
+        // The pod was deleted, or another pod now has its name.
         if (!isNotFound(error) && !isConflict(error)) throw error;
       });
     await ports.store.update("statuses", uid, () => undefined);
   }
 }
 
-/** Reads the API object; undefined if there is no object to update. */
+/** Reads the API object; returns undefined if there is no object to update. */
 async function readLive(
   ports: Pick<NodePorts, "kube" | "store">,
   pod: NodePod,
@@ -159,12 +159,12 @@ async function readLive(
   }
   const live = parseNodePod(found);
   if (live.metadata.uid === target.metadata.uid) return live;
-  // The pod was replaced by another pod of that name; a static pod gets a new mirror.
+  // Another pod now has this name. A static pod gets a new mirror pod, so its status is kept.
   if (!isStaticPod(pod)) await ports.store.update("statuses", uid, () => undefined);
   return undefined;
 }
 
-/** Each ten seconds, enqueues unsent statuses, statuses that were changed externally, and due deletions. */
+/** Runs every ten seconds. Enqueues statuses that were not sent, statuses that another client changed, and due deletions. */
 export async function flushStatuses(ports: Pick<NodePorts, "store" | "clock" | "pods" | "send">): Promise<void> {
   for (const [uid, cached] of await ports.store.rows("statuses")) {
     const why = pendingReason(ports, uid, cached);
@@ -173,7 +173,7 @@ export async function flushStatuses(ports: Pick<NodePorts, "store" | "clock" | "
   }
 }
 
-/** The API status that matches a row. Both are immutable, so a pair is compared once. */
+/** API statuses that equal a row, keyed by the row. Both objects are immutable, so each pair is compared only once. */
 const agreed = new WeakMap<CachedStatus, PodStatus>();
 
 function pendingReason(

@@ -6,7 +6,7 @@ import type { NodePod } from "../types/pod.ts";
 import { terminationsBetween } from "./terminations.ts";
 
 /**
- * Observes the start latency of a pod that began to run. Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: because of an
+ * Observes the start latency of a pod that began to run. Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: because of
  * operator precedence, upstream also counts the first sync of every pod.
  */
 export function countStart({ metrics, clock }: Pick<NodePorts, "clock" | "metrics">, { metadata }: NodePod): void {

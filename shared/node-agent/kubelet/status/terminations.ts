@@ -9,7 +9,8 @@ export interface Termination {
 }
 
 /**
- * Returns the containers that are terminated in `after` but not in `before` (node-agent §15). Does not detect ends between two statuses.
+ * Returns the containers that are terminated in `after` but not in `before` (node-agent §15). A container that starts and ends between
+ * two statuses is missed.
  * Source: pkg/kubelet/status/status_manager.go updateStatusInternal checkAndRecordTerminations.
  */
 export function terminationsBetween(before: PodStatus, after: PodStatus): readonly Termination[] {

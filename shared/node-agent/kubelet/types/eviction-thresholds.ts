@@ -1,7 +1,7 @@
 /** Eviction thresholds and their command-line syntax (node-agent §14.5). */
 import { numericQuantity } from "@deltaloop/kube/quantity";
 
-/** Upstream's signals. `allocatableMemory.available` covers the cgroup of all pods. */
+/** Upstream's eviction signals. `allocatableMemory.available` covers the cgroup of all pods. */
 export const SIGNALS = [
   "memory.available",
   "allocatableMemory.available",
@@ -19,24 +19,24 @@ export type Signal = (typeof SIGNALS)[number];
 export type StarvedResource = "memory" | "ephemeral-storage" | "inodes" | "pids";
 export type PressureCondition = "MemoryPressure" | "DiskPressure" | "PIDPressure";
 
-/** A count, or a fraction of the capacity as a 32-bit float like upstream's. */
+/** An amount, or a fraction of the capacity as a 32-bit float, as in upstream. */
 export type ThresholdValue = { readonly amount: number } | { readonly share: number };
 
-/** A threshold, which is met while less than `value` is available. */
+/** A threshold. It is met while less than `value` is available. */
 export interface Threshold {
   readonly signal: Signal;
   readonly value: ThresholdValue;
-  /** Time for which the threshold must be met before an eviction; 0 for a hard threshold. */
+  /** Time for which the threshold must be met before pods are evicted; 0 for a hard threshold. */
   readonly gracePeriodMs: number;
-  /** Additional amount that must become free. */
+  /** Amount that must become available in addition to `value` before the threshold counts as resolved. */
   readonly minReclaim?: ThresholdValue;
 }
 
 export interface EvictionPolicy {
   readonly thresholds: readonly Threshold[];
-  /** Upper limit of the grace period in soft evictions. */
+  /** Maximum grace period of pods in soft evictions. */
   readonly maxPodGracePeriodSeconds: number;
-  /** How long a condition remains after it was last observed. */
+  /** Time for which a condition remains after it was last observed. */
   readonly pressureTransitionMs: number;
 }
 
@@ -51,7 +51,7 @@ export const DEFAULT_EVICTION_HARD: Statements = new Map([
   ["imagefs.inodesFree", "5%"],
 ]);
 
-/** The pods' maximum grace period has no upstream default, so it is 0. Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
+/** The maximum grace period of pods has no upstream default, so it is 0. Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
 export const DEFAULT_EVICTION: EvictionPolicy = {
   thresholds: parseThresholds({ hard: DEFAULT_EVICTION_HARD }),
   maxPodGracePeriodSeconds: 0,
@@ -79,14 +79,14 @@ export function conditionOfSignal(signal: Signal): PressureCondition {
   return resource === "pids" ? "PIDPressure" : "DiskPressure";
 }
 
-/** Returns the amount, truncated to an integer. Source: eviction/api/types.go GetThresholdQuantity. */
+/** Returns the threshold as an amount, truncated to an integer. Source: eviction/api/types.go GetThresholdQuantity. */
 export function amountOf(value: ThresholdValue, capacity: number): number {
   return "amount" in value ? value.amount : Math.trunc(capacity * value.share);
 }
 
 /**
- * Parses `memory.available<1Gi,nodefs.available<10%`; `separator` is `=` for grace periods and minimum reclaims. Source:
- * component-base/cli/flag/langle_separated_map_string_string.go, map_string_string.go. @throws {EvictionSettingError}
+ * Parses `memory.available<1Gi,nodefs.available<10%`; `separator` is `<` for thresholds, and `=` for grace periods and minimum reclaims.
+ * Source: component-base/cli/flag/langle_separated_map_string_string.go, map_string_string.go. @throws {EvictionSettingError}
  */
 export function parseStatements(text: string, separator: "<" | "="): Statements {
   const pairs = text.split(",").filter((pair) => pair !== "");
@@ -198,18 +198,18 @@ function gracePeriodMs(text: string): number {
   return sum;
 }
 
-/** Which file systems of the node are shared. */
+/** Which of the node's file systems are shared. */
 export interface Disks {
-  /** Whether images are on another file system than volumes and logs. */
+  /** Whether images are on a different file system from volumes and logs. */
   readonly hasImageFs: boolean;
-  /** Whether writable layers are nevertheless on the file system of volumes and logs. */
+  /** Whether writable layers are on the file system of volumes and logs, although images are not. */
   readonly splitsContainerFs: boolean;
 }
 
 /**
- * Derives `containerfs` thresholds from `imagefs` or `nodefs`, depending on the location of the containers; overrides configured
- * thresholds. Source: helpers.go UpdateContainerFsThresholds. Differs from upstream: a missing threshold adds no threshold, instead of a
- * threshold of 0 that is never met.
+ * Derives the `containerfs` thresholds from those of `imagefs` or `nodefs`, depending on where containers are stored. Overrides
+ * configured `containerfs` thresholds. Source: helpers.go UpdateContainerFsThresholds. Differs from upstream: if the source has no
+ * threshold, none is added; upstream adds a threshold of 0, which is never met.
  */
 export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, splitsContainerFs }: Disks): readonly Threshold[] {
   const like = hasImageFs && !splitsContainerFs ? "imagefs" : "nodefs";
@@ -220,10 +220,10 @@ export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, 
   return [...thresholds.filter(({ signal }) => !signal.startsWith("containerfs.")), ...copies];
 }
 
-/** An observation in bytes or in another count. */
+/** An observation, in bytes or as another count. */
 export interface Observation {
   readonly available: number;
   readonly capacity: number;
-  /** Time of the measurement; absent for the current time. */
+  /** Time of the measurement; if absent, the time of the call. */
   readonly takenMs?: number;
 }

@@ -11,7 +11,7 @@ const REFERENCE = /\$(?:\$|\(([^)]*)\))/gu;
  * Source: third_party/forked/golang/expansion/expand.go Expand, MappingFuncFor.
  */
 export function expand(text: string, valueOf: (name: string) => string | undefined): string {
-  // No reference can close after the last parenthesis, and searching there would be quadratic.
+  // No reference can end after the last closing parenthesis, and searching there would take quadratic time.
   const end = text.lastIndexOf(")") + 1;
   const closed = text.slice(0, end).replace(REFERENCE, (reference, name: string | undefined) => {
     if (name === undefined) return "$";

@@ -1,8 +1,8 @@
-/** JSON comparison independent of key order; `undefined` fields are absent. */
+/** Compares JSON values independently of key order; a field with the value `undefined` counts as absent. */
 
 /**
- * Whether two JSON values are equal. Identical objects compare in constant time; allocates only key lists, because every pod change is
- * compared. @param isAbsent values that count as no field; default `undefined`
+ * Whether two JSON values are equal. Comparing an object with itself takes constant time. Allocates only key lists, because every pod
+ * change is compared. @param isAbsent whether a field with this value counts as absent; default: `undefined` does
  */
 export function jsonEqual(a: unknown, b: unknown, isAbsent: (value: unknown) => boolean = isUndefined): boolean {
   if (a === b) return true;
@@ -25,7 +25,7 @@ function isUndefined(value: unknown): boolean {
   return value === undefined;
 }
 
-/** Serializes with sorted keys, so that equal values have equal texts. */
+/** Serializes with sorted keys, so that equal values have equal strings. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((entry) => canonicalJson(entry)).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";

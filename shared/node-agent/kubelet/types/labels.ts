@@ -34,13 +34,13 @@ interface Annotated {
   readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
 }
 
-/** Whether the pod comes from a manifest. */
+/** Whether the pod comes from a manifest instead of the API server. */
 export function isStaticPod(pod: Annotated): boolean {
   const source = pod.metadata?.annotations?.[CONFIG_ANNOTATIONS.source];
   return source !== undefined && source !== "api";
 }
 
-/** Whether the pod is the API server's copy of a static pod; it is never started. */
+/** Whether the pod is a mirror pod: the API object that represents a static pod. It is never started. */
 export function isMirrorPod(pod: Annotated): boolean {
   return pod.metadata?.annotations?.[CONFIG_ANNOTATIONS.mirror] !== undefined;
 }

@@ -3,47 +3,47 @@ import { canonicalQuantity } from "@deltaloop/kube/quantity";
 import { amountOf, DEFAULT_EVICTION, isHard, type EvictionPolicy, type Signal } from "./eviction-thresholds.ts";
 import type { Wire } from "@deltaloop/kube/objects";
 
-/** Options of a node agent; paths and ports have upstream's defaults (node-agent §0, §1). */
+/** Options of a node agent. Paths and ports have upstream's defaults (node-agent §0, §1). */
 export interface NodeOptions {
   readonly nodeName: string;
-  /** The node's addresses, primary family first; `status.hostIPs`. */
+  /** The node's addresses, primary family first, as in `status.hostIPs`. */
   readonly hostIps: readonly string[];
-  /** Default `/var/lib/kubelet`. */
+  /** Default: `/var/lib/kubelet`. */
   readonly rootDir: string;
-  /** Default `/var/log/pods`. */
+  /** Default: `/var/log/pods`. */
   readonly podLogsDir: string;
-  /** Default `/var/log/containers`. */
+  /** Default: `/var/log/containers`. */
   readonly containerLogsDir: string;
-  /** Parent of `kubepods`. Default `/`. */
+  /** Parent cgroup of `kubepods`. Default: `/`. */
   readonly cgroupRoot: string;
   readonly cgroupDriver: "cgroupfs" | "systemd";
-  /** Port of the HTTPS server. Default 10250. */
+  /** Port of the HTTPS server. Default: 10250. */
   readonly port: number;
   readonly maxPods: number;
-  /** Cluster DNS addresses; if empty, `ClusterFirst` acts as `Default`. */
+  /** Addresses of the cluster DNS. If empty, `ClusterFirst` behaves as `Default`. */
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
-  /** The resolver configuration for pods. Default `/etc/resolv.conf`; empty for none. */
+  /** Path of the resolver configuration for pods. Default: `/etc/resolv.conf`; empty for none. */
   readonly resolvConf?: string;
   readonly registration?: NodeRegistration;
   readonly imageGc: ImageGcPolicy;
   readonly imagePulls: ImagePullPolicy;
   readonly cgroups: CgroupPolicy;
   readonly eviction: EvictionPolicy;
-  /** Shutdown grace periods, lowest priority first. Default: none. */
+  /** Grace periods for a node shutdown, lowest priority first. Default: none. */
   readonly shutdown?: readonly ShutdownGracePeriod[];
 }
 
 /** Cgroup settings (node-agent §7.6.1). */
 export interface CgroupPolicy {
-  /** Whether there is a cgroup per pod and QoS class. Default true; false leaves cgroups to the runtime. */
+  /** Whether each pod and QoS class has a cgroup. Default: true. If false, cgroups are left to the runtime. */
   readonly perQos: boolean;
-  /** Enforced limits. Default: `pods`. */
+  /** The levels on which limits are enforced. Default: `pods`. */
   readonly enforce: readonly NodeAllocatableEnforcement[];
-  /** Reserved resources, and the cgroup on which to enforce them. */
+  /** Reserved resources, and the cgroup on which they are enforced. */
   readonly kubeReserved: ReservedGroup;
   readonly systemReserved: ReservedGroup;
-  /** Process limit per pod; −1 (default) means unlimited. */
+  /** Process limit per pod. −1, the default, means unlimited. */
   readonly podMaxPids: number;
 }
 
@@ -73,40 +73,40 @@ export interface ReservedGroup {
 
 /** Image garbage collection settings (node-agent §16.4). Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
 export interface ImageGcPolicy {
-  /** Disk usage that starts collection. Default 85; 100 without `maxAgeMs` disables collection. */
+  /** Disk usage at which collection starts. Default: 85. With 100 and without `maxAgeMs`, collection is disabled. */
   readonly highThresholdPercent: number;
-  /** Disk usage at which collection stops. Default 80. */
+  /** Disk usage at which collection stops. Default: 80. */
   readonly lowThresholdPercent: number;
-  /** Default 2 min. */
+  /** Minimum age of an image that is removed to free space. Default: 2 min. */
   readonly minAgeMs: number;
-  /** Age after which unused images are removed regardless of disk usage. Default: absent. */
+  /** Age above which unused images are removed, regardless of disk usage. Default: none. */
   readonly maxAgeMs?: number;
 }
 
-/** Machine resources (§7.4, §7.6). */
+/** Resources of the machine (§7.4, §7.6). */
 export interface NodeResources {
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly ephemeralStorageBytes: number;
   readonly pods: number;
-  /** Huge page sizes of the kernel, as cgroups name them: `2MB`, `1GB`. Absent if there are none. */
+  /** Huge page sizes that the kernel supports, in cgroup notation: `2MB`, `1GB`. Absent if there are none. */
   readonly hugePageSizes?: readonly string[];
-  /** Preallocated bytes per size. */
+  /** Bytes of preallocated huge pages, by page size. */
   readonly hugePageBytes?: Readonly<Record<string, number>>;
-  /** Maximum processes and threads. */
+  /** Maximum number of processes and threads. */
   readonly pids?: number;
   /** Online CPUs in the kernel's list format: `0-3,8`. */
   readonly cpus?: string;
-  /** Sum of kube and system reservations. */
+  /** Sum of the kube-reserved and system-reserved resources. */
   readonly reserved?: Reserved;
-  /** Whether an OOM kills all processes of a container. Cgroup v2 only. */
+  /** Whether an OOM kill ends all processes of a container. cgroup v2 only. */
   readonly killsGroupOnOom?: true;
 }
 
 type Quantities = Readonly<Record<string, string>>;
 
 /**
- * Capacity minus reservations, hard eviction thresholds and huge pages.
+ * Returns the allocatable resources: capacity minus reservations, hard eviction thresholds and huge pages.
  *
  *     memory 16Gi → 16284Mi        ephemeral-storage 61255492Ki → 56453061334
  *
@@ -137,13 +137,13 @@ export function allocatableOf(capacity: NodeResources, policy: Pick<EvictionPoli
   };
 }
 
-/** Returns the amounts that hard thresholds keep free. */
+/** Returns the amounts that hard eviction thresholds keep free. */
 function keptFree({ thresholds }: Pick<EvictionPolicy, "thresholds">, signal: Signal, amount: number): number {
   const kept = thresholds.find((one) => one.signal === signal && isHard(one));
   return kept === undefined ? 0 : amountOf(kept.value, amount);
 }
 
-/** Reservations that exceed the capacity, as text. Source: node_container_manager_linux.go validateNodeAllocatable. */
+/** Returns the reservations that exceed the capacity, as text. Source: node_container_manager_linux.go validateNodeAllocatable. */
 export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPolicy, "thresholds"> = DEFAULT_EVICTION): readonly string[] {
   const { reserved = {}, memoryBytes, ephemeralStorageBytes } = capacity;
   const amounts = [
@@ -163,7 +163,8 @@ export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPo
 export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods, hugePageBytes = {} }: NodeResources): Quantities {
   return {
     cpu: canonicalQuantity(`${cpuMilli}m`) ?? "0",
-    // The quantity is decimal, unlike that of memory. Source: pkg/kubelet/cadvisor/util.go EphemeralStorageCapacityFromFsInfo.
+    // This quantity is decimal, whereas the quantity of memory is binary. Source: pkg/kubelet/cadvisor/util.go
+    // EphemeralStorageCapacityFromFsInfo.
     "ephemeral-storage": canonicalQuantity(`${ephemeralStorageBytes}`) ?? "0",
     ...Object.fromEntries(Object.entries(hugePageBytes).map(([size, bytes]) => [hugePagesName(size), bytesQuantity(bytes)])),
     memory: bytesQuantity(memoryBytes),
@@ -171,35 +172,35 @@ export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageByte
   };
 }
 
-/** `2MB` → `hugepages-2Mi`. */
+/** Converts `2MB` to `hugepages-2Mi`. */
 export function hugePagesName(pageSize: string): string {
   return `hugepages-${pageSize.replace("B", "i")}`;
 }
 
-/** Resources without capacity; each makes the node not Ready. Source: nodestatus/setters.go ReadyCondition. */
+/** Returns the resources without a known capacity; each of them makes the node not Ready. Source: nodestatus/setters.go ReadyCondition. */
 export function missingCapacity({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods }: NodeResources): readonly string[] {
   const amounts = { cpu: cpuMilli, memory: memoryBytes, pods, "ephemeral-storage": ephemeralStorageBytes };
   return Object.entries(amounts).flatMap(([resource, amount]) => (amount > 0 ? [] : [resource]));
 }
 
-/** `8388608Ki` → `8Gi`; plain bytes if not a multiple of 1 KiB. */
+/** Formats bytes, for example `8388608Ki` as `8Gi`; plain bytes if they are not a multiple of 1 KiB. */
 export function bytesQuantity(bytes: number): string {
   return (bytes % 1024 === 0 && canonicalQuantity(`${bytes / 1024}Ki`)) || String(bytes);
 }
 
 /** Image pull settings (node-agent §8). Source: pkg/kubelet/apis/config/types.go; v1beta1/defaults.go. */
 export interface ImagePullPolicy {
-  /** Whether only one pull runs at a time. Default true; false if several parallel pulls are configured. */
+  /** Whether only one pull runs at a time. Default: true, or false if `maxParallel` is above 1. */
   readonly serialize: boolean;
-  /** Parallel pulls, unless serialized. If absent, unlimited. */
+  /** Maximum number of parallel pulls if pulls are not serialized. If absent, unlimited. */
   readonly maxParallel?: number;
-  /** Pulls per second; 0 means unlimited. Default 5. */
+  /** Maximum number of pulls per second; 0 means unlimited. Default: 5. */
   readonly registryQps: number;
-  /** Burst of pulls. Default 10. */
+  /** Burst of pulls above `registryQps`. Default: 10. */
   readonly registryBurst: number;
 }
 
-/** A grace period for pods from this priority up to that of the next period. */
+/** A grace period for pods whose priority is at least this one and below that of the next period. */
 export interface ShutdownGracePeriod {
   readonly priority: number;
   readonly seconds: number;
@@ -209,12 +210,12 @@ export type Taint = Wire<V1Taint>;
 
 export interface NodeRegistration {
   readonly labels?: Readonly<Record<string, string>>;
-  /** Taints, which are set only on a new Node. */
+  /** Taints to set on a new Node; an existing Node keeps its taints. */
   readonly taints?: readonly Taint[];
-  /** The cloud provider's machine id; only for a new Node. */
+  /** Id of the machine at the cloud provider; set only on a new Node. */
   readonly providerId?: string;
-  /** Whether a cloud controller sets addresses and then removes the taint that blocks scheduling. */
+  /** Whether a cloud controller manager sets the addresses and then removes the taint that blocks scheduling. */
   readonly externalCloudProvider?: true;
-  /** Whether `--node-ip` was given. */
+  /** Whether `--node-ip` is set. */
   readonly nodeIpGiven?: boolean;
 }

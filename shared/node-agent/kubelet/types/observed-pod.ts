@@ -1,4 +1,4 @@
-/** The observed state of a pod from the runtime (node-agent §6.1). Source: pkg/kubelet/container/runtime.go, PodStatus. */
+/** The state of a pod as observed in the runtime (node-agent §6.1). Source: pkg/kubelet/container/runtime.go, PodStatus. */
 import { ownAt } from "@deltaloop/base";
 import type {
   Container,
@@ -20,9 +20,9 @@ export interface ObservedPod {
   readonly namespace: string;
   /** Addresses of the newest sandbox, if it is ready. */
   readonly ips: readonly string[];
-  /** Newest first. */
+  /** Sandboxes, newest first. */
   readonly sandboxes: readonly ObservedSandbox[];
-  /** Containers, newest first; equal names are instances of one container. */
+  /** Containers, newest first. Containers with the same name are instances of one container. */
   readonly containers: readonly ObservedContainer[];
 }
 
@@ -31,7 +31,7 @@ export interface ObservedSandbox {
   readonly attempt: number;
   readonly state: PodSandboxState;
   readonly createdAtMs: number;
-  /** Absent if the runtime reports no network. */
+  /** Absent if the runtime reports no network for the sandbox. */
   readonly network?: { readonly ip: string; readonly additionalIps: readonly string[] };
   readonly networkMode?: NamespaceMode;
 }
@@ -43,31 +43,31 @@ export interface ObservedContainer {
   readonly state: ContainerState;
   readonly image: string;
   readonly imageRef: string;
-  /** The containerHash at creation. */
+  /** The containerHash when the container was created. */
   readonly hash: string;
   readonly restartCount: number;
   readonly createdAtMs: number;
-  /** Absent while CREATED. */
+  /** Absent while the container is only created. */
   readonly startedAtMs?: number;
-  /** This field and the next three apply only in state EXITED. */
+  /** This field and the next three are valid only in state EXITED. */
   readonly finishedAtMs?: number;
   readonly exitCode: number;
   readonly reason: string;
-  /** The runtime's message, then the termination message. */
+  /** The runtime's message, followed by the termination message. */
   readonly message: string;
   readonly logPath: string;
-  /** Current limits; absent if the runtime reports no limits. */
+  /** Current limits; absent if the runtime does not report them. */
   readonly resources?: NonNullable<ContainerStatus["resources"]>;
-  /** Last resources set by the agent; absent if not recorded (NodeStore `allocations`). */
+  /** The resources that the agent set last; absent if not recorded (NodeStore `allocations`). */
   readonly actuated?: ContainerResources;
-  /** Whether the agent stops or has stopped the container for a restart (NodeStore `restarts`). */
+  /** Whether the agent has stopped, or is stopping, the container for a restart (NodeStore `restarts`). */
   readonly endedForRestart?: true;
 }
 
-/** The newest probe result; `undefined` without a probe or a result. */
+/** The latest probe result; `undefined` without a probe or without a result. */
 export type ProbeAnswer = "Success" | "Failure" | "Unknown" | undefined;
 
-/** The newest instance of a container. */
+/** Returns the newest instance of a container. */
 export function newestOf(observed: ObservedPod, container: string): ObservedContainer | undefined {
   return observed.containers.find(({ name }) => name === container);
 }
@@ -78,7 +78,7 @@ export function isStoppedForRestart(observed: ObservedPod, container: string): b
   return newest?.state === "CONTAINER_EXITED" && newest.endedForRestart === true;
 }
 
-/** Combines list entry and status; `terminationMessage` as read from file or log. */
+/** Combines a list entry with its status. `terminationMessage` is the text from the termination log or the container log. */
 export function observedContainer(
   listed: Container,
   status: ContainerStatus,
@@ -130,7 +130,7 @@ export function observedSandbox(status: PodSandboxStatus): ObservedSandbox {
   };
 }
 
-/** Sorts; addresses are those of the newest sandbox if ready. */
+/** Sorts sandboxes and containers, newest first. The pod's addresses are those of the newest sandbox, if it is ready. */
 export function observedPod(
   pod: { readonly uid: string; readonly name: string; readonly namespace: string },
   sandboxes: readonly ObservedSandbox[],
@@ -144,30 +144,31 @@ export function observedPod(
 
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*)$/iu;
 
-/** Returns no addresses if one of them is invalid (§6.1). */
+/** Returns no addresses if any of them is invalid (§6.1). */
 function addressesOf(sandbox: ObservedSandbox | undefined): readonly string[] {
   if (sandbox?.state !== "SANDBOX_READY" || sandbox.network === undefined) return [];
   const all = [sandbox.network.ip, ...sandbox.network.additionalIps].filter((ip) => ip !== "");
   return all.every((ip) => ADDRESS.test(ip)) ? all : [];
 }
 
-/** Results by container id, because they do not apply to other instances. */
+/** Returns probe results by container id, because a result applies only to the instance that was probed. */
 export interface ProbeAnswers {
   liveness(containerId: string): ProbeAnswer;
   startup(containerId: string): ProbeAnswer;
 }
 
-/** The container's restart policy, or else the pod's. `Always` on an init container makes a sidecar. */
+/** Returns the container's own restart policy, or else the pod's. An init container whose policy is `Always` is a sidecar. */
 export function restartPolicyOf(pod: NodePod, container: ContainerSpec): string {
   return container.restartPolicy ?? pod.spec.restartPolicy ?? "Always";
 }
 
 /**
- * Whether a container is restarted after it exited by itself:
+ * Whether a container is restarted after it has exited without being stopped:
  *
  *     Never, rule: Restart if exit code In [42]     42 → yes     1 → no
  *
- * Rules need a policy of the container. Other actions do not occur here, because they hold the pod (unsupported-features.ts).
+ * Rules require that the container has its own policy. Other actions do not occur here, because pods with them stay Pending
+ * (unsupported-features.ts).
  * Source: pkg/api/v1/pod/util.go ContainerShouldRestart, FindMatchingContainerRestartRule.
  */
 export function restartsAfter(pod: NodePod, container: ContainerSpec, exitCode: number): boolean {
@@ -180,7 +181,7 @@ export function restartsAfter(pod: NodePod, container: ContainerSpec, exitCode: 
 }
 
 /**
- * Decides by the newest instance:
+ * Decides based on the newest instance:
  *
  *     pod is being deleted → no          none, CREATED, UNKNOWN → yes          RUNNING → no
  *     EXITED → as `restartsAfter`

@@ -1,16 +1,16 @@
-/** Requests and limits of a pod and its QoS class (node-agent §7.6, §13.4). */
+/** Computes requests and limits of a pod and its QoS class (node-agent §7.6, §13.4). */
 import { numericQuantity, parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "./pod.ts";
 
-/** Resource name → amount in units of 10⁻⁹. */
+/** Amounts by resource name, in units of 10⁻⁹. */
 export type Requests = ReadonlyMap<string, bigint>;
 
 const NOTHING: Requests = new Map();
 const POD_LEVEL_RESOURCES = /^(?:cpu|memory|hugepages-.+)$/u;
 
 /**
- * The sum of containers and sidecars, or the largest init container with its preceding sidecars, plus overhead. Pod-level `spec.resources`
- * replace the sum.
+ * Returns the pod's requests: the sum over regular containers and sidecars, or the request of the largest init container plus its
+ * preceding sidecars, whichever is larger, plus the overhead. Pod-level `spec.resources` replace this result.
  *
  *     init 2, sidecar 1, init 3, containers 1 + 1 → max(2, 1 + 3, 1 + 1 + 1) = 4
  *
@@ -32,8 +32,8 @@ export function podRequests({ spec, ...pod }: NodePod): Requests {
 }
 
 /**
- * Same as podRequests, but for limits; overhead only increases existing limits. Does not show whether every container has a limit. Source:
- * component-helpers resource/helpers.go PodLimits.
+ * Returns the pod's limits, computed as in podRequests. Overhead only increases existing limits. A result does not imply that every
+ * container has a limit. Source: component-helpers resource/helpers.go PodLimits.
  */
 export function podLimits({ spec, ...pod }: NodePod): Requests {
   const { overhead, resources: _ofPod, ...rest } = spec;
@@ -79,15 +79,15 @@ const COUNTED = ["cpu", "memory"] as const;
 type Quantities = Readonly<Record<string, string>> | undefined;
 
 /**
- * Returns the QoS class from the API server, or else computes it from the spec. It is constant for a pod.
+ * Returns the QoS class that the API server has set, or else computes it from the spec. The class of a pod never changes.
  *
  *     no requests or limits in any container                    → BestEffort
  *     cpu and memory limited in every container, requests equal → Guaranteed
  *     anything else                                             → Burstable
  *
  * Includes init containers; ephemeral containers have no resources. Source: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS, ComputePodQOS.
- * Differs from upstream: ignores pod-level resources, whose pods are held (unsupported-features.ts). Compares per container instead of
- * sums, which is equal unless requests exceed limits.
+ * Differs from upstream: ignores pod-level resources, because pods with them stay Pending (unsupported-features.ts); compares each
+ * container instead of sums, which is equivalent unless requests exceed limits.
  */
 export function qosClass(pod: NodePod): QosClass {
   const written = pod.status?.qosClass;
@@ -97,7 +97,7 @@ export function qosClass(pod: NodePod): QosClass {
   return containers.every(isGuaranteed) ? "Guaranteed" : "Burstable";
 }
 
-/** An unset request equals the limit, as the API defaults it. */
+/** An unset request equals the limit, as in the API's defaults. */
 function isGuaranteed({ resources }: ContainerSpec): boolean {
   return COUNTED.every((name) => {
     const limit = amount(resources?.limits, name);
@@ -130,7 +130,7 @@ export function amountOf(quantities: Readonly<Record<string, string>>, name: str
   return wholeAmount(new Map([[name, nanos]]), name);
 }
 
-/** `2Mi` → `2MB`, as cgroups name it. Source: pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize. */
+/** Converts `2Mi` to `2MB`, the notation of cgroups. Source: pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize. */
 export function pageSizeName(quantity: string): string {
   const bytes = amountOf({ size: quantity }, "size") ?? 0;
   const power = BYTE_UNITS.findLastIndex((_unit, index) => bytes >= 1024 ** index && bytes % 1024 ** index === 0);

@@ -1,4 +1,4 @@
-/** A complete pod, validated once by parseNodePod. */
+/** A complete pod, which parseNodePod has validated. */
 import type { V1Container, V1ContainerStatus, V1PodSpec, V1Probe, V1Volume } from "@kubernetes/client-node";
 import type { Labels, OwnerReference, Wire } from "@deltaloop/kube/objects";
 import type { PodStatus } from "../../ports/node-store.ts";
@@ -31,7 +31,7 @@ export type ContainerStatusEntry = Wire<V1ContainerStatus>;
 export type ProbeSpec = Wire<V1Probe>;
 export type VolumeSpec = Wire<V1Volume>;
 
-/** `<pod>_<namespace>`: only one static pod per full name runs. */
+/** Returns `<pod>_<namespace>`. Only one static pod with a given full name runs at a time. */
 export function fullName({ metadata: { name, namespace } }: NodePod): string {
   return `${name}_${namespace}`;
 }
@@ -45,12 +45,12 @@ export function isSidecar(initContainer: ContainerSpec): boolean {
   return initContainer.restartPolicy === "Always";
 }
 
-/** Both wire types have all fields that are used here. */
+/** The wire types of both kinds have all fields that are used here. */
 export function ephemeralContainersOf(pod: NodePod): readonly (ContainerSpec & { readonly targetContainerName?: string })[] {
   return pod.spec.ephemeralContainers ?? [];
 }
 
-/** The container of any kind with this name. Source: pkg/kubelet/container/helpers.go GetContainerSpec. */
+/** Returns the container with this name, of any kind. Source: pkg/kubelet/container/helpers.go GetContainerSpec. */
 export function containerNamed(pod: NodePod, name: string): ContainerSpec | undefined {
   return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((each) => each.name === name);
 }
@@ -59,16 +59,16 @@ export function isTerminalPhase(phase: string | undefined): phase is "Succeeded"
   return phase === "Succeeded" || phase === "Failed";
 }
 
-/** Checks the fields that the agent relies on; the API server validates the rest. @throws {TypeError} naming what is missing */
+/** Checks only the fields that the agent relies on; the API server validates the rest. @throws {TypeError} that names the missing field */
 export function parseNodePod(value: unknown): NodePod {
   const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // each field is checked below
   for (const field of ["name", "namespace", "uid"] as const)
-    if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`a pod without metadata.${field}`);
+    if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`pod has no metadata.${field}`);
   const containers = pod?.spec?.containers;
   if (!Array.isArray(containers) || containers.length === 0)
     throw new TypeError(`pod ${pod?.metadata?.name}: spec.containers is missing or empty`);
   for (const container of containers)
-    if (typeof container?.name !== "string") throw new TypeError(`pod ${pod?.metadata?.name}: a container without a name`);
+    if (typeof container?.name !== "string") throw new TypeError(`pod ${pod?.metadata?.name}: a container has no name`);
   return value as NodePod; // checked above
 }
 
@@ -77,8 +77,8 @@ const FNV_PRIME = 0x01000193;
 const encoder = new TextEncoder();
 
 /**
- * The kubelet's container hash, so that agent and kubelet can take over each other's containers: FNV-1a (32 bits) of Go's printed bytes of
- * the JSON of image and name. Stored in annotations, so it must never change.
+ * Returns the kubelet's container hash, so that agent and kubelet can take over each other's containers. It is the 32-bit FNV-1a hash of
+ * the JSON of image and name, printed as a Go byte slice. It is stored in annotations, so its value must never change.
  *
  *     { name: "foo1", image: "foo:v1" } → {"image":"foo:v1","name":"foo1"} → ([]uint8)[123 34 105 … 125] → "a7ccf167"
  *
@@ -91,7 +91,7 @@ export function containerHash({ name, image = "" }: { readonly name: string; rea
   return (hash >>> 0).toString(16);
 }
 
-/** Go's encoding/json escapes these characters. */
+/** Go's encoding/json also escapes these characters. */
 function goJson(value: object): string {
   return JSON.stringify(value).replace(/[<>&\u2028\u2029]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

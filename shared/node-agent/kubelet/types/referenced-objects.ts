@@ -1,4 +1,4 @@
-/** The ConfigMaps and Secrets that a pod references; `undefined` if one does not exist. */
+/** The ConfigMaps and Secrets that a pod references; `undefined` if the object does not exist. */
 export interface ReferencedObjects {
   configMap(name: string): ConfigMapData | undefined;
   secret(name: string): SecretData | undefined;
@@ -6,13 +6,13 @@ export interface ReferencedObjects {
 
 export interface ConfigMapData {
   readonly data?: Readonly<Record<string, string>>;
-  /** Base64. */
+  /** Values in base64. */
   readonly binaryData?: Readonly<Record<string, string>>;
   readonly immutable?: boolean;
 }
 
 export interface SecretData {
-  /** Base64. */
+  /** Values in base64. */
   readonly data?: Readonly<Record<string, string>>;
   readonly type?: string;
   readonly immutable?: boolean;

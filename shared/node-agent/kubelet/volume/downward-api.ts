@@ -8,7 +8,7 @@ import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod
 const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
 
 /**
- * A field of the pod as text; labels and annotations one per line, sorted by key:
+ * Returns a field of the pod as text. Labels and annotations are listed one per line, sorted by key:
  *
  *     metadata.labels          → cluster="c1"\nzone="a \"quoted\" one"
  *     metadata.labels['zone']  → a "quoted" one
@@ -55,7 +55,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 const TO_ESCAPE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
 
-/** Quotes like Go's `%q`. */
+/** Quotes a string as Go's `%q` does. */
 function quote(text: string): string {
   return `"${text.replace(TO_ESCAPE, (character) => ESCAPES[character] ?? escaped(character.codePointAt(0) ?? 0))}"`;
 }
@@ -67,7 +67,8 @@ function escaped(code: number): string {
 }
 
 /**
- * A request or limit in units of the divisor, rounded up; an unset limit of cpu, memory or ephemeral storage is the node's allocatable.
+ * Returns a request or limit in units of the divisor, rounded up. An unset limit of cpu, memory or ephemeral storage has the value of the
+ * node's allocatable.
  *
  *     limits.cpu 1250m, divisor 1     → 2
  *     limits.memory 64Mi, divisor 1Ki → 65536
@@ -89,14 +90,14 @@ export function resourceFieldText(
   const [kind, name = ""] = resource.split(/\.(.*)/su);
   if ((kind !== "limits" && kind !== "requests") || !isResource(name))
     throw new VolumeError(`unsupported container resource : ${resource}`);
-  // CPU is in millicores, so that divisor 1m works.
+  // CPU is computed in millicores, so that a divisor of 1m works.
   const unit = name === "cpu" ? MILLI : ONE;
   const value = units(amountOf(container, kind, name, allocatable), unit);
   const divideBy = units(divisor, unit) || units("1", unit);
   return String((value + divideBy - 1n) / divideBy);
 }
 
-/** Units in nanos, as in quantityNanos. */
+/** In nano units, as in quantityNanos. */
 const MILLI = 1_000_000n;
 const ONE = 1_000_000_000n;
 
@@ -125,8 +126,8 @@ function units(text: string, unit: bigint): bigint {
 }
 
 /**
- * A referenced object, key or field is missing. This is normal until it is created; the pod retries. Shown in the FailedMount event;
- * contains names, never values.
+ * A referenced object, key or field is missing. This is normal until it is created; the pod retries. The message is shown in the
+ * FailedMount event; it contains names, but never values.
  */
 export class VolumeError extends Error {
   override readonly name = "VolumeError";

@@ -14,14 +14,14 @@ import { retriedInSync, VolumeRetryError, withVolumeBackOff } from "./volume-ret
 
 export type PrepareVolumesPorts = Pick<NodePorts, "store" | "files" | "clock" | "objects" | "podEvent" | "options" | "resources">;
 
-/** Volume name → host path. */
+/** Host paths by volume name. */
 export type VolumePaths = Readonly<Record<string, string>>;
 
-/** A volume cannot be set up now. The message is that of the FailedMount event. */
+/** A volume cannot be set up now. The error has the message of the FailedMount event. */
 export class MountError extends StepError {
   override readonly name = "MountError";
   readonly volume: string;
-  /** Whether this was an attempt and not only a back-off. */
+  /** Whether an attempt was made; false during the back-off. */
   readonly isAttempt: boolean;
 
   constructor(volume: string, error: VolumeRetryError) {
@@ -35,7 +35,7 @@ type Read = { readonly object: KubeObject | undefined } | { readonly error: unkn
 
 export interface PodVolumes {
   readonly mount: (how: { readonly isUp: boolean }) => Promise<MountedVolumes>;
-  /** Starts the removal of all directories of the pod as an operation (OP1). @throws {Pause} while it runs */
+  /** Starts the removal of all directories of the pod, as an operation (OP1). @throws {Pause} while it runs */
   readonly unmount: () => Promise<void>;
 }
 
@@ -56,8 +56,8 @@ export function podVolumes(ports: PrepareVolumesPorts & Pick<NodePorts, "operati
 }
 
 /**
- * Reads the referenced objects and sets up the volumes; retries while the next try is due within this sync. Mounted volumes of a running
- * pod stay usable if an update fails. @throws {AggregateError} of volumes without a path
+ * Reads the referenced objects and sets up the volumes; retries while the next attempt is due within this sync. If an update of a running
+ * pod's volume fails, the pod keeps its mounted version. @throws {AggregateError} with the failures of volumes that have no path
  */
 async function mountVolumes(
   ports: PrepareVolumesPorts & Pick<NodePorts, "operations">,
@@ -74,7 +74,7 @@ async function mountVolumes(
   });
 }
 
-/** Reads referenced ConfigMaps and Secrets; accessing an object that failed to load throws its API error. */
+/** Reads the referenced ConfigMaps and Secrets. Accessing an object whose read failed throws that API error. */
 async function readReferences(ports: Pick<NodePorts, "objects">, pod: NodePod): Promise<ReferencedObjects> {
   const { namespace } = pod.metadata;
   const { configMaps, secrets } = podReferences(pod);
@@ -102,7 +102,7 @@ async function readReferences(ports: Pick<NodePorts, "objects">, pod: NodePod): 
   };
 }
 
-/** Sets up or updates all volumes; idempotent. With `acceptsOld`, failed volumes keep their existing path. */
+/** Sets up or updates all volumes; idempotent. With `acceptsOld`, a failed volume keeps its existing path. */
 async function prepareVolumes(
   ports: PrepareVolumesPorts,
   pod: NodePod,
@@ -186,7 +186,7 @@ async function requestTokens(ports: Pick<NodePorts, "objects">, pod: NodePod, vo
   return new Map(
     await Promise.all(
       wanted.map(async ({ spec }) => {
-        // Derived from the UID, so that a token's renewal time is stable.
+        // Derived from the UID, so that the renewal time of a token does not change between syncs.
         const spread = fractionOf(uid);
         const token = await ports.objects.token({ namespace, serviceAccount, ...spec, pod: { name, uid } }, (held) =>
           tokenRenewalAtMs(held.issuedAtMs, held.expiresAtMs, spread),
@@ -201,26 +201,26 @@ function tokenKey({ audience, expirationSeconds }: TokenSpec): string {
   return `${expirationSeconds} ${audience}`;
 }
 
-/** A stable pseudo-random number in [0, 1) for a UID. */
+/** Returns a pseudo-random number in [0, 1) that is always the same for a UID. */
 function fractionOf(uid: string): number {
   return (Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0) / 2 ** 32;
 }
 
-/** Sorted distinct names in the pod's namespace, including optional references. */
+/** Names of objects in the pod's namespace, sorted and distinct, including optional references. */
 export interface PodReferences {
   readonly configMaps: readonly string[];
   readonly secrets: readonly string[];
 }
 
-/** References by name. An empty or absent name, which the API server sometimes accepts, refers to nothing. */
+/** References by name. An empty or absent name, which the API server accepts in some fields, refers to no object. */
 interface Names {
   readonly configMaps: readonly (string | undefined)[];
   readonly secrets: readonly (string | undefined)[];
 }
 
 /**
- * ConfigMaps and Secrets that the environment, volumes and image pulls reference. Source: pkg/api/v1/pod/util.go VisitPodConfigmapNames,
- * VisitPodSecretNames. Differs from upstream: omits secrets of volume types that the agent does not mount (§10).
+ * Returns the ConfigMaps and Secrets that the environment, the volumes and the image pulls reference. Source: pkg/api/v1/pod/util.go
+ * VisitPodConfigmapNames, VisitPodSecretNames. Differs from upstream: omits secrets of volume types that the agent does not mount (§10).
  */
 export function podReferences(pod: NodePod): PodReferences {
   const containers = [...initContainersOf(pod), ...pod.spec.containers, ...ephemeralContainersOf(pod)];

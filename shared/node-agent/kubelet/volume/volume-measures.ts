@@ -1,10 +1,11 @@
 /**
- * Measures disk usage of volumes in the background (node-agent §14.5): large trees can take minutes.
+ * Measures the disk usage of volumes in the background (node-agent §14.5), because a large directory tree can take minutes.
  *
  * VM1 callers never wait; they get the latest complete result.
  * VM2 one volume per pod is measured at a time; NodeFiles limits concurrency across pods.
- * VM3 a pod is measured again after 1 to 2 min, one with a storage limit at the next round; measuring takes at most a tenth of the time.
- * VM4 a failure is logged once per volume and blocks no others. A partial result counts, or the previous one if larger.
+ * VM3 a pod is measured again after 1 to 2 min, and a pod with a storage limit at the next round. At most a tenth of the time is spent
+ *     measuring.
+ * VM4 a failure is logged once per volume and does not affect other volumes. The larger of the partial and the previous result is used.
  *
  * Source: pkg/kubelet/server/stats/volume_stat_calculator.go, fs_resource_analyzer.go.
  */
@@ -17,10 +18,11 @@ import type { NodePod, VolumeSpec } from "../types/pod.ts";
 import { volumePlans } from "./volumes.ts";
 
 /**
- * Period of measurements, to which up to 100 % jitter is added. Source: pkg/kubelet/apis/config/v1beta1/defaults.go VolumeStatsAggPeriod.
+ * Minimum period between measurements; up to 100 % of jitter is added. Source: pkg/kubelet/apis/config/v1beta1/defaults.go
+ * VolumeStatsAggPeriod.
  */
 const PERIOD_MS = 60_000;
-/** Rest time as a multiple of the measuring time. */
+/** Pause after a measurement, as a multiple of its duration. */
 const REST_FACTOR = 9;
 
 interface MeasurePorts {
@@ -32,7 +34,7 @@ interface MeasurePorts {
 
 interface Measures {
   readonly found: Map<string, DiskUsage>;
-  /** Volumes whose failure was logged. */
+  /** Volumes whose failure has been logged. */
   readonly logged: Set<string>;
   isRunning: boolean;
   dueMs: number;
@@ -48,12 +50,12 @@ export class VolumeMeasures {
     this.#ports = ports;
   }
 
-  /** Returns usages by volume name; omits volumes that were not measured. */
+  /** Returns the usage by volume name; omits volumes that have not been measured. */
   of(uid: string): ReadonlyMap<string, DiskUsage> {
     return this.#pods.get(uid)?.found ?? NONE;
   }
 
-  /** Starts the due measurements of `pods`, and drops the results of pods that are not among them. */
+  /** Starts the measurements of `pods` that are due, and deletes the results of all other pods. */
   measureDue(pods: readonly NodePod[]): void {
     const before = this.#pods;
     const nowMs = this.#ports.clock.now();
@@ -67,7 +69,7 @@ export class VolumeMeasures {
     const { clock, random } = this.#ports;
     const places = volumePlaces(pod, countsForEviction);
     if (places.length === 0) {
-      measures.dueMs = Infinity; // measured only once, because a pod's volumes never change
+      measures.dueMs = Infinity; // no volume to measure, and a pod's volumes never change
       return;
     }
     const startMs = clock.now();
@@ -99,7 +101,7 @@ export class VolumeMeasures {
   }
 }
 
-/** The pod's selected volumes that have their own directory. */
+/** Returns the selected volumes of the pod that have a directory of their own. */
 export function volumePlaces(pod: NodePod, isWanted: (volume: VolumeSpec) => boolean): readonly VolumePlace[] {
   const wanted = new Set((pod.spec.volumes ?? []).filter(isWanted).map(({ name }) => name));
   if (wanted.size === 0) return [];

@@ -1,4 +1,4 @@
-/** Files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
+/** Generates the files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
 import type { VolumeFile } from "../../ports/node-files.ts";
 import { podFieldText, resourceFieldText, VolumeError } from "./downward-api.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
@@ -6,9 +6,9 @@ import type { NodeResources } from "../types/node-options.ts";
 import { initContainersOf, type NodePod, type VolumeSpec } from "../types/pod.ts";
 import { fsGroupOf } from "./volumes.ts";
 
-/** The API's default mode. */
+/** The API's default for `defaultMode`. */
 const MODE_DEFAULT = 0o644;
-/** Mode of a token with a single owner; fsGroup widens it to 0640. */
+/** Mode of a token file with a single owner; with fsGroup, it is widened to 0640. */
 const TOKEN_MODE = 0o600;
 const TOKEN_EXPIRATION_SECONDS = 3600;
 
@@ -17,7 +17,7 @@ export interface PayloadInput {
   readonly volume: VolumeSpec;
   readonly objects: ReferencedObjects;
   readonly allocatable: NodeResources;
-  /** Returns a token that was requested earlier (tokensOf). */
+  /** Returns a token that was requested in advance (tokensOf). */
   token(request: TokenSpec): string;
 }
 
@@ -31,11 +31,12 @@ type Projected = NonNullable<VolumeSpec["projected"]>;
 type Source = NonNullable<Projected["sources"]>[number];
 type Items = NonNullable<NonNullable<VolumeSpec["configMap"]>["items"]>;
 type FieldItems = NonNullable<NonNullable<VolumeSpec["downwardAPI"]>["items"]>;
-/** Files by path; on conflicts the later source applies. The API server rejects detectable conflicts. */
+/** Files by path. If two sources have the same path, the later one wins. The API server rejects conflicts that it can detect. */
 type Payload = ReadonlyMap<string, VolumeFile>;
 
 /**
- * The files of one volume. @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`; shown in the FailedMount event
+ * Returns the files of one volume. @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`; shown in the FailedMount
+ * event
  * Source: pkg/volume/{configmap,secret} MakePayload, pkg/volume/downwardapi CollectData, pkg/volume/projected collectData.
  */
 export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
@@ -86,7 +87,7 @@ function found<T extends object>(object: T | undefined, message: string, optiona
   return object ?? {};
 }
 
-/** Returns files for all keys, or for the keys of `items` under their paths. */
+/** Returns the files for all keys, or only for the keys in `items`, under their paths. */
 function keyFiles(
   contents: ReadonlyMap<string, Uint8Array>,
   items: Items | undefined,
@@ -120,8 +121,8 @@ function tokenSpec({ audience = "", expirationSeconds = TOKEN_EXPIRATION_SECONDS
 }
 
 /**
- * Owner and mode of a token file: the single user of all containers, otherwise fsGroup, otherwise the volume's mode. Source:
- * pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
+ * Returns owner and mode of a token file. If all containers run as the same user, it is owned by that user. Otherwise, access depends on
+ * fsGroup or on the volume's mode. Source: pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
  */
 function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readonly uid?: number } {
   const containers = [...initContainersOf(pod), ...pod.spec.containers];
@@ -131,7 +132,7 @@ function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readon
   return { mode: fsGroupOf(pod) === undefined ? mode : TOKEN_MODE };
 }
 
-/** Returns all results, or throws one error that lists all problems. Source: errors.NewAggregate. */
+/** Returns all results, or throws one error with all problems. Source: errors.NewAggregate. */
 function collect<T>(steps: readonly (() => T)[]): readonly T[] {
   const results: T[] = [];
   const messages = new Set<string>();
@@ -160,13 +161,13 @@ function decode(base64: string): Uint8Array {
   return new Uint8Array(Buffer.from(base64, "base64"));
 }
 
-/** Maximum age of a token before renewal. */
+/** Maximum age of a token; older tokens are renewed. */
 const AGE_MAX_MS = 24 * 60 * 60 * 1_000;
-/** Spreads the renewals of tokens issued together. */
+/** Maximum jitter, which spreads the renewals of tokens that were issued together. */
 const JITTER_MAX_MS = 10_000;
 
 /**
- * Renewal at 80 % of the lifetime or after 24 hours, minus up to 10 s:
+ * Returns the renewal time: at 80 % of the lifetime or after 24 hours, minus up to 10 s:
  *
  *     life 1 h,  random 0   → 48 min after it was issued
  *     life 1 h,  random 0.5 → 47 min 55 s

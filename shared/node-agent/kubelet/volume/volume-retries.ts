@@ -1,6 +1,6 @@
 /**
- * Retries volume operations after 0.5 s, doubling to 122 s, per volume (node-agent §10). API requests for a new pod, such as tokens, often
- * fail at first.
+ * Retries failed volume operations, with a back-off per volume from 0.5 s to 122 s (node-agent §10). API requests for a new pod, such as
+ * token requests, often fail at first.
  */
 import { KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
 import { NodeFilesError } from "../../ports/node-files.ts";
@@ -10,7 +10,7 @@ import { earliestRetryMs, StepError, STEP_WAIT_MS } from "../node-ports/operatio
 import { VolumeError } from "./downward-api.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
-/** An attempt failed (then `cause` is set), or is in back-off. */
+/** An attempt has failed, in which case `cause` is set, or the volume is in back-off. */
 export class VolumeRetryError extends StepError {
   override readonly name = "VolumeRetryError";
   override readonly retryAtMs: number;
@@ -23,7 +23,7 @@ export class VolumeRetryError extends StepError {
   }
 }
 
-/** @param volume the volume's name; absent for all volumes of the pod. @throws {VolumeRetryError}; other errors are bugs */
+/** @param volume name of the volume; absent for an operation on all volumes of the pod @throws {VolumeRetryError}; other errors are bugs */
 export async function withVolumeBackOff<T>(
   ports: Pick<NodePorts, "store" | "clock">,
   { uid, update, volume = "" }: { readonly uid: string; readonly update: FencedUpdate; readonly volume?: string },
@@ -47,7 +47,7 @@ export async function withVolumeBackOff<T>(
   return value;
 }
 
-/** Retries while the next try is due within this sync. @throws {Pause} when the sync is cancelled */
+/** Retries while the next attempt is due within this sync. @throws {Pause} if the sync is cancelled */
 export async function retriedInSync<T>(
   { clock, operations }: Pick<NodePorts, "clock" | "operations">,
   uid: string,
@@ -65,7 +65,7 @@ export async function retriedInSync<T>(
   }
 }
 
-/** Errors of files and the API server, which users or time resolve. */
+/** Whether the error comes from the file system or the API server. Users can resolve such errors, or they pass with time. */
 export function isExternalError(error: unknown): error is Error {
   return (
     error instanceof NodeFilesError || error instanceof KubeApiError || error instanceof UnansweredError || error instanceof NotSentError

@@ -1,28 +1,28 @@
-/** Volume plans (node-agent §10). */
+/** Plans the set-up of volumes (node-agent §10). */
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import { podRequests, wholeAmount } from "../types/pod-requests.ts";
 import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
 
-/** The set-up of one volume; `plugin` is upstream's directory name. */
+/** How to set up one volume. `plugin` is upstream's directory name. */
 export type VolumePlan = { readonly name: string; readonly plugin: string } & (
   | { readonly kind: "emptyDir"; readonly medium?: "Memory"; readonly sizeLimitBytes?: number }
   | { readonly kind: "hostPath"; readonly path: string; readonly type: string }
-  /** configMap, secret, downwardAPI, projected: files from volumePayload. */
+  /** For configMap, secret, downwardAPI and projected volumes: files from volumePayload. */
   | { readonly kind: "payload"; readonly tmpfs: boolean }
-  /** The pod waits with this FailedMount message. */
+  /** The pod waits, and the FailedMount event has this message. */
   | { readonly kind: "unsupported"; readonly message: string }
 );
 
 /**
- * One plan per volume, in spec order. All must succeed before the sandbox is created. @param allocatableMemoryBytes maximum size of a
- * tmpfs; default: that of the kernel Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected};
+ * Returns one plan per volume, in spec order. All volumes must be set up before the sandbox is created. @param allocatableMemoryBytes
+ * maximum size of a tmpfs; default: the kernel's Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected};
  * pkg/apis/core/v1/defaults.go SetDefaults_Volume.
  */
 export function volumePlans(pod: NodePod, allocatableMemoryBytes?: number): readonly VolumePlan[] {
   return (pod.spec.volumes ?? []).map((volume) => volumePlan(pod, volume, allocatableMemoryBytes));
 }
 
-/** The group of the pod's volume files, except hostPath. */
+/** Returns the group that owns the pod's volume files, except those of hostPath volumes. */
 export function fsGroupOf(pod: NodePod): number | undefined {
   return pod.spec.securityContext?.fsGroup;
 }
@@ -59,7 +59,7 @@ function emptyDirPlan(
   return { ...plan, medium, ...(bounds.length > 0 && { sizeLimitBytes: Math.min(...bounds) }) };
 }
 
-/** The source's field name, e.g. `persistentVolumeClaim`. */
+/** Returns the name of the source's field, such as `persistentVolumeClaim`. */
 function sourceKind(volume: VolumeSpec): string | undefined {
   return Object.entries(volume).find(([field, source]) => field !== "name" && source !== undefined && source !== null)?.[0];
 }
@@ -75,7 +75,8 @@ function unsupported(name: string, what: string): VolumePlan {
 }
 
 /**
- * The limit of the pod's memory cgroup; 0 unless every container has a limit. Source: pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod.
+ * Returns the limit of the pod's memory cgroup, or 0 unless every container has a limit. Source: pkg/kubelet/cm/helpers_linux.go
+ * ResourceConfigForPod.
  */
 function memoryLimitOf({ spec, ...pod }: NodePod): number {
   const asRequested = (container: ContainerSpec): ContainerSpec => ({

@@ -1,4 +1,4 @@
-/** Containers of the memory runtime: CREATED, RUNNING, EXITED, by their scripts and the clock. */
+/** Containers of the memory runtime. Their scripts and the clock determine the changes from CREATED to RUNNING to EXITED. */
 import type { Clock } from "@deltaloop/base";
 import { CriError } from "../../ports/cri-error.ts";
 import type {
@@ -13,7 +13,7 @@ import { writeLines } from "./cri-log.ts";
 import type { WriteLog } from "./cri-log.ts";
 import type { ContainerScript } from "./cri-script.ts";
 
-/** 128 + SIGKILL. */
+/** 128 plus the number of SIGKILL. */
 const KILLED = 137;
 
 export interface MemoryContainer {
@@ -61,9 +61,9 @@ export function createMemoryContainer(options: ContainerOptions): MemoryContaine
     exit = { atMs: clock.now(), code, reason, message };
     ended.abort("ended");
   };
-  /** Waits for `ms` or until the container ends. @returns whether the container still runs */
+  /** Waits for `ms`, or until the container ends. @returns whether the container is still running */
   const lasts = async (ms: number): Promise<boolean> => {
-    await clock.after(ms, ended.signal).catch(() => undefined); // the container ended
+    await clock.after(ms, ended.signal).catch(() => undefined); // the signal means that the container has ended
     return exit === undefined;
   };
   const after = (ms: number, code: number): void => {

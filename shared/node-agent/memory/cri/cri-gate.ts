@@ -1,17 +1,17 @@
-/** Faults between a caller and a runtime: unavailable, unimplemented verb, slow, lost response. */
+/** Injects faults between a caller and a runtime: unavailable runtime, unimplemented method, slow call, lost response. */
 import type { Clock, Random } from "@deltaloop/base";
 import { CriError } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";
 
-/** Probabilities from 0 to 1, all 0 unless given. */
+/** Probabilities from 0 to 1; the default of each is 0. */
 export interface CriFaults {
   /** Fails the call with Unavailable before any effect. */
   readonly unavailable?: number;
   /** Executes the call and then fails it with Unavailable, as if the response was lost. */
   readonly lostAnswer?: number;
-  /** Starts the call up to `slowMsMax` later. */
+  /** Delays the start of the call by up to `slowMsMax`. */
   readonly slow?: number;
-  /** Default 10 s. */
+  /** Default: 10 s. */
   readonly slowMsMax?: number;
 }
 
@@ -25,7 +25,7 @@ export interface CriGateOptions {
 
 const SLOW_MS_MAX = 10_000;
 
-/** Wraps every verb of `cri` with fault injection. */
+/** Wraps every method of `cri` with fault injection. */
 export function gated(cri: Cri, options: CriGateOptions): Cri {
   const gate =
     <Arguments extends readonly unknown[], Answer>(verb: keyof Cri, run: (...args: Arguments) => Promise<Answer>) =>
@@ -72,7 +72,7 @@ async function pass<Answer>(verb: keyof Cri, run: () => Promise<Answer>, options
   if (chance(slow)) await clock.after(random.next() * slowMsMax);
   const isLost = chance(lostAnswer);
   const answer = await run();
-  // The runtime was killed during the call, which may have taken effect without a response.
+  // The runtime was killed during the call. The call may have taken effect, but there is no response.
   if (isLost || !isRunning()) throw new CriError("Unavailable", "the connection broke before the response");
   return answer;
 }

@@ -8,12 +8,12 @@ import type { Cri, PullOptions } from "../../ports/cri.ts";
 import type { ImageScript, RemoteImage } from "./cri-script.ts";
 
 export interface CriImages extends Pick<Cri, "imageStatus" | "pullImage" | "removeImage" | "listImages" | "imageFsInfo"> {
-  /** By name or id. */
+  /** Finds an image by name or id. */
   find(image: string): { readonly name: string; readonly id: string; readonly script: ImageScript } | undefined;
 }
 
 const DEFAULT_SIZE_BYTES = 1_000_000;
-/** A runtime measures its disk periodically. Source: containerd pkg/cri/config StatsCollectPeriod. */
+/** Period in which a runtime measures its disk usage. Source: containerd pkg/cri/config StatsCollectPeriod. */
 const COLLECT_MS = 10_000;
 
 export function createCriImages(

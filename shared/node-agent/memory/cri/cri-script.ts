@@ -1,38 +1,40 @@
-/** Behaviour of the programs in the images of the memory runtime, which runs nothing. */
+/** Scripts that describe how the programs in images behave, because the memory runtime runs no programs. */
 import type { ContainerConfig, ExecSyncResponse } from "../../ports/cri-types.ts";
 
 export interface ContainerScript {
-  /** Time after which the container exits by itself; absent if it runs until stopped. */
+  /** Time after which the container exits by itself. If absent, it runs until it is stopped. */
   readonly exitAfterMs?: number;
-  /** Exit code with `exitAfterMs`; default 0. */
+  /** Exit code after `exitAfterMs`. Default: 0. */
   readonly exitCode?: number;
-  /** Time after its start from which the container serves on its pod's address; absent for never. */
+  /** Time after the container's start from which it serves on its pod's address. If absent, it never serves. */
   readonly readyAfterMs?: number;
-  /** Time from the stop signal to the exit with `stopExitCode` (default 0); with `"never"`, only SIGKILL ends the container. Default 0. */
+  /**
+   * Time from the stop signal to the exit with `stopExitCode` (default: 0). With `"never"`, only SIGKILL ends the container. Default: 0.
+   */
   readonly stopAfterMs?: number | "never";
   readonly stopExitCode?: number;
-  /** Message with which `startContainer` fails. */
+  /** The message with which `startContainer` fails. */
   readonly startError?: string;
-  /** Memory usage; default 0. */
+  /** Memory usage. Default: 0. */
   readonly memoryBytes?: number;
   /** Log lines that are written when the container starts. */
   readonly output?: readonly { readonly stream: "stdout" | "stderr"; readonly text: string }[];
-  /** The result of a command in the container; default: empty output, exit code 0, no delay. */
+  /** Returns the result of a command in the container. Default: empty output, exit code 0, no delay. */
   readonly exec?: (cmd: readonly string[], runningForMs: number) => Partial<ExecSyncResponse> & { readonly afterMs?: number };
 }
 
 export interface ImageScript extends ContainerScript {
   readonly sizeBytes?: number;
-  /** Numeric user of the image. */
+  /** Numeric user id of the image. */
   readonly uid?: number;
-  /** Overrides by the text of the container's command and args, joined with spaces. */
+  /** Overrides for containers with this command line: command and args, joined with spaces. */
   readonly commands?: Readonly<Record<string, ContainerScript>>;
 }
 
 /** An image in the registry. */
 export interface RemoteImage extends ImageScript {
   readonly pullMs?: number;
-  /** Message with which the pull fails. */
+  /** The message with which the pull fails. */
   readonly pullError?: string;
 }
 

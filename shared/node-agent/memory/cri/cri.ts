@@ -1,6 +1,6 @@
 /**
- * A container runtime in memory, under the virtual clock: sandboxes with addresses, containers scripted by their images, logs, and optional
- * faults. No process runs, but callers of the port see the same behaviour.
+ * A container runtime in memory, under the virtual clock. It has sandboxes with addresses, containers whose images have scripts, logs,
+ * and optional faults. No process runs, but callers of the port see the same behaviour.
  */
 import type { Clock, Random } from "@deltaloop/base";
 import { CriError } from "../../ports/cri-error.ts";
@@ -18,32 +18,32 @@ import type { ImageScript, RemoteImage } from "./cri-script.ts";
 
 export interface MemoryCriOptions {
   readonly clock: Clock;
-  /** Randomness, used only for faults. */
+  /** Source of randomness; used only for faults. */
   readonly random: Random;
-  /** Images in the store, by name. */
+  /** Images that are already present, by name. */
   readonly images: Readonly<Record<string, ImageScript>>;
-  /** Images that can be pulled; other pulls fail. */
+  /** Images that can be pulled. The pull of any other image fails. */
   readonly remoteImages?: Readonly<Record<string, RemoteImage>> | ((image: string) => RemoteImage | undefined);
-  /** First three octets of the pods' addresses; default `10.88.0`. */
+  /** The first three octets of the pods' addresses. Default: `10.88.0`. */
   readonly subnet?: string;
-  /** Default: keeps the logs in memory, for `log()`. */
+  /** Writes a log line. By default, lines are kept in memory for `log()`. */
   readonly writeLog?: WriteLog;
-  /** Verbs that fail with Unimplemented. */
+  /** Methods that fail with Unimplemented. */
   readonly unimplemented?: readonly (keyof Cri)[];
-  /** Faults, which are read before each call. */
+  /** Returns the fault probabilities; called before each call. */
   readonly faults?: () => CriFaults;
 }
 
 export interface MemoryCri extends Cri {
-  /** Returns the log at `path`, unless `writeLog` was given. */
+  /** Returns the log at `path`. Empty if `writeLog` was given. */
   log(path: string): string;
   /** Stops or starts the runtime; containers and sandboxes keep running (CR12). */
   setRunning(running: boolean): void;
   /** Sets the NetworkReady condition. */
   setNetworkReady(ready: boolean): void;
-  /** Makes a sandbox NOTREADY; its containers keep running. */
+  /** Makes a sandbox NOTREADY, while its containers keep running. */
   loseSandbox(id: string): void;
-  /** Whether a container at this address is ready (`readyAfterMs`). */
+  /** Whether a ready container serves at this address (`readyAfterMs`). */
   answers(ip: string): boolean;
 }
 
@@ -52,11 +52,11 @@ interface Sandbox {
   readonly config: PodSandboxConfig;
   readonly createdAtMs: number;
   state: PodSandboxState;
-  /** The address; empty if there is none or it was released. */
+  /** The address; empty if the sandbox has none or it was released. */
   ip: string;
 }
 
-/** First host number of a subnet for pods; .1 is the machine. */
+/** First host number that is assigned to pods; .1 is the address of the machine. */
 const FIRST_HOST = 2;
 const HOSTS = 253;
 
@@ -182,7 +182,7 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
             is(id, each.id) && is(state, each.state) && is(podSandboxId, each.podSandboxId) && hasLabels(each.labels, labelSelector),
         );
     },
-    // Lines are written by path, so there is no open file to reopen.
+    // Lines are written by path, so there is no open file that must be reopened.
     reopenContainerLog: async (id) => void runningOne(id),
     async execSync(id, cmd, timeoutSeconds, { signal } = {}) {
       const { script, startedAtMs = 0 } = runningOne(id);

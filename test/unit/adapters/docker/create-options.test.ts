@@ -44,13 +44,13 @@ describe("create options of a container [node-agent 407]", () => {
       { key: "SEAL", value: textOfBytes(Buffer.from([0xff, 0x61])) },
     ];
     expect(container({ envs: envs.slice(0, 1) }).Env).toEqual(["A=é"]);
-    expect(() => container({ envs })).toThrow("the value of environment variable SEAL is not UTF-8");
+    expect(() => container({ envs })).toThrow("the value of environment variable SEAL is not valid UTF-8");
   });
 
   it("report the registry whose password is not UTF-8", async () => {
     const { pullImage } = createImages({} as Docker); // refused before Docker is called
     const auth = { auth: Buffer.from([0x6d, 0x65, 0x3a, 0xff]).toString("base64"), serverAddress: "r.test" };
-    await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not UTF-8");
+    await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not valid UTF-8");
   });
 
   it("join the sandbox's namespaces, use a sibling cgroup of the sandbox's, and log to Docker's own file", () => {

@@ -88,8 +88,8 @@ it("[node-agent 283] waits for a job's end, and returns its result", async () =>
   const { file, asked } = await answering([{ job: "done" }, { job: "failed" }, { job: "canceled" }]);
   const systemd = createSystemd([{ file }]);
   await systemd.startTransient("a.slice", []);
-  await expect(systemd.startTransient("b.slice", [])).rejects.toThrow("systemd failed to start b.slice: job result failed");
-  await expect(systemd.stop("a.slice")).rejects.toThrow("systemd failed to stop a.slice: job result canceled");
+  await expect(systemd.startTransient("b.slice", [])).rejects.toThrow("systemd failed to start b.slice: the job ended with result failed");
+  await expect(systemd.stop("a.slice")).rejects.toThrow("systemd failed to stop a.slice: the job ended with result canceled");
   expect(asked).toEqual(["StartTransientUnit a.slice", "StartTransientUnit b.slice", "StopUnit a.slice"]);
 });
 

@@ -120,8 +120,8 @@ describe("staticPod", () => {
   });
 
   it.each([
-    { name: "nothing", value: null, want: "apiVersion v1, kind Pod expected" },
-    { name: "another kind", value: { apiVersion: "apps/v1", kind: "Deployment" }, want: "not apps/v1 Deployment" },
+    { name: "nothing", value: null, want: "expected apiVersion v1 and kind Pod" },
+    { name: "another kind", value: { apiVersion: "apps/v1", kind: "Deployment" }, want: "found apps/v1 Deployment" },
     { name: "no name", value: { apiVersion: "v1", kind: "Pod", spec: {} }, want: "metadata.name is missing" },
     { name: "a name with a slash", value: manifest({}, { name: "../web" }), want: '"../web-node-1" is not a DNS name' },
     { name: "a namespace with dots", value: manifest({}, { namespace: "../.." }), want: "metadata.namespace" },

@@ -24,7 +24,7 @@ describe("the lock of an agent's root", () => {
     const refusal = lockRoot(root);
     await expect(refusal).rejects.toBeInstanceOf(RootInUseError);
     await expect(refusal).rejects.toThrow(
-      `${root} is used by another node agent (pid ${process.pid}): end it, or choose another --root-dir`,
+      `${root} is used by another node agent (pid ${process.pid}): stop it, or choose another --root-dir`,
     );
     await unlock();
     expect(await readdir(root)).toEqual([]);

@@ -99,7 +99,7 @@ describe("a directory", () => {
     expect(source.log.lines.map(({ fields }) => fields["path"])).toEqual(
       ["c.yaml", "d.yaml", "e.yaml", "sub"].map((name) => join(directory, name)),
     );
-    expect(source.log.lines[1]?.fields["error"]).toContain(`manifest ${join(directory, "d.yaml")}: apiVersion v1, kind Pod expected`);
+    expect(source.log.lines[1]?.fields["error"]).toContain(`manifest ${join(directory, "d.yaml")}: expected apiVersion v1 and kind Pod`);
   });
 
   // https://github.com/kubernetes/kubernetes/issues/136962

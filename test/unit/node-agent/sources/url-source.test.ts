@@ -119,7 +119,7 @@ describe("the HTTP source", () => {
   it.each([
     ["another status", text("{}", 404), "the server responded with status 404"],
     ["what is no JSON and no YAML", text("{["), "manifest at http://127.0.0.1"],
-    ["another kind", text('{"apiVersion":"apps/v1","kind":"Deployment"}'), "kind Pod expected"],
+    ["another kind", text('{"apiVersion":"apps/v1","kind":"Deployment"}'), "expected apiVersion v1 and kind Pod"],
     ["one bad pod of two", text(list(pod("web"), { metadata: {} })), "item 2 of 2: manifest at"],
     ["a list of no items", text('{"apiVersion":"v1","kind":"PodList","items":5}'), "not a v1 PodList"],
     ["more than 1 MiB", text(" ".repeat(2 ** 20 + 1)), "larger than 1 MiB"],
@@ -141,7 +141,7 @@ describe("the HTTP source", () => {
     serving.answer = text(JSON.stringify(pod("web", "registry.test/web:v2")));
     await source.period();
     expect(source.names()).toEqual([["web-n1"], ["web-n1"]]);
-    expect(source.log.lines.at(-1)).toMatchObject({ level: "info", message: "manifests read again after an error" });
+    expect(source.log.lines.at(-1)).toMatchObject({ level: "info", message: "reading manifests succeeded after an error" });
     expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
   });
 
