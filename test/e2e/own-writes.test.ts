@@ -14,7 +14,7 @@ import { customResource, defineController, kind, s } from "../../shared/sdk/inde
 import type { Controller } from "../../shared/sdk/index.ts";
 import { ConfigMap, Deployment, Secret, Service } from "../../shared/sdk/kinds.ts";
 import { createMemoryData } from "../../shared/store/memory/store/data.ts";
-import { cacheOf } from "../../shared/controllers/registry/registry.ts";
+import { cacheOf } from "../../shared/controllers/registry/cache-of.ts";
 import { ownControllers, registryOf } from "../../shared/controllers/own/registry.ts";
 import { counting } from "../harness/own/counting.ts";
 import { startOwnSystem } from "../harness/own/system.ts";
