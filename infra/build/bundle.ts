@@ -69,12 +69,18 @@ export async function functionNames(root: string): Promise<readonly string[]> {
 const LICENSES_FILE = "THIRD-PARTY-LICENSES.txt";
 
 /** Writes `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which contains it and the licences. `preamble` is code to run at load. */
-export async function bundleFunction(root: string, name: string, out: string, preamble = ""): Promise<FunctionBundle> {
+export async function bundleFunction(
+  root: string,
+  name: string,
+  out: string,
+  preamble = "",
+  entry = `functions/${name}/handler.ts`,
+): Promise<FunctionBundle> {
   const bundle = join(out, name, "handler.mjs");
   const result = await build({
     ...COMMON,
     absWorkingDir: root,
-    entryPoints: [`functions/${name}/handler.ts`],
+    entryPoints: [entry],
     outfile: bundle,
     banner: { js: REQUIRE + preamble },
     plugins: [...COMMON.plugins, leftOut(root)],

@@ -21,6 +21,9 @@ const REPLACEMENTS: Readonly<Record<string, string>> = {
   [`${IOREDIS}utils/debug.js`]: "exports.default = () => Object.assign(() => undefined, { enabled: false });",
   // Certificates of one Redis provider, used only with its TLS profile.
   [`${IOREDIS}constants/TLSProfiles.js`]: "exports.default = {};",
+  // Of the option shardedSubscribers, which functions do not set: they subscribe to nothing.
+  [`${IOREDIS}cluster/ClusterSubscriberGroup.js`]:
+    'exports.default = class { constructor() { throw new Error("sharded pub/sub is not supported in functions"); } };',
   [`${IOREDIS}connectors/SentinelConnector/index.js`]:
     'exports.default = class { constructor() { throw new Error("Redis Sentinel is not supported in functions"); } };\nexports.SentinelIterator = exports.default;',
 };

@@ -13,8 +13,9 @@ export {
   watcherLease,
 } from "./registry/names.ts";
 export { parameterTexts } from "./registry/parameter-texts.ts";
-export { cacheOf, CORE_CACHE, gatewayContractOf, REGISTRY } from "./registry/registry.ts";
-export type { ControllerEntry, Registry } from "./registry/registry.ts";
+export { cacheOf, gatewayContractOf } from "./registry/cache-of.ts";
+export type { ControllerEntry, Registry } from "./registry/cache-of.ts";
+export { CORE_CACHE, REGISTRY } from "./registry/registry.ts";
 export { redisAccessOf } from "./registry/redis-access.ts";
 export { ROLES, rolesOf } from "./registry/rights.ts";
 export type { Role, Rule } from "./registry/rights.ts";

@@ -15,7 +15,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import type { Store } from "@deltaloop/store/ports";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "@deltaloop/base";
-import { cacheOf, CORE_CACHE, gatewayContractOf, REGISTRY, syncFunction } from "@deltaloop/controllers/registry";
+import { cacheOf, CORE_CACHE, REGISTRY, syncFunction } from "@deltaloop/controllers/registry";
 import type { Registry } from "@deltaloop/controllers/registry";
 import type { Catalog, Controller, ControllerName } from "@deltaloop/kube/objects";
 import { startFunctionHost } from "./function-host.ts";
@@ -105,7 +105,6 @@ export function assembleSystem<N extends string = Controller>(ports: SystemPorts
         mode,
         { ...ports, store: functionStore },
         options.lease && { clock, log, metrics, lease: options.lease },
-        (controller) => gatewayContractOf(registry, controller),
       ),
       ...ownSource(ports.sources, registry, name),
       ...(metrics && { metrics }),

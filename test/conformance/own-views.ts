@@ -14,10 +14,12 @@ import type { AffectedKeys } from "../../shared/controllers/cache/affected-keys.
 import { applyMessage } from "../../shared/controllers/cache/applier.ts";
 import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
 import { runWatcher } from "../../shared/controllers/cache/watcher/watcher.ts";
-import type { OwnSync, SyncHandler } from "../../shared/controllers/kit/sync/session.ts";
+import type { KeySync } from "../../shared/controllers/kit/sync/key-sync.ts";
+import { inSession } from "../../shared/controllers/kit/sync/session.ts";
+import type { SyncHandler } from "../../shared/controllers/kit/sync/session.ts";
 import { createSyncFunction } from "../../shared/controllers/lambda/sync-function.ts";
 import { serving } from "../../shared/controllers/lambda/wiring.ts";
-import { cacheOf, type ControllerEntry, type Registry } from "../../shared/controllers/registry/registry.ts";
+import { cacheOf, type ControllerEntry, type Registry } from "../../shared/controllers/registry/cache-of.ts";
 import type { Kube } from "../../shared/kube/client/kube.ts";
 import type { CachedObject } from "../../shared/kube/objects/cached.ts";
 import { mappedSlice } from "../../shared/kube/objects/owner-id.ts";
@@ -128,21 +130,21 @@ function scene(make: MakeStore, kube: (component: string) => Kube) {
       synced.push(`${name} ${key}: ${primary === undefined ? "gone" : JSON.stringify(labels ?? {})}`);
       return Promise.resolve({ kind: "done" });
     };
-  const keep: OwnSync = {
-    async own(ports, run) {
+  const keep: KeySync = {
+    async run(ports, run) {
       const { primary, slices, records } = run.snapshot;
       const rows = slices?.get(KEPT) ?? [];
       const wanted = new Map(rows.map(({ key, uid, rv }) => [key, { uid, sent: "s", content: rv, revertsMs: [1, 2] }]));
       const old = [...(records?.keys() ?? [])].filter((id) => !wanted.has(id));
       synced.push(`keeper ${run.key}: ${JSON.stringify([...(records ?? [])].map(([id, { content }]) => [id, content]).toSorted())}`);
       const isSettled = old.length === 0 && [...wanted].every(([id, record]) => isDeepStrictEqual(records?.get(id), record));
-      if (primary === undefined || isSettled) return { kind: "done" };
+      if (primary === undefined || isSettled) return { result: { kind: "done" } };
       await ports.store.writeThrough(run, {
         ...{ resource: HOMES, items: [], counts: [], lower: [], plan: [], gone: [], ownStatus: false },
         ownerUid: primary.uid,
         records: [...[...wanted].map(([id, record]) => ({ id, record })), ...old.map((id) => ({ id }))],
       });
-      return { kind: "again", afterMs: 0 };
+      return { result: { kind: "again", afterMs: 0 } };
     },
   };
   const doorbells = {
@@ -154,7 +156,7 @@ function scene(make: MakeStore, kube: (component: string) => Kube) {
   const wiring = { clock, random, log: silentLog, digester, ...serving(CLUSTER, kube("sync"), "act", { store, signer, doorbells }) };
   const sync = async ({ controller, key, uid, owner, epoch }: Doorbell): Promise<void> => {
     const handle = createSyncFunction(wiring, REGISTRY, controller, {
-      [controller]: { sync: controller === KEEPER ? keep : handlerOf(controller) },
+      [controller]: controller === KEEPER ? keep : inSession(handlerOf(controller)),
     });
     const body = JSON.stringify({ v: 1, c: CLUSTER, ctl: controller, e: epoch, k: key, u: uid, o: owner });
     const record = { messageId: "m", body, attributes: { SentTimestamp: String(clock.now()), ApproximateReceiveCount: "1" } };

@@ -9,7 +9,7 @@ import type { Release } from "../../shared/kube/releases.ts";
 import { strip } from "../../shared/kube/strip/strip.ts";
 import { prepareChanges } from "../../shared/controllers/cache/prepare.ts";
 import { createSession, type SyncHandler } from "../../shared/controllers/kit/sync/session.ts";
-import { createWriteGateway } from "../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../support/built-in-gateway.ts";
 import { syncDeployment } from "../../shared/controllers/deployment/sync/sync.ts";
 import { createInProcessClient } from "../../shared/api-server/in-process-client.ts";
 import type { Clock } from "../../shared/base/clock.ts";
@@ -58,7 +58,7 @@ export async function syncOurs(
   const ports = {
     store: { ...store, correlateEvents: eachByItself },
     reader: kube,
-    gateway: createWriteGateway(kube, controller, "act" as const),
+    gateway: builtInGateway(kube, controller, "act" as const),
     doorbells: { ring: async () => {} },
     digester,
     registry: CORE_CACHE,

@@ -2,6 +2,9 @@
  * Writes of user controllers on a real API server, for each kind of object: fields that the code drops, edits by others, contested objects,
  * syncs without a reason to write, values that must not travel, and references that other tenants forge.
  */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
@@ -14,12 +17,12 @@ import { customResource, defineController, kind, s } from "../../shared/sdk/inde
 import type { Controller } from "../../shared/sdk/index.ts";
 import { ConfigMap, Deployment, Secret, Service } from "../../shared/sdk/kinds.ts";
 import { createMemoryData } from "../../shared/store/memory/store/data.ts";
-import { cacheOf } from "../../shared/controllers/registry/registry.ts";
+import { cacheOf } from "../../shared/controllers/registry/cache-of.ts";
 import { ownControllers, registryOf } from "../../shared/controllers/own/registry.ts";
 import { counting } from "../harness/own/counting.ts";
 import { startOwnSystem } from "../harness/own/system.ts";
 import type { OwnSystem, OwnSystemOptions } from "../harness/own/system.ts";
-import { eventually, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import { deltaloop, eventually, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 
 const CANARY = "CANARY-7f3a";
@@ -133,6 +136,10 @@ await whereRealPartsAre("writes of user controllers", () => {
     cluster.client.request("DELETE", `/apis/${GROUP}/v1/namespaces/${namespace}/bundles/${name}`);
   const at = (path: string, namespace: string, name: string): string => `${path.replace("NS", namespace)}/${name}`;
   const get = (path: string): Promise<Found | undefined> => cluster.get<Found>(path);
+  const patchesOf = async (namespace: string): Promise<readonly unknown[]> =>
+    (await cluster.audit()).filter(
+      ({ verb, objectRef }) => objectRef?.namespace === namespace && objectRef.resource === "configmaps" && verb === "patch",
+    );
   const eventOf = (reason: string, name: string): Promise<unknown> =>
     eventually(`the Event ${reason} of ${name}`, async () => {
       const events = await cluster.list<{ readonly reason: string; readonly involvedObject: { readonly name: string } }>("/api/v1/events");
@@ -248,12 +255,32 @@ await whereRealPartsAre("writes of user controllers", () => {
       const last = await get(object);
       await new Promise((resolve) => setTimeout(resolve, 2_000));
       expect((await get(object))?.metadata.resourceVersion).toBe(last?.metadata.resourceVersion);
-      const writes = (await cluster.audit()).filter(
-        ({ verb, objectRef }) => objectRef?.namespace === "rolling" && objectRef.resource === "configmaps" && verb === "patch",
-      );
-      expect(writes.length).toBeLessThanOrEqual(2 * (REVERTS_MAX + 2));
+      expect((await patchesOf("rolling")).length).toBeLessThanOrEqual(2 * (REVERTS_MAX + 2));
     } finally {
       for (const system of systems) await system.stop();
+    }
+  });
+
+  it("ends in one state when two hosts with one Store run two definitions of one controller in turns", async () => {
+    let syncs = 0;
+    const turning = defineController({
+      name: "turning",
+      for: ThirdParty,
+      where: { labels: { turns: "*" } },
+      owns: [ConfigMap],
+      sync: ({ object }) => ({ apply: [ConfigMap({ metadata: { name: object.metadata.name }, data: { version: String(syncs++ % 2) } })] }),
+    });
+    const system = await start([turning]);
+    try {
+      await open("turning");
+      await post("turning", "widgets", "Widget", "w", { a: "1" }, { labels: { turns: "yes" } });
+      await eventOf("Contested", "w");
+      await system.settled("turning");
+      const writes = await patchesOf("turning");
+      expect(writes.length).toBeGreaterThan(REVERTS_MAX);
+      expect(writes.length).toBeLessThanOrEqual(REVERTS_MAX + 3);
+    } finally {
+      await system.stop();
     }
   });
 
@@ -270,7 +297,11 @@ await whereRealPartsAre("writes of user controllers", () => {
       log: { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") },
       report: (report) => void texts.push(inspect(report, { depth: 9 })),
     });
+    const folder = await mkdtemp(join(tmpdir(), "deltaloop-own-"));
+    const path = join(folder, "capture.jsonl");
+    const capture = deltaloop(["capture", "-o", path, "--kubeconfig", cluster.plane.adminKubeconfig]);
     try {
+      await capture.line("capturing");
       await open("canaries");
       const annotations = { "example.com/manifest": CANARY };
       await post("canaries", "bundles", "Bundle", "five", { turn: 1, password: CANARY }, { annotations });
@@ -285,13 +316,19 @@ await whereRealPartsAre("writes of user controllers", () => {
       await system.settled("bundle");
       const stored = inspect(data, { depth: Infinity, maxArrayLength: null, maxStringLength: null });
       const events = JSON.stringify(await cluster.list("/api/v1/events"));
+      const version = (await get(at(KINDS[0].path, "canaries", "five")))?.metadata.resourceVersion ?? "no Deployment";
+      await eventually("the last change is captured", async () => (await readFile(path, "utf8")).includes(version));
+      await capture.stop();
+      const captured = await readFile(path, "utf8");
       expect(stored).toContain("canaries/five");
       expect(texts.join("\n")).toContain("canaries/five");
-      for (const text of [stored, events, texts.join("\n")])
+      for (const text of [stored, events, texts.join("\n"), captured, capture.output()])
         for (const secret of [CANARY, base64(CANARY)])
           expect(text.includes(secret) && text.slice(text.indexOf(secret) - 300, text.indexOf(secret))).toBe(false);
     } finally {
+      await capture.stop();
       await system.stop();
+      await rm(folder, { recursive: true });
     }
   });
 

@@ -16,7 +16,7 @@ import { openPromise } from "yauzl";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { BUNDLE_KIB_MAX } from "../../infra/build/budgets.ts";
+import { BUNDLE_KIB_MAX, OWN_BUNDLE_KIB_MAX } from "../../infra/build/budgets.ts";
 import { bundleCli, bundleFunction, functionNames } from "../../infra/build/bundle.ts";
 import type { FunctionBundle } from "../../infra/build/bundle.ts";
 import { leftOut } from "../../infra/build/left-out.ts";
@@ -101,6 +101,12 @@ describe("zips", () => {
       expect(bytes / 1024, name).toBeLessThanOrEqual(BUNDLE_KIB_MAX[name] ?? 0);
       expect(bytes / 1024, name).toBeGreaterThan(0.9 * (BUNDLE_KIB_MAX[name] ?? 0));
     }
+  });
+
+  it("have none of the built-in controllers' code in that of user controllers", async () => {
+    const { bytes, bundle } = await bundleFunction(ROOT, "own", join(scratch, "own"), "", "test/harness/own/function.ts");
+    expect(bytes / 1024).toBeLessThanOrEqual(OWN_BUNDLE_KIB_MAX);
+    expect((await readFile(bundle, "utf8")).match(/FailedCreate|SuccessfulDelete|ReplicaSetUpdated/)?.[0]).toBeUndefined();
   });
 
   it("omit unused modules, which Node.js does not load for them either, such as fetch", async () => {

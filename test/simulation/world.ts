@@ -32,6 +32,7 @@ import { runWatcher } from "../../shared/controllers/cache/watcher/watcher.ts";
 import { createLeaseProof } from "../../shared/controllers/kit/lease-proof.ts";
 import type { LeaseProof } from "../../shared/controllers/kit/lease-proof.ts";
 import { createWriteGateway } from "../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import type { GatewayContract } from "../../shared/controllers/kit/write-gateway/write-gateway.ts";
 import type { FunctionWiring } from "../../shared/controllers/lambda/wiring.ts";
 import type { SqsHandler } from "../../shared/controllers/lambda/sqs-handler.ts";
 import { createApiServer } from "../../shared/api-server/api-server.ts";
@@ -489,7 +490,7 @@ class World {
       doorbells: fate.over(this.#doorbells),
       reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
       proof: this.#proof(name),
-      gateway: (controller: ControllerName) => createWriteGateway(kube, controller, "act"),
+      gateway: (controller: ControllerName, contract: GatewayContract | undefined) => createWriteGateway(kube, controller, "act", contract),
     };
     const source =
       name === "apply-deltas" ? this.#queue : name.startsWith("sync-") ? this.#doorbells.sources[controllerNamed(name)] : undefined;

@@ -2,12 +2,12 @@ import type { SQSRecord } from "aws-lambda";
 
 import type { ControllerName } from "@deltaloop/kube/objects";
 import { ReadYourWrites } from "../kit/read-your-writes.ts";
-import type { KeySync } from "../kit/sync/session.ts";
+import type { KeySync } from "../kit/sync/key-sync.ts";
 import { runKey } from "../kit/sync/worker.ts";
 import type { Doorbell } from "@deltaloop/store/ports";
 import type { CacheRegistry } from "../cache/cache-registry.ts";
-import { cacheOf } from "../registry/registry.ts";
-import type { Registry } from "../registry/registry.ts";
+import { cacheOf, gatewayContractOf } from "../registry/cache-of.ts";
+import type { Registry } from "../registry/cache-of.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";
 import { decodeDoorbell } from "./doorbell-message.ts";
@@ -22,7 +22,8 @@ type KeySyncs = { readonly [C in ControllerName]?: KeySync };
 /** One invocation of a controller's function. */
 interface Invocation {
   readonly wiring: FunctionWiring;
-  readonly registry: CacheRegistry;
+  readonly registry: Registry;
+  readonly cache: CacheRegistry;
   readonly controller: ControllerName;
   readonly syncs: KeySyncs;
   readonly startedMs: number;
@@ -52,7 +53,7 @@ export function createSyncFunction(wiring: FunctionWiring, registry: Registry, c
   const { clock } = wiring;
   return async (event, context) => {
     const remainingMs = context.getRemainingTimeInMillis();
-    const invocation: Invocation = { wiring, registry: cache, controller, syncs, startedMs: clock.now(), remainingMs };
+    const invocation: Invocation = { wiring, registry, cache, controller, syncs, startedMs: clock.now(), remainingMs };
     return await settleRecords(event, (record) => syncRecord(invocation, record), { ...wiring, ends: { clock, remainingMs } });
   };
 }
@@ -79,9 +80,9 @@ async function syncRecord(invocation: Invocation, record: SQSRecord): Promise<Re
 }
 
 /** Returns undefined for a doorbell that is unreadable or not of this function; it is logged. */
-function rungBy({ wiring, registry, controller }: Invocation, { messageId, body }: SQSRecord): Rung | undefined {
+function rungBy({ wiring, cache, controller }: Invocation, { messageId, body }: SQSRecord): Rung | undefined {
   const { log } = wiring;
-  const decoded = decodeDoorbell(body, registry.catalog);
+  const decoded = decodeDoorbell(body, cache.catalog);
   if (decoded.kind === "undecodable") {
     log.error("doorbell cannot be read; acknowledging it", { messageId, why: decoded.why });
     return undefined;
@@ -97,7 +98,7 @@ function rungBy({ wiring, registry, controller }: Invocation, { messageId, body 
 }
 
 async function syncKey(
-  { wiring, registry, controller, syncs, startedMs, remainingMs }: Invocation,
+  { wiring, registry, cache, controller, syncs, startedMs, remainingMs }: Invocation,
   { store, reader, gateway, proof }: ClusterWiring,
   readYourWrites: ReadYourWrites,
   { bell, doorbells, askedMs, onTaken }: SyncRequest,
@@ -109,9 +110,9 @@ async function syncKey(
     store,
     doorbells,
     reader,
-    gateway: gateway(bell.controller),
+    gateway: gateway(bell.controller, gatewayContractOf(registry, bell.controller)),
     digester,
-    registry,
+    registry: cache,
     clock,
     random,
     log,
@@ -120,9 +121,9 @@ async function syncKey(
     ...(metrics && { metrics }),
     ...(trace && { trace }),
   };
-  const { sync, ...limits } = keySync;
-  await runKey(ports, bell.controller, bell, sync, {
-    ...limits,
+  const { maxRetries } = keySync;
+  await runKey(ports, bell.controller, bell, keySync, {
+    ...(maxRetries !== undefined && { maxRetries }),
     invocationEndsMs: startedMs + remainingMs,
     rungMs: askedMs,
     ...(onTaken && { onTaken }),

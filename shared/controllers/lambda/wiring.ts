@@ -41,7 +41,7 @@ export interface ClusterWiring {
   readonly proof?: LeaseProof;
   /** For functions that take no key: proves with the Store's current token before each read. */
   readonly provenReader?: KubeReader;
-  readonly gateway: (controller: ControllerName) => WriteGateway;
+  readonly gateway: (controller: ControllerName, contract: GatewayContract | undefined) => WriteGateway;
 }
 
 /** The Lease that proves (lease-proof.ts), and the dependencies of its proof. */
@@ -57,9 +57,8 @@ export function serving(
   mode: WriteGateway["mode"],
   { store, signer, doorbells }: Pick<ClusterWiring, "store" | "signer" | "doorbells">,
   options?: ProofOptions,
-  contractOf: (controller: ControllerName) => GatewayContract | undefined = () => undefined,
 ): Pick<FunctionWiring, "cluster" | "clusters"> {
-  const gateway: ClusterWiring["gateway"] = (controller) => createWriteGateway(kube, controller, mode, contractOf(controller));
+  const gateway: ClusterWiring["gateway"] = (controller, contract) => createWriteGateway(kube, controller, mode, contract);
   const proof = options && createLeaseProof({ ...options, reader: kube, store }, options.lease);
   const requireCurrent = async (): Promise<void> => {
     const { current } = await store.lineage();

@@ -312,6 +312,7 @@ export class OwnCalls {
     const record = recordOf(
       {
         sent: this.#ports.digester.content(sentText(write.body)),
+        generation: this.#observed.primary.generation,
         isRevert: "isRevert" in write && write.isRevert,
         ...(write.kind !== "create" && { readVersion }),
       },

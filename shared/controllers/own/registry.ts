@@ -3,7 +3,7 @@ import { RESOURCES } from "@deltaloop/kube/objects";
 import type { OwnController, View } from "@deltaloop/kube/objects";
 import { kindsOf } from "@deltaloop/sdk/definitions";
 import type { Definition } from "@deltaloop/sdk/definitions";
-import type { Registry } from "../registry/registry.ts";
+import type { Registry } from "../registry/cache-of.ts";
 import { ownAffectedKeys } from "./affected-keys.ts";
 import { contractOf } from "./contract.ts";
 import { infoOfKind, resourceOfKind } from "./resources.ts";

@@ -7,7 +7,7 @@ import type { KindId } from "@deltaloop/sdk/definitions";
 import { decideWrites, wantedBy } from "@deltaloop/sdk/writes";
 import type { OwnWrite, Wanted } from "@deltaloop/sdk/writes";
 import type { OwnRun, SyncPorts, SyncResult } from "../kit/run.ts";
-import type { KeySync } from "../kit/sync/session.ts";
+import type { KeySync } from "../kit/sync/key-sync.ts";
 import type { EventNote } from "../kit/writes.ts";
 import { cachedOf, observe, snapshotOf } from "./observed.ts";
 import type { OwnObserved } from "./observed.ts";
@@ -55,7 +55,7 @@ const CONTESTED_MS = 300_000;
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 export function ownKeySync(entry: OwnControllerEntry, options: OwnSyncOptions): KeySync {
-  return { sync: { own: (ports, run) => syncOwn(entry, options, ports, run) } };
+  return { run: async (ports, run) => ({ result: await syncOwn(entry, options, ports, run) }) };
 }
 
 async function syncOwn(entry: OwnControllerEntry, options: OwnSyncOptions, ports: SyncPorts, run: OwnRun): Promise<SyncResult> {

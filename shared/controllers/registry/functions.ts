@@ -3,7 +3,7 @@ import { FUNCTION_TIMEOUT_SECONDS } from "@deltaloop/base";
 import { lanesOf } from "@deltaloop/store/ports";
 import { logicalName, pascalCase, syncFunction } from "./names.ts";
 import { watchedBy } from "./registry.ts";
-import type { Registry } from "./registry.ts";
+import type { Registry } from "./cache-of.ts";
 
 /** Concurrent appliers in addition to one per lane. */
 const SPARE_APPLIERS = 2;

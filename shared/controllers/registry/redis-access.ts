@@ -9,7 +9,7 @@
 import type { Store } from "@deltaloop/store/ports";
 import { functionsOf } from "./functions.ts";
 import type { FunctionEntry } from "./functions.ts";
-import type { Registry } from "./registry.ts";
+import type { Registry } from "./cache-of.ts";
 
 export interface RedisAccess {
   readonly name: string;

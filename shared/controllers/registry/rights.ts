@@ -4,7 +4,7 @@
  */
 import { CANARY, serviceAccount, syncFunction } from "./names.ts";
 import { REGISTRY, watchedBy } from "./registry.ts";
-import type { ControllerEntry, Registry } from "./registry.ts";
+import type { ControllerEntry, Registry } from "./cache-of.ts";
 
 /** A component and its rights at the API server. */
 export interface Role {

@@ -3,7 +3,9 @@ import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { ownerId, primaryAsOwner, controllerRef } from "@deltaloop/kube/objects";
 import type { Performed } from "../kit/performed.ts";
 import type { SyncResult } from "../kit/run.ts";
-import type { KeySync, SyncSession } from "../kit/sync/session.ts";
+import type { KeySync } from "../kit/sync/key-sync.ts";
+import { inSession } from "../kit/sync/session.ts";
+import type { SyncSession } from "../kit/sync/session.ts";
 import type { Row, SliceRef } from "@deltaloop/store/ports";
 import { nextAvailabilityCheck } from "./availability.ts";
 import type { NextLook } from "./availability.ts";
@@ -18,7 +20,7 @@ import type { Observed } from "./observe.ts";
 import { deletionAgeRatios, relatedPods } from "./pods-to-delete.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
-export const REPLICASET_KEYS: KeySync = { sync: syncReplicaSet };
+export const REPLICASET_KEYS: KeySync = inSession(syncReplicaSet);
 
 export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
   return syncReplicas(session, REPLICA_SET);

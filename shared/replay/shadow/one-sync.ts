@@ -17,7 +17,7 @@ import type { VirtualClock } from "@deltaloop/base/memory";
 import { KubeApiError } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWriter, Target } from "@deltaloop/kube/client";
 import type { Snapshot, Store, Taken } from "@deltaloop/store/ports";
-import { CORE_CACHE } from "@deltaloop/controllers/registry";
+import { CORE_CACHE, gatewayContractOf, REGISTRY } from "@deltaloop/controllers/registry";
 import { resourceOf } from "./states.ts";
 import type { LiveObject } from "./states.ts";
 
@@ -78,7 +78,7 @@ export async function syncOnce(
   const ports = {
     store,
     reader: recorder,
-    gateway: createWriteGateway(recorder, controller, "act"),
+    gateway: createWriteGateway(recorder, controller, "act", gatewayContractOf(REGISTRY, controller)),
     doorbells: { ring: () => Promise.resolve() },
     digester,
     registry: CORE_CACHE,

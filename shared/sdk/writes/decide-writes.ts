@@ -2,7 +2,7 @@
 import type { Definition } from "../definition/controller.ts";
 import type { KindData } from "../definition/kind.ts";
 import type { Digest, LastWrite } from "./last-write.ts";
-import { isContested, sentText } from "./last-write.ts";
+import { isContested, isReturn, sentText } from "./last-write.ts";
 import type { ObjectBody, ObjectId, Primary, Wanted } from "./wanted.ts";
 import { idText } from "./wanted.ts";
 
@@ -81,6 +81,12 @@ export function decideWrites(definition: Definition, wanted: Wanted, observed: O
     return { writes: [{ kind: "remove", uid, resourceVersion, why: "returned by sync" }], contested: [], needsLiveRead: true };
   const cached = new Map(owned.map((object) => [idText(object.id), object]));
   const contested: string[] = [];
+  const reasonOf: ReasonOf = (text, found, record, isDesired = true) => {
+    const sent = digest(text);
+    const why = reasonFor(sent, found, record);
+    const isBack = isDesired && isReturn(record, sent, primary.generation, nowMs);
+    return why && { why, isRevert: why === "changed since the last write" || isBack };
+  };
   const ifUncontested = (id: string, write: OwnWrite | undefined): readonly OwnWrite[] => {
     if (write === undefined) return [];
     const isHeld = "isRevert" in write && write.isRevert && isContested(records.get(id), nowMs);
@@ -88,14 +94,15 @@ export function decideWrites(definition: Definition, wanted: Wanted, observed: O
     return isHeld ? [] : [write];
   };
   const applied = (wanted.apply ?? []).flatMap(({ id, body }) =>
-    ifUncontested(idText(id), objectWrite(id, body, cached.get(idText(id)), records.get(idText(id)), digest)),
+    ifUncontested(idText(id), objectWrite(id, body, cached.get(idText(id)), records.get(idText(id)), reasonOf)),
   );
   const self = wanted.self && ({ kind: "self", body: wanted.self, content: observed.content } as const);
   const status = wanted.status && ({ kind: "status", body: wanted.status, content: observed.statusContent } as const);
   const ofPrimary = [self, status].flatMap((each) => {
     if (each === undefined) return [];
-    const why = reasonFor(sentText(each.body), { uid, content: each.content }, records.get(each.kind), digest);
-    const write = why && { kind: each.kind, body: each.body, uid, resourceVersion, why, isRevert: why === "changed since the last write" };
+    // A status may follow what it reports back and forth.
+    const reason = reasonOf(sentText(each.body), { uid, content: each.content }, records.get(each.kind), each.kind === "self");
+    const write = reason && { kind: each.kind, body: each.body, uid, resourceVersion, ...reason };
     return ifUncontested(each.kind, write);
   });
   const desired = new Set([...(wanted.apply ?? []).map(({ id }) => idText(id)), ...wanted.keep]);
@@ -116,23 +123,30 @@ function objectWrite(
   body: ObjectBody,
   cached: CachedOwned | undefined,
   record: LastWrite | undefined,
-  digest: Digest,
+  reasonOf: ReasonOf,
 ): OwnWrite | undefined {
   if (cached === undefined) return { kind: "create", id, body, why: "missing" };
   if (cached.isDeleting) return undefined; // its deletion enqueues the key, and then it is missing
-  const why = reasonFor(sentText(body), cached, record, digest);
+  const reason = reasonOf(sentText(body), cached, record);
   const { uid, resourceVersion: readVersion } = cached;
-  return why && { kind: "apply", id, body, uid, readVersion, isRevert: why === "changed since the last write", why };
+  return reason && { kind: "apply", id, body, uid, readVersion, ...reason };
 }
 
-/** Undefined: sent and content are as recorded, so no request is needed. */
-function reasonFor(
+/** Undefined: no request is needed. */
+type ReasonOf = (
   text: string,
+  found: Parameters<typeof reasonFor>[1],
+  record: LastWrite | undefined,
+  isDesired?: boolean,
+) => { readonly why: Reason; readonly isRevert: boolean } | undefined;
+
+/** Undefined: sent and content are as recorded. */
+function reasonFor(
+  sent: string,
   { uid, content }: { readonly uid: string; readonly content: string },
   record: LastWrite | undefined,
-  digest: Digest,
 ): Reason | undefined {
-  if (record?.uid !== uid || record.sent !== digest(text)) return "desired state changed";
+  if (record?.uid !== uid || record.sent !== sent) return "desired state changed";
   return record.content === content ? undefined : "changed since the last write";
 }
 

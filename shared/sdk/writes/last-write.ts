@@ -15,6 +15,8 @@ export interface LastWrite {
   readonly content: string;
   /** When this controller last changed the content back, oldest first. */
   readonly revertsMs: readonly number[];
+  /** What `sent` replaced, when, and at which generation of the primary. Absent: `sent` is the first. */
+  readonly replaced?: { readonly sent: string; readonly atMs: number; readonly generation: number };
 }
 
 export type Digest = (text: string) => string;
@@ -28,6 +30,8 @@ export const MANAGER_PREFIX = "deltaloop-";
 /** More reverts than this within the window mean that another writer contests the object. */
 const REVERTS_MAX = 5;
 const REVERTS_WINDOW_MS = 600_000;
+/** An own write enqueues its key at once, so two versions of the code replace each other's writes sooner than this. */
+const RETURN_MS = 10_000;
 
 /** Metadata fields that are not part of the content. */
 const NO_CONTENT = ["managedFields", "resourceVersion", "generation"];
@@ -51,10 +55,21 @@ export function sentText(body: unknown): string {
   return canonical(body);
 }
 
+/**
+ * Whether `sent` is what the last write has just replaced, although the primary is the same: two versions of the code run at once. It counts
+ * as a revert, so that they do not replace each other's writes without end.
+ */
+export function isReturn(record: LastWrite | undefined, sent: string, generation: number, nowMs: number): boolean {
+  const { replaced } = record ?? {};
+  return replaced?.sent === sent && replaced.generation === generation && nowMs - replaced.atMs < RETURN_MS;
+}
+
 /** What was sent, and whether another writer's change was the reason. */
 export interface SentWrite {
   /** Digest of what was sent. */
   readonly sent: string;
+  /** Of the primary. */
+  readonly generation: number;
   readonly isRevert: boolean;
   /** resourceVersion of the object that the decision read; absent for a create. */
   readonly readVersion?: string;
@@ -62,16 +77,19 @@ export interface SentWrite {
 
 /** The record after an answered write; `before` is that of the same object, if any. */
 export function recordOf(
-  { sent, isRevert, readVersion }: SentWrite,
+  { sent, generation, isRevert, readVersion }: SentWrite,
   answer: { readonly uid: string; readonly resourceVersion: string; readonly content: string },
   before: LastWrite | undefined,
   nowMs: number,
 ): LastWrite {
   const { uid, resourceVersion, content } = answer;
-  const recent = before?.uid === uid ? before.revertsMs.filter((atMs) => nowMs - atMs < REVERTS_WINDOW_MS) : [];
+  const known = before?.uid === uid ? before : undefined;
+  const recent = known?.revertsMs.filter((atMs) => nowMs - atMs < REVERTS_WINDOW_MS) ?? [];
+  const replaced = known === undefined || known.sent === sent ? known?.replaced : { sent: known.sent, atMs: nowMs, generation };
   // An apply that changes nothing was caused by a change of fields that this manager does not own.
   const hasReverted = isRevert && resourceVersion !== readVersion;
-  return { uid, sent, content, revertsMs: hasReverted ? [...recent, nowMs].slice(-REVERTS_MAX - 1) : recent };
+  const revertsMs = hasReverted ? [...recent, nowMs].slice(-REVERTS_MAX - 1) : recent;
+  return { uid, sent, content, revertsMs, ...(replaced && { replaced }) };
 }
 
 /** Whether another writer keeps changing what this controller changes back. */

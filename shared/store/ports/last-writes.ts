@@ -10,6 +10,8 @@ export interface LastWriteRecord {
   /** Keyed digest of the content of the response. */
   readonly content: string;
   readonly revertsMs: readonly number[];
+  /** What `sent` replaced, when, and at which generation of the primary. */
+  readonly replaced?: { readonly sent: string; readonly atMs: number; readonly generation: number };
 }
 
 /** A record to store under an id of the caller; without `record` it is removed. */

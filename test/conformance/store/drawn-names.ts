@@ -2,8 +2,9 @@
 import { expect, it as base } from "vitest";
 
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
-import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../../support/built-in-gateway.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { CONTROLLER_INFO } from "../../../shared/kube/objects/resources.ts";
@@ -42,7 +43,7 @@ async function runOnce(harness: StoreHarness, api: ScriptedApi, controller: Owne
   const ports = {
     store: isMarked ? withMarks(harness.store) : harness.store,
     reader: api,
-    gateway: createWriteGateway(api, controller, "act"),
+    gateway: builtInGateway(api, controller, "act"),
     doorbells: { ring: async () => {} },
     digester,
     registry: CORE_CACHE,
@@ -50,7 +51,7 @@ async function runOnce(harness: StoreHarness, api: ScriptedApi, controller: Owne
     random,
     log: silentLog,
   };
-  await runKey(ports, controller, { controller, key: KEY, epoch: harness.epoch, delayMs: 0 }, HANDLERS[controller]);
+  await runKey(ports, controller, { controller, key: KEY, epoch: harness.epoch, delayMs: 0 }, inSession(HANDLERS[controller]));
 }
 
 const names = (api: ScriptedApi) => api.all("pods").map(({ metadata }) => metadata.name);

@@ -12,13 +12,13 @@ import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import { shutGate } from "../../../shared/controllers/cache/gates.ts";
 import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
 import { UPKEEP_TIMES } from "../../../shared/controllers/cache/watcher/upkeep.ts";
-import type { KeySync, OwnSync } from "../../../shared/controllers/kit/sync/session.ts";
+import type { KeySync } from "../../../shared/controllers/kit/sync/key-sync.ts";
 import { createSyncFunction } from "../../../shared/controllers/lambda/sync-function.ts";
 import { ownControllers, registryOf } from "../../../shared/controllers/own/registry.ts";
 import { ownKeySync } from "../../../shared/controllers/own/sync.ts";
 import type { OwnFunctions, OwnReport } from "../../../shared/controllers/own/sync.ts";
 import { syncFunction } from "../../../shared/controllers/registry/names.ts";
-import { cacheOf } from "../../../shared/controllers/registry/registry.ts";
+import { cacheOf } from "../../../shared/controllers/registry/cache-of.ts";
 import type { Kube } from "../../../shared/kube/client/kube.ts";
 import type { Catalog } from "../../../shared/kube/objects/catalog.ts";
 import { tableOf } from "../../../shared/kube/objects/resources.ts";
@@ -38,6 +38,7 @@ import { payloadOf, testSigner } from "../../support/signer.ts";
 import type { CallFaults } from "./call-faults.ts";
 
 const CLUSTER = "0123456789ab";
+/** More than trials at once. */
 const CONCURRENCY = 200;
 const READY_MS_MAX = 60_000;
 /** A changed object is enqueued a moment later. */
@@ -62,6 +63,8 @@ export interface OwnSystemOptions {
   readonly functionStore?: (store: Store) => Store;
   readonly functions?: OwnFunctions;
   readonly mode?: "act" | "shadow";
+  /** Invocations of each function at a time. Default 200. */
+  readonly concurrency?: number;
   readonly log?: Log;
   readonly report?: (report: OwnReport) => void;
 }
@@ -95,10 +98,8 @@ export async function startOwnSystem(options: OwnSystemOptions): Promise<OwnSyst
   const functionStore = faults?.store(store) ?? options.functionStore?.(store) ?? store;
   const functions = options.functions ?? inThisProcess(controllers);
   const handlers = new Map(entries.map((entry) => [entry.name as ControllerName, ownKeySync(entry, { functions, report })]));
-  const faulty = (keySync: KeySync, name: string): KeySync => {
-    const { own } = keySync.sync as OwnSync; // as ownKeySync makes it
-    return faults ? { sync: { own: (ports, run) => faults.during(name, run, () => own(ports, run)) } } : keySync;
-  };
+  const faulty = (keySync: KeySync, name: string): KeySync =>
+    faults ? { run: (ports, run) => faults.during(name, run, () => keySync.run(ports, run)) } : keySync;
   const system = assembleSystem<ControllerName>(
     {
       ...{ clock, random, digester, signer, log },
@@ -113,7 +114,7 @@ export async function startOwnSystem(options: OwnSystemOptions): Promise<OwnSyst
         }),
       }),
     },
-    { cluster: CLUSTER, clusterUid: "cluster-uid", mode, registry, upkeep: UPKEEP_TIMES, concurrency: CONCURRENCY },
+    { cluster: CLUSTER, clusterUid: "cluster-uid", mode, registry, upkeep: UPKEEP_TIMES, concurrency: options.concurrency ?? CONCURRENCY },
   );
   const stop = async (): Promise<void> => {
     faults?.stop();

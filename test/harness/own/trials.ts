@@ -8,7 +8,7 @@ import type { Kube, KubeWatch } from "../../../shared/kube/client/kube.ts";
 import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
 import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
 import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
-import { cacheOf } from "../../../shared/controllers/registry/registry.ts";
+import { cacheOf } from "../../../shared/controllers/registry/cache-of.ts";
 import { ownControllers, registryOf } from "../../../shared/controllers/own/registry.ts";
 import { valueAt } from "../../../shared/controllers/own/project.ts";
 import { managerOf } from "../../../shared/sdk/writes.ts";

@@ -24,8 +24,9 @@ import { applyMessage, type ApplierPorts } from "../../../shared/controllers/cac
 import { ENVELOPE_VERSION, type Envelope, type EnvelopeItem } from "../../../shared/controllers/cache/messages/envelope.ts";
 import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
 import { encodePack } from "../../../shared/controllers/cache/messages/pack-codec.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
-import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../../support/built-in-gateway.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { createApiServer, type ApiServer, type RequestRecord } from "../../../shared/api-server/api-server.ts";
 import { serveHttp } from "../../../shared/api-server/http.ts";
@@ -251,14 +252,14 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
       store: observed,
       doorbells,
       reader: api,
-      gateway: createWriteGateway(api, controller, "act"),
+      gateway: builtInGateway(api, controller, "act"),
       digester,
       registry: CORE_CACHE,
       clock,
       random,
       log: silentLog,
     };
-    await runKey(ports, controller, bell, HANDLERS[controller]);
+    await runKey(ports, controller, bell, inSession(HANDLERS[controller]));
   };
 
   /** A status effect waits a little, so that many become one run; a look before that time is not the sync that is counted. */

@@ -14,9 +14,9 @@ import { strip } from "../../../shared/kube/strip/strip.ts";
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import { prepareChanges } from "../../../shared/controllers/cache/prepare.ts";
 import type { SyncResult, TraceLine } from "../../../shared/controllers/kit/run.ts";
-import { createSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { createSession, inSession } from "../../../shared/controllers/kit/sync/session.ts";
 import { runKey, type WorkerPorts } from "../../../shared/controllers/kit/sync/worker.ts";
-import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../../support/built-in-gateway.ts";
 import type { Snapshot, Store, Taken } from "../../../shared/store/ports/store.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
@@ -83,7 +83,7 @@ export class SyncHarness {
     this.ports = {
       store: observedStore(this.store, { verb: (verb) => void this.storeCalls.push(verb) }),
       reader: this.api,
-      gateway: createWriteGateway(this.api, controller, mode),
+      gateway: builtInGateway(this.api, controller, mode),
       doorbells: { ring: async () => {} },
       digester: this.digester,
       registry: CORE_CACHE,
@@ -177,7 +177,7 @@ export class SyncHarness {
       this.ports,
       this.controller,
       { controller: this.controller, key, epoch: EPOCH, delayMs: 0 },
-      HANDLERS[this.controller],
+      inSession(HANDLERS[this.controller]),
       options,
     ).finally(() => (ended = true));
     for (let turns = 0; !ended; turns++) await this.clock.advance(turns < 100 ? 0 : 100);

@@ -6,8 +6,9 @@
  * is heard. What it had on its way beside it still lands. It does nothing any more, ever.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
-import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../../support/built-in-gateway.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
 import type { KubeReader, KubeWriter } from "../../../shared/kube/client/kube.ts";
@@ -144,8 +145,8 @@ export class CrashRig {
         return (...given: unknown[]) => call(() => value.apply(target, given));
       },
     });
-    const own = { ...ports, store, reader: api, gateway: createWriteGateway(api, controller, "act") };
-    const run = runKey(own, controller, { controller, key, epoch: EPOCH, delayMs: 0 }, HANDLERS[controller]).finally(
+    const own = { ...ports, store, reader: api, gateway: builtInGateway(api, controller, "act") };
+    const run = runKey(own, controller, { controller, key, epoch: EPOCH, delayMs: 0 }, inSession(HANDLERS[controller])).finally(
       () => (life.ended = true),
     );
     const over = Promise.race([run, died.promise]);

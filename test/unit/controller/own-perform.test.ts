@@ -10,7 +10,7 @@ import { observe } from "../../../shared/controllers/own/observed.ts";
 import { OwnCalls } from "../../../shared/controllers/own/perform.ts";
 import type { PerformedOwn } from "../../../shared/controllers/own/perform.ts";
 import { ownControllers, registryOf } from "../../../shared/controllers/own.ts";
-import { cacheOf, gatewayContractOf } from "../../../shared/controllers/registry/registry.ts";
+import { cacheOf, gatewayContractOf } from "../../../shared/controllers/registry/cache-of.ts";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { KubeApiError } from "../../../shared/kube/client/errors.ts";
 import type { KubeWriter } from "../../../shared/kube/client/kube.ts";

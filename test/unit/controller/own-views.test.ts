@@ -1,7 +1,7 @@
 /** Views, keys and rights of user controllers. Catches: a value that travels although it is not visible, and a change that enqueues no key. */
 import { describe, expect, it } from "vitest";
 
-import { cacheOf, gatewayContractOf } from "../../../shared/controllers/registry/registry.ts";
+import { cacheOf, gatewayContractOf } from "../../../shared/controllers/registry/cache-of.ts";
 import { ownControllers, registryOf, unsupportedBy } from "../../../shared/controllers/own.ts";
 import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
 import type { Delta, Lookups } from "../../../shared/controllers/cache/affected-keys.ts";

@@ -12,7 +12,7 @@ import type { BuildReplicaSet, ListedWrite, Performed, WriteOf } from "../../../
 import type { Run, SyncPorts } from "../../../shared/controllers/kit/run.ts";
 import { Sealed } from "../../../shared/controllers/kit/sealed.ts";
 import { createSession, type SyncSession } from "../../../shared/controllers/kit/sync/session.ts";
-import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../../support/built-in-gateway.ts";
 import type { Owner, Write } from "../../../shared/controllers/kit/writes.ts";
 import { KubeApiError, isNotFound } from "../../../shared/kube/client/errors.ts";
 import type { Row, WriteThrough } from "../../../shared/store/ports/store.ts";
@@ -68,7 +68,7 @@ class Scene {
         },
       },
       reader: this.api,
-      gateway: createWriteGateway(this.api, "deployment", "act"),
+      gateway: builtInGateway(this.api, "deployment", "act"),
       doorbells: { ring: async () => {} },
       digester,
       registry: { ...CORE_CACHE, affectedKeys: [] },
@@ -408,7 +408,7 @@ describe("PF5 perform in shadow mode", () => {
   it("logs the writes that it would have sent, unless a trace records them", async ({ scene }) => {
     const said: unknown[] = [];
     const log = { ...scene.ports.log, info: (message: string, fields?: object) => void said.push({ message, ...fields }) };
-    const ports = { ...scene.ports, log, gateway: createWriteGateway(scene.api, "deployment", "shadow") };
+    const ports = { ...scene.ports, log, gateway: builtInGateway(scene.api, "deployment", "shadow") };
     const writes = [scene.patch(), scene.remove()];
     await createSession(ports, scene.run).perform(writes);
     await createSession({ ...ports, trace: () => undefined }, scene.run).perform(writes);

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { LeaseEndsError } from "../../../shared/controllers/kit/errors.ts";
@@ -93,7 +94,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
     metrics,
   } as unknown as WorkerPorts;
   let ended = false;
-  const run = runKey(ports, "deployment", bell, sync, options).finally(() => (ended = true));
+  const run = runKey(ports, "deployment", bell, inSession(sync), options).finally(() => (ended = true));
   for (let i = 0; !ended && i < 2_000; i++) await clock.advance(i < 20 ? 0 : 50);
   await run;
   return { did, outcomes, elapsedMs: clock.now(), metrics, refused };

@@ -17,7 +17,7 @@ import { claimPatch } from "../../../shared/controllers/kit/perform/claims.ts";
 import { statusPatch } from "../../../shared/controllers/kit/perform/status.ts";
 import { podFromTemplate } from "../../../shared/controllers/kit/pod-from-template.ts";
 import { Sealed } from "../../../shared/controllers/kit/sealed.ts";
-import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../../support/built-in-gateway.ts";
 import type { Owner } from "../../../shared/controllers/kit/writes.ts";
 import { TerminalError } from "../../../shared/kube/client/errors.ts";
 import { REGISTRY } from "../../../shared/controllers/registry/registry.ts";
@@ -37,7 +37,7 @@ function gatewayOf(controller: ControllerName, mode: "act" | "shadow" = "act"): 
   const sent: unknown[] = [];
   const answer = async (request: unknown): Promise<typeof object> => (sent.push(request), object);
   const writer: KubeWriter = { create: answer, patch: answer, delete: answer, replace: answer };
-  return { gateway: createWriteGateway(writer, controller, mode).forRun(owner), sent };
+  return { gateway: builtInGateway(writer, controller, mode).forRun(owner), sent };
 }
 
 const template = { metadata: { labels: { app: "web" } }, spec: { containers: [] } };
@@ -494,7 +494,7 @@ describe("the write gateway checks the run", () => {
 
   it("rejects every write of a run without an owner", async () => {
     const writer = { create: vi.fn(), patch: vi.fn(), delete: vi.fn(), replace: vi.fn() };
-    const gateway = createWriteGateway(writer, "replicaset", "act").forRun({ ...owner, uid: "" });
+    const gateway = builtInGateway(writer, "replicaset", "act").forRun({ ...owner, uid: "" });
     await expect(gateway.create(createPod)).rejects.toThrow("the run has no owner");
     expect(writer.create).not.toHaveBeenCalled();
   });

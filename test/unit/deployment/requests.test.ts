@@ -15,7 +15,7 @@ import { objectKey } from "../../../shared/kube/objects/resources.ts";
 import { strip } from "../../../shared/kube/strip/strip.ts";
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import type { SyncResult } from "../../../shared/controllers/kit/run.ts";
-import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { builtInGateway } from "../../support/built-in-gateway.ts";
 import { createSession } from "../../../shared/controllers/kit/sync/session.ts";
 import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
 import { createApiServer } from "../../../shared/api-server/api-server.ts";
@@ -83,7 +83,7 @@ function start() {
           doorbells: { ring: () => Promise.resolve() },
           log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
           reader: createReader(client),
-          gateway: createWriteGateway(createWriter(client), "deployment", "act"),
+          gateway: builtInGateway(createWriter(client), "deployment", "act"),
           store: {
             readIndex: async () => ({ rows: [], primaries: [], counts: [] }),
             readSlices: async (slices) => slices.map(() => []),

@@ -8,6 +8,7 @@ import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { createSyncFunction } from "../../../shared/controllers/lambda/sync-function.ts";
 import { REGISTRY } from "../../../shared/controllers/registry/registry.ts";
@@ -54,7 +55,7 @@ const bell = (key: string, more: object = {}): object => ({ v: 1, c: CID, ctl: "
 
 /** The replicaset function, which also has the Deployment controller. */
 function syncedBy(sync: SyncHandler, deployment: SyncHandler = sync): Parameters<typeof createSyncFunction>[3] {
-  return { replicaset: { sync }, deployment: { sync: deployment } };
+  return { replicaset: inSession(sync), deployment: inSession(deployment) };
 }
 
 it("acknowledges and logs unreadable records and records of other clusters, and processes the rest", async () => {
@@ -152,7 +153,7 @@ describe("a key that a run makes due", () => {
 
 it("rejects code of a controller that the registry does not list for the function", () => {
   const { wired } = wiring({});
-  const replicaset = { sync: () => expect.unreachable() };
+  const replicaset = { run: () => expect.unreachable() };
   expect(() => createSyncFunction(wired, REGISTRY, "replicaset", { replicaset })).toThrow(
     "the function of replicaset is given keys of replicaset; the registry says deployment, replicaset",
   );

@@ -103,6 +103,19 @@ describe("an applied object", () => {
     expect(short(decided({ apply: [body()] }, { owned: cached ? [cached] : [], records }).writes)).toEqual(want);
   });
 
+  it.each([
+    { what: "just replaced", replaced: {}, isRevert: true },
+    { what: "replaced a while ago", replaced: { atMs: NOW_MS - 10_000 }, isRevert: false },
+    { what: "replaced before the primary changed", replaced: { generation: 0 }, isRevert: false },
+    { what: "never sent", replaced: { sent: "y" }, isRevert: false },
+  ])("counts as reverted ($isRevert) when it is what the last write has $what", ({ replaced, isRevert }) => {
+    const before = { sent: sent({ apply: [body()] }), atMs: NOW_MS - 1_000, generation: 1, ...replaced };
+    const records = new Map([[ID, record({ sent: "x", replaced: before })]]);
+    expect(decided({ apply: [body()] }, { owned: [owned()], records }).writes).toEqual([expect.objectContaining({ isRevert })]);
+    const contested = new Map([[ID, record({ sent: "x", replaced: before, revertsMs: six })]]);
+    expect(decided({ apply: [body()] }, { owned: [owned()], records: contested }).contested).toEqual(isRevert ? [ID] : []);
+  });
+
   it("is sent with the uid of the object that the decision read, and keeps its resourceVersion for the last-write record", () => {
     const { writes } = decided({ apply: [body()] }, { owned: [owned()] });
     expect(writes).toEqual([expect.objectContaining({ kind: "apply", uid: "s1", readVersion: "9", isRevert: false })]);
@@ -245,10 +258,10 @@ describe("after an answer", () => {
 
 describe("a last-write record", () => {
   const answer = { uid: "s1", resourceVersion: "10", content: "new" };
-  const revert = { sent: "x", isRevert: true, readVersion: "9" };
+  const revert = { sent: "x", generation: 1, isRevert: true, readVersion: "9" };
 
   it("counts a write that changed the object back, but not a write without effect", () => {
-    expect(recordOf(revert, answer, record({ revertsMs: [NOW_MS - 1] }), NOW_MS)).toEqual({
+    expect(recordOf(revert, answer, record({ sent: "x", revertsMs: [NOW_MS - 1] }), NOW_MS)).toEqual({
       uid: "s1",
       sent: "x",
       content: "new",
@@ -256,6 +269,15 @@ describe("a last-write record", () => {
     });
     expect(recordOf({ ...revert, readVersion: "10" }, answer, record(), NOW_MS).revertsMs).toEqual([]);
     expect(recordOf({ ...revert, isRevert: false }, answer, record(), NOW_MS).revertsMs).toEqual([]);
+  });
+
+  it("keeps what the write replaced, and at which generation of the primary, until something else is sent", () => {
+    const first = recordOf({ ...revert, sent: "a" }, answer, undefined, NOW_MS);
+    const second = recordOf({ ...revert, sent: "b", generation: 2 }, answer, first, NOW_MS + 1);
+    expect(first.replaced).toBeUndefined();
+    expect(second.replaced).toEqual({ sent: "a", atMs: NOW_MS + 1, generation: 2 });
+    expect(recordOf({ ...revert, sent: "b", generation: 3 }, answer, second, NOW_MS + 2).replaced).toEqual(second.replaced);
+    expect(recordOf({ ...revert, sent: "b" }, { ...answer, uid: "s2" }, second, NOW_MS + 2).replaced).toBeUndefined();
   });
 
   it("forgets reverts after ten minutes, and reverts of an earlier object with the same name", () => {

@@ -14,7 +14,9 @@
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { compileSelector, selectsEverything } from "@deltaloop/kube/selectors";
 import type { SyncResult } from "../../kit/run.ts";
-import type { KeySync, SyncSession } from "../../kit/sync/session.ts";
+import type { KeySync } from "../../kit/sync/key-sync.ts";
+import { inSession } from "../../kit/sync/session.ts";
+import type { SyncSession } from "../../kit/sync/session.ts";
 import type { EventNote } from "../../kit/writes.ts";
 import { isNamespaceTerminating } from "@deltaloop/kube/client";
 import { rollbackTo } from "../annotations.ts";
@@ -31,7 +33,7 @@ import { because, claim, DONE, type Known, listReplicaSets, type DeploymentSync,
 import { ownerOf, updateStatus } from "../writes.ts";
 
 /** A key that failed this often in a row is parked until its next event. Source: pkg/controller/deployment maxRetries. */
-export const DEPLOYMENT_KEYS: KeySync = { sync: syncDeployment, maxRetries: 15 };
+export const DEPLOYMENT_KEYS: KeySync = { ...inSession(syncDeployment), maxRetries: 15 };
 
 /**
  * @throws {Error} for a retry with back-off: at most 15 times, then the key waits for its next event.

@@ -11,8 +11,10 @@ import { RunCalls } from "../perform/calls.ts";
 import type { AnswersOf, ListOptions } from "../perform/calls.ts";
 import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOptions, WriteOf } from "../performed.ts";
 import type { Reason } from "../reason.ts";
-import type { OwnRun, Run, SyncPorts, SyncResult } from "../run.ts";
+import type { Run, SyncPorts, SyncResult } from "../run.ts";
 import type { EventNote, Owner } from "../writes.ts";
+import type { KeySync, RunSync } from "./key-sync.ts";
+import { recover } from "./recover.ts";
 
 /** Created by the worker for one run. It has no gateway: only `perform` and `emit` send anything. */
 export interface SyncSession
@@ -64,16 +66,21 @@ export interface OpenSession extends SyncSession {
 /** A handler may also throw: the key is then retried with back-off. */
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
-/** The sync of an additional controller. It has the run's ports: its gateway admits what the registry entry allows. */
-export interface OwnSync {
-  readonly own: (ports: SyncPorts, run: OwnRun) => Promise<SyncResult>;
-}
-
-/** How the keys of one controller are synced. */
-export interface KeySync {
-  readonly sync: SyncHandler | OwnSync;
-  /** A key that has failed this often is dropped at its next failure. If absent, the key is never dropped. */
-  readonly maxRetries?: number;
+/** A built-in controller's handler, for the worker. */
+export function inSession(handler: SyncHandler): Required<Pick<KeySync, "run" | "recover">> {
+  const runs =
+    (handle: SyncHandler): RunSync =>
+    async (ports, run) => {
+      const session = createSession(ports, run as Run); // a run of a built-in controller
+      try {
+        const result = await handle(session);
+        const done = session.done();
+        return { result, ...(done && { done }) };
+      } finally {
+        await session.sendEvents();
+      }
+    };
+  return { run: runs(handler), recover: runs(recover) };
 }
 
 export function createSession(ports: SyncPorts, run: Run): OpenSession {

@@ -22,17 +22,7 @@ import type { Release } from "@deltaloop/kube/releases";
 import { repair } from "../../cache/repair.ts";
 import { ring } from "../../cache/ring.ts";
 import { describeError, isConflict, TerminalError } from "@deltaloop/kube/client";
-import type {
-  AnyTaken,
-  Doorbell,
-  DoneResult,
-  Forged,
-  Outcome,
-  Snapshot,
-  TakeResult,
-  TakenLineage,
-  WorkQueue,
-} from "@deltaloop/store/ports";
+import type { AnyTaken, Doorbell, Forged, Outcome, Snapshot, TakeResult, TakenLineage, WorkQueue } from "@deltaloop/store/ports";
 import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { LabelsOf } from "@deltaloop/base/metrics";
 import { ForgedRowsError, describeStop } from "@deltaloop/store/ports";
@@ -43,10 +33,8 @@ import { outcomeOf } from "../outcome.ts";
 import { withRetryBudget } from "../budgeted-ports.ts";
 import { PROOF_RETRY_MS, UnprovenError } from "../lease-proof.ts";
 import { withProof } from "../proven-ports.ts";
-import { recover } from "./recover.ts";
-import type { Run, SyncPorts, SyncResult } from "../run.ts";
-import { createSession } from "./session.ts";
-import type { OwnSync, SyncHandler } from "./session.ts";
+import type { Run, SyncPorts } from "../run.ts";
+import type { KeySync, RunSync, SyncEnd } from "./key-sync.ts";
 
 export interface WorkerPorts extends SyncPorts {
   readonly store: SyncPorts["store"] & Pick<WorkQueue, "take" | "renew" | "done">;
@@ -76,7 +64,7 @@ export async function runKey(
   ports: WorkerPorts,
   controller: ControllerName,
   bell: Doorbell,
-  sync: SyncHandler | OwnSync,
+  { run: sync, recover = sync }: KeySync,
   options: WorkerOptions = {},
 ): Promise<void> {
   const taken: AnyTaken = { epoch: bell.epoch, controller, key: bell.key, token: newToken(ports.random) };
@@ -252,40 +240,30 @@ function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): Held
 }
 
 /** Runs the handler. If it finds rows that fail their MAC (A14), repairs them and runs the key again, which does not count as a failure. */
-async function believing(
-  ports: SyncPorts,
-  run: Run,
-  handler: SyncHandler | OwnSync,
-): Promise<{ readonly result: SyncResult; readonly done?: DoneResult }> {
-  const mend = async (forged: readonly Forged[]): Promise<{ readonly result: SyncResult }> => {
+async function believing(ports: SyncPorts, run: Run, sync: RunSync): Promise<SyncEnd> {
+  const mend = async (forged: readonly Forged[]): Promise<SyncEnd> => {
     await repair(ports, run, forged);
     return { result: { kind: "again", afterMs: MENDED_MS } };
   };
   if (run.snapshot.forged) return mend(run.snapshot.forged);
-  if ("own" in handler) return { result: await handler.own(ports, run) };
-  const session = createSession(ports, run);
   try {
-    const result = await handler(session);
-    const done = session.done();
-    return { result, ...(done && { done }) };
+    return await sync(ports, run);
   } catch (error) {
     if (error instanceof ForgedRowsError) return await mend(error.forged);
     throw error;
-  } finally {
-    await session.sendEvents();
   }
 }
 
 interface Ended {
   readonly outcome: Outcome;
   /** Set if the Store already has the result (WQ8). */
-  readonly done?: DoneResult;
+  readonly done?: SyncEnd["done"];
 }
 
 async function endOf(
   ports: WorkerPorts,
   run: Run,
-  handler: SyncHandler | OwnSync,
+  sync: RunSync,
   { maxRetries = Infinity }: WorkerOptions,
   isStopped: () => boolean,
 ): Promise<Ended> {
@@ -317,7 +295,7 @@ async function endOf(
   };
   try {
     if (unended >= UNENDED_MAX) throw new Error(`${unended} consecutive runs did not finish: killed, timed out or out of memory`);
-    const { result, done } = await believing(ports, run, handler);
+    const { result, done } = await believing(ports, run, sync);
     if (result.kind === "failed") return failed(result.error, Math.max(0, result.afterMs));
     const outcome = outcomeOf(result, snapshot);
     ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });

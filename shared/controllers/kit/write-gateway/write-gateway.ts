@@ -1,9 +1,7 @@
 /** The write gateway (described in gateway.ts): checks the contract and the run's owner before it calls a KubeWriter. */
-import { CONTROLLER_INFO, isBuiltIn, RESOURCES } from "@deltaloop/kube/objects";
 import type { ControllerName, KubeObject } from "@deltaloop/kube/objects";
 import { TerminalError } from "@deltaloop/kube/client";
 import type { KubeWriter } from "@deltaloop/kube/client";
-import { CONTRACT } from "./contract.ts";
 import type { ContractRow } from "./contract.ts";
 import type { Answer, RunOwner, WriteGateway } from "./gateway.ts";
 import { strayPointer, valueAt } from "./json-pointer.ts";
@@ -16,11 +14,12 @@ export interface GatewayContract {
   readonly primary: PrimaryKind;
 }
 
+/** Without a `contract` nothing may be written. */
 export function createWriteGateway(
   writer: KubeWriter,
   controller: ControllerName,
   mode: WriteGateway["mode"],
-  contract = builtInContract(controller),
+  contract: GatewayContract | undefined,
 ): WriteGateway {
   // The same name in every function, because several functions may sync keys of one controller.
   const fieldManager = `deltaloop-${controller}`;
@@ -63,10 +62,6 @@ function admit(controller: ControllerName, allowed: GatewayContract | undefined,
   throw new TerminalError(
     `a run of ${controller} ${namespace}/${name} may not ${target}${call.name === undefined ? "" : ` ${call.namespace}/${call.name}`}: ${problem}`,
   );
-}
-
-function builtInContract(controller: ControllerName): GatewayContract | undefined {
-  return isBuiltIn(controller) ? { rows: CONTRACT[controller], primary: RESOURCES[CONTROLLER_INFO[controller].primary] } : undefined;
 }
 
 function problemOf(row: ContractRow<string>, body: object): string | undefined {
