@@ -35,6 +35,7 @@ const POLL_MS = 2_000;
 /** After this time without progress the rollout is stuck; errors that a retry repairs do not count. */
 const STUCK_MS = 30_000;
 const EXIT_STUCK = 1;
+const LIVE = { isLive: true };
 
 /** @param object in kubectl's form; empty: all workloads of the namespace */
 export async function explainLive(object: string, flags: LiveFlags): Promise<void> {
@@ -45,10 +46,10 @@ export async function explainLive(object: string, flags: LiveFlags): Promise<voi
   const log = consoleLog("", "warn");
   await untilListed(config, { ...flags, namespace }, log);
   const read = (): Promise<ClusterState> => readState(kube, { namespace, server: config.server, log });
-  if (wanted === undefined) return printWorst(worstFirst(await read()), undefined, { ...flags, namespace });
+  if (wanted === undefined) return printWorst(worstFirst(await read(), LIVE), undefined, { ...flags, namespace });
   const subject = { ...wanted, namespace };
   const judge = async (): Promise<Verdict> => {
-    const verdict = verdictOf(await read(), subject);
+    const verdict = verdictOf(await read(), subject, LIVE);
     if (verdict === undefined) throw new UsageError(`${objectName(subject.resource, subject.name)} is not in namespace ${namespace}`);
     return verdict;
   };

@@ -11,7 +11,7 @@ const [CHANGES_MAX, OBJECTS_MAX, HELP_MAX, OTHERS_MAX] = [4, 3, 3, 3];
 
 /** @param options.recorded whether it is from a capture instead of a running cluster */
 export function verdictText(verdict: Verdict, { recorded = false } = {}): string {
-  const { findings, changes, waits, unknown, atMs } = verdict;
+  const { findings, changes, waits, atMs } = verdict;
   const clock = clockOf(atMs);
   const [first, ...rest] = findings.filter(({ level }) => level === "cause");
   const others = [...rest, ...findings.filter(({ level }) => level === "effect")];
@@ -35,9 +35,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
         OTHERS_MAX,
       ),
     ),
-    ...(unknown.length > 0 && first === undefined && verdict.health !== "complete"
-      ? section("Unknown", [`${recorded ? "not recorded" : "not read"}: ${unknown.join(", ")}`])
-      : []),
+    ...(first === undefined && verdict.health !== "complete" ? section("Unknown", unknownLines(verdict, recorded)) : []),
   ];
   return lines
     .slice(0, LINES_MAX)
@@ -72,6 +70,13 @@ function noCause({ health, findings, waits: later }: Verdict): readonly string[]
         ? "none: old pods are terminating"
         : "none found: it progresses",
   ]);
+}
+
+function unknownLines({ unknown, notObservable }: Verdict, recorded: boolean): readonly string[] {
+  return [
+    ...(unknown.length > 0 ? [`${recorded ? "not recorded" : "not read"}: ${unknown.join(", ")}`] : []),
+    ...(notObservable.length > 0 ? [`not observable without a capture: ${notObservable.join(", ")}`] : []),
+  ];
 }
 
 function objectsText(objects: readonly string[], before = " on "): string {

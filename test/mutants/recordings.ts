@@ -2,39 +2,28 @@
  * Prints as one line of JSON what `deltaloop shadow`'s judge sees in test/captures: how many of upstream's writes are not explained, how many only by
  * an older state (with a window of zero they are not explained either), how many ours would have written at rest, and the rules that `deltaloop explain` cites at those syncs. Run in a copy.
  */
-import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { sectionOf } from "../../cli/explain/reason-words.ts";
-import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "../../shared/kube/objects/resources.ts";
-import type { Controller } from "../../shared/kube/objects/resources.ts";
-import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
 import { readCapture } from "../../shared/replay/capture-format/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
 import { shadow } from "../../shared/replay/shadow/shadow.ts";
 import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
-import type { Finding } from "../../shared/replay/shadow/shadow.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { readRecording } from "../golden/shadow.ts";
-
-/** The findings of the comparison for one key. */
-interface Difference {
-  readonly atMs: number;
-  readonly controller: Controller;
-  readonly key: string;
-}
+import { differencesIn, recordingNames } from "./differences.ts";
+import type { Difference } from "./differences.ts";
 
 /** A write is based on a state at most this old, and a state at rest is checked a second after its last change. */
 const NEAR_MS = 1_000;
 
 const folder = join(import.meta.dirname, "../captures");
-const names = readdirSync(folder).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));
 let [unexplained, older, atRest] = [0, 0, 0];
 const seen: { readonly at: string; readonly cited: readonly string[] }[] = [];
-for (const name of names) {
+for (const name of recordingNames()) {
   const differences: Difference[] = [];
   const { changes, place } = readRecording(name);
   for await (const finding of shadow(changes, place)) {
@@ -50,25 +39,6 @@ for (const name of names) {
     seen.push({ at: `${name} ${difference.controller} ${difference.key} ${difference.atMs}`, cited: sectionsAt(difference, syncs) });
 }
 process.stdout.write(`${JSON.stringify({ unexplained, older, atRest, seen })}\n`);
-
-function differencesIn(finding: Finding): readonly Difference[] {
-  if (finding.kind === "rest")
-    return finding.ours.map((text) => {
-      const [, controller = "", key = ""] = /^(\S+) (\S+): /.exec(text) ?? [];
-      return { atMs: finding.atMs, controller: controllerNamed(controller), key };
-    });
-  const { write, verdict, atMs } = finding;
-  if (["exact", "older", "tie"].includes(verdict.kind)) return [];
-  const { controller, resource, namespace, name, object } = write;
-  const isOwn = CONTROLLER_INFO[controller].primary === resource;
-  return [{ atMs, controller, key: `${namespace}/${isOwn ? name : (controllerRef(object.metadata)?.name ?? name)}` }];
-}
-
-function controllerNamed(name: string): Controller {
-  const found = CONTROLLERS.find((each) => each === name);
-  if (found === undefined) throw new Error(`no controller ${name}; there are those of ${Object.keys(RESOURCES).join(", ")}`);
-  return found;
-}
 
 /** As `explain` requests them. */
 async function syncsOf(name: string, { digester, release }: SyncPlace): Promise<readonly ReplayedSync[]> {

@@ -1,5 +1,5 @@
 /**
- * `npm run mutants [-- TEXT]`: plants each mistake of decisions.ts, releases.ts and imports.ts (or those whose file or words hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
+ * `npm run mutants [-- TEXT]` (`-- --window [TEXT]`: see window.ts): plants each mistake of decisions.ts, releases.ts and imports.ts (or those whose file or words hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
  * all of test/captures, and says what it saw. Where it sees nothing, the same recordings are lived once more (test/golden/closed.test.ts), then
  * upstream's answers to random objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
  * Where the judge saw it, `deltaloop explain`'s replay of that recording must cite the rule that the mistake breaks, or the section around it, among the
@@ -7,17 +7,15 @@
  * not be more than it sees, or the window hides mistakes.
  */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { linkModules } from "../support/copied-modules.ts";
+import { planted, withCopy } from "./copy.ts";
 import { MUTANTS } from "./decisions.ts";
-import type { DecisionMutant } from "./decisions.ts";
+import type { DecisionMutant, Mutant } from "./decisions.ts";
 import { IMPORT_MUTANTS } from "./imports.ts";
 import { RELEASE_MUTANTS } from "./releases.ts";
+import { compareWindows } from "./window.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
 const OTHERS = [
   { name: "closed", tests: () => "test/golden/closed.test.ts" },
   { name: "differential", tests: () => "test/golden/differential.test.ts" },
@@ -33,56 +31,49 @@ const IMPORTS = [
 /** Of what recordings.ts prints: a mistake may be seen at every sync. */
 const SEEN_BYTES_MAX = 2 ** 28;
 
-const folder = mkdtempSync(join(tmpdir(), "deltaloop-mutants-"));
 const chosen = [...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) =>
   `${file} ${what}`.includes(process.argv[2] ?? ""),
 );
 let [missed, shown, led, atZero, hidden] = [0, 0, 0, 0, 0];
-try {
-  for (const part of ["shared", "cli", "functions", "test", "infra", "package.json", "tsconfig.json", "vitest.config.ts"])
-    cpSync(join(ROOT, part), join(folder, part), { recursive: true });
-  linkModules(ROOT, folder);
-  const clean = seen();
-  process.stdout.write(`as it is: ${clean.words}\n`);
-  for (const mutant of chosen) {
-    const { what, file, from, to } = mutant;
-    const path = join(folder, "shared", file);
-    const text = readFileSync(path, "utf8");
-    writeFileSync(
-      path,
-      text.replace(from, () => to),
-    );
-    const isImport = file.startsWith("replay/import/");
-    const found = isImport ? clean : seen();
-    const judge = found.words === clean.words ? (isImport ? IMPORTS : OTHERS).find(({ tests }) => isRed(tests(file))) : { name: "shadow" };
-    writeFileSync(path, text);
-    const isSeenAtZero = judge?.name === "shadow" || found.atZero !== clean.atZero;
-    if (isSeenAtZero && !isImport) atZero++;
-    if (isSeenAtZero && judge?.name !== "shadow") hidden++;
-    if (judge === undefined) missed++;
-    const rule = judge?.name === "shadow" && "rule" in mutant ? (mutant as DecisionMutant).rule : undefined; // of decisions.ts
-    const cited = newIn(found, clean);
-    const isLed = rule !== undefined && cited.some((section) => rule === section || rule.startsWith(`${section}.`));
-    if (rule !== undefined) shown++;
-    if (isLed) led++;
-    const where =
-      rule === undefined
-        ? ""
-        : isLed
-          ? `; explain leads to ${rule}`
-          : `; explain leads to ${cited.join(", ") || "nothing"}, NOT TO ${rule}`;
-    process.stdout.write(
-      `${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}${isImport ? "" : `: ${found.words}${where}${isSeenAtZero && judge?.name !== "shadow" ? "; HIDDEN BY THE WINDOW" : ""}`}\n`,
-    );
-  }
-} finally {
-  rmSync(folder, { recursive: true });
-}
-process.stdout.write(`${missed} of ${chosen.length} were not seen; of ${shown} that shadow saw, explain leads to the rule of ${led}\n`);
-process.stdout.write(`with a window of zero shadow sees ${atZero}, of which the window hides ${hidden}\n`);
-if (missed > 0) process.exitCode = 1;
 
-function isRed(tests: string): boolean {
+if (process.argv[2] === "--window") {
+  if (compareWindows(process.argv[3] ?? "") > 0) process.exitCode = 1;
+} else {
+  withCopy(compareAll);
+  process.stdout.write(`${missed} of ${chosen.length} were not seen; of ${shown} that shadow saw, explain leads to the rule of ${led}\n`);
+  process.stdout.write(`with a window of zero shadow sees ${atZero}, of which the window hides ${hidden}\n`);
+  if (missed > 0) process.exitCode = 1;
+}
+
+function compareAll(folder: string): void {
+  const clean = seen(folder);
+  process.stdout.write(`as it is: ${clean.words}\n`);
+  for (const mutant of chosen) planted(folder, mutant, () => compare(folder, mutant, clean));
+}
+
+function compare(folder: string, mutant: Mutant, clean: Seen): void {
+  const { what, file } = mutant;
+  const isImport = file.startsWith("replay/import/");
+  const found = isImport ? clean : seen(folder);
+  const judge =
+    found.words === clean.words ? (isImport ? IMPORTS : OTHERS).find(({ tests }) => isRed(folder, tests(file))) : { name: "shadow" };
+  const isSeenAtZero = judge?.name === "shadow" || found.atZero !== clean.atZero;
+  if (isSeenAtZero && !isImport) atZero++;
+  if (isSeenAtZero && judge?.name !== "shadow") hidden++;
+  if (judge === undefined) missed++;
+  const rule = judge?.name === "shadow" && "rule" in mutant ? (mutant as DecisionMutant).rule : undefined; // of decisions.ts
+  const cited = newIn(found, clean);
+  const isLed = rule !== undefined && cited.some((section) => rule === section || rule.startsWith(`${section}.`));
+  if (rule !== undefined) shown++;
+  if (isLed) led++;
+  const where =
+    rule === undefined ? "" : isLed ? `; explain leads to ${rule}` : `; explain leads to ${cited.join(", ") || "nothing"}, NOT TO ${rule}`;
+  process.stdout.write(
+    `${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}${isImport ? "" : `: ${found.words}${where}${isSeenAtZero && judge?.name !== "shadow" ? "; HIDDEN BY THE WINDOW" : ""}`}\n`,
+  );
+}
+
+function isRed(folder: string, tests: string): boolean {
   const args = [join(folder, "node_modules/vitest/vitest.mjs"), "run", "--project", "check", tests];
   return spawnSync(process.execPath, args, { cwd: folder, stdio: "ignore" }).status !== 0;
 }
@@ -109,7 +100,7 @@ interface Printed {
   readonly seen: Seen["seen"];
 }
 
-function seen(): Seen {
+function seen(folder: string): Seen {
   const { stdout, stderr, status } = spawnSync(process.execPath, ["test/mutants/recordings.ts"], {
     cwd: folder,
     encoding: "utf8",

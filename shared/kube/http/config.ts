@@ -51,6 +51,8 @@ export interface KubeHttpConfig {
   readonly onNoAnswer?: () => void;
   /** Time without a byte after which a watch is aborted (KL5); default 100 s. */
   readonly inactivityMs?: number;
+  /** Bytes of a watch that are read before they are consumed; above, its socket is paused. Default 64 MiB. */
+  readonly readAheadBytesMax?: number;
 }
 
 /** The configuration would send a bearer token to another machine unencrypted. Nothing was sent; correct the configured server. */

@@ -7,16 +7,23 @@ import { UnansweredError } from "../client/errors.ts";
 import { createLineSplitter } from "./line-splitter.ts";
 import { isFailure, statusError, unanswered } from "./status-error.ts";
 
-/** Limit of buffered bytes; above it the socket is paused until half is consumed (informer §2.7). */
-const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
+/** Default of `readAheadBytesMax`. */
+const READ_AHEAD_BYTES_MAX = 64 * 1024 * 1024;
 /** Maximum length of a first line that is checked for a Status. */
 const STATUS_LINE_MAX = 64 * 1024;
 
+export interface ReadOptions {
+  /** Time without a byte after which the stream is aborted (KL5). */
+  readonly inactivityMs: number;
+  /** Limit of buffered bytes; above it the socket is paused until half is consumed (informer §2.7). */
+  readonly readAheadBytesMax?: number | undefined;
+}
+
 /** Yields complete lines in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops. */
-export async function* linesOf(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<readonly string[]> {
+export async function* linesOf(response: AnswerStream, signal: AbortSignal, options: ReadOptions): AsyncGenerator<readonly string[]> {
   const splitter = createLineSplitter();
   let first = true;
-  for await (const chunk of drain(response, signal, inactivityMs)) {
+  for await (const chunk of drain(response, signal, options)) {
     const lines = split(splitter, chunk);
     if (first && lines[0] !== undefined) {
       first = false;
@@ -27,7 +34,8 @@ export async function* linesOf(response: AnswerStream, signal: AbortSignal, inac
 }
 
 /** Yields the chunks of `response`, read ahead of the consumer up to the limit. */
-export async function* drain(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<Buffer, void, void> {
+export async function* drain(response: AnswerStream, signal: AbortSignal, options: ReadOptions): AsyncGenerator<Buffer, void, void> {
+  const { inactivityMs, readAheadBytesMax = READ_AHEAD_BYTES_MAX } = options;
   const chunks: Buffer[] = [];
   let bytes = 0;
   let isPaused = false;
@@ -58,7 +66,7 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, inacti
     if (end !== undefined) return;
     chunks.push(chunk);
     bytes += chunk.length;
-    if (bytes > BUFFER_BYTES_MAX) {
+    if (bytes > readAheadBytesMax) {
       // While paused no bytes are expected, so the inactivity timer stops.
       isPaused = true;
       response.pause();
@@ -79,7 +87,7 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, inacti
       const chunk = chunks.shift();
       if (chunk !== undefined) {
         bytes -= chunk.length;
-        if (isPaused && bytes <= BUFFER_BYTES_MAX / 2) {
+        if (isPaused && bytes <= readAheadBytesMax / 2) {
           isPaused = false;
           response.resume();
           arm();

@@ -18,13 +18,14 @@ export interface KubeStreams {
 }
 
 export function createStreams(config: KubeHttpConfig, access: Access, exchangesOf: Connections): KubeStreams {
-  const inactivityMs = config.inactivityMs ?? INACTIVITY_MS;
+  const { inactivityMs = INACTIVITY_MS, readAheadBytesMax } = config;
+  const reads = { inactivityMs, readAheadBytesMax };
   const headMs = Math.min(LIST_TIMEOUT_MS, inactivityMs);
 
   return { lines };
 
   async function* lines({ signal, ...call }: Parameters<KubeStreams["lines"]>[0]): AsyncGenerator<readonly string[]> {
-    yield* linesOf(await openStream(call, signal), signal, inactivityMs);
+    yield* linesOf(await openStream(call, signal), signal, reads);
   }
 
   /** Resolves with the response once its status is a success. */
@@ -60,7 +61,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
   async function refusalIn(answer: AnswerStream, signal: AbortSignal): Promise<string> {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    for await (const chunk of drain(answer, signal, inactivityMs)) {
+    for await (const chunk of drain(answer, signal, reads)) {
       chunks.push(chunk);
       bytes += chunk.length;
       if (bytes > STATUS_BYTES_MAX) break;

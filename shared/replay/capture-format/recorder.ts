@@ -82,10 +82,13 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     if (lines === 0) begin();
     putLine(fields, object);
   };
+  const timeOf = timeTexts();
   const putLine = (fields: object, object?: ObjectText): void => {
     const now = clock.now();
-    const line = exactText({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields });
-    options.write(object === undefined ? line : `${line.slice(0, -1)},${object}`);
+    // A template: JSON.stringify of the three first fields costs a tenth of all that a pod's event does.
+    const head = `{"t":"${timeOf(now)}","n":${lines++},"m":${(now - started) * 1000}`;
+    const rest = exactText(fields).slice(1);
+    options.write(object === undefined ? `${head},${rest}` : `${head},${rest.slice(0, -1)},${object}`);
   };
   const seen = (resource: RecordedResource, object: unknown): Shown => {
     const shown = raw ? { object: object as object } : recorded(resource, object, digester); // the object is as received
@@ -228,6 +231,15 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
 /** Numbers must be exact in whole objects, and in the pod templates that only owners have. */
 function parsed(resource: RecordedResource, line: string, raw: boolean): unknown {
   return !raw && (resource === "pods" || isEvidenceResource(resource)) ? parseRounded(line) : parseExact(line);
+}
+
+/** Times with microseconds. Many events arrive in the same millisecond. */
+function timeTexts(): (atMs: number) => string {
+  let [lastMs, text] = [Number.NaN, ""];
+  return (atMs) => {
+    if (atMs !== lastMs) [lastMs, text] = [atMs, new Date(atMs).toISOString().replace("Z", "000Z")];
+    return text;
+  };
 }
 
 function textOf(shown: Shown): ObjectText {

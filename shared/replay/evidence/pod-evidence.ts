@@ -1,6 +1,6 @@
 /** The fields of a pod that explain an incident. Contains no command, argument, environment value, header or output of a container. */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { copyNumber, copyText, defined, isObject, listIn, numberIn, objectIn, quantitiesIn, textIn, textsIn } from "./fields.ts";
+import { defined, isObject, mapObjects, numberIn, objectIn, quantitiesIn, textIn, textOf, textsIn } from "./fields.ts";
 import type { Json, Mutable } from "./fields.ts";
 import { messageOf } from "./messages.ts";
 import type { Message } from "./messages.ts";
@@ -85,6 +85,9 @@ const CONDITIONS = new Set([
   ...["ScalingLimited", "ScalingActive", "AbleToScale", "DisruptionAllowed"],
 ]);
 
+/**
+ * Runs for each recorded event of a pod, the most frequent ones, so fields are copied by name: a loop over their names costs twice as much.
+ */
 export function podEvidence(object: Json, digester: Digester): PodEvidence {
   const [metadata, spec, status] = [objectIn(object, "metadata"), objectIn(object, "spec"), objectIn(object, "status")];
   return {
@@ -96,7 +99,8 @@ export function podEvidence(object: Json, digester: Digester): PodEvidence {
 
 function metadataOf(metadata: Json): PodEvidence["metadata"] {
   const out: Mutable<PodEvidence["metadata"]> = {};
-  copyNumber(out, "deletionGracePeriodSeconds", metadata);
+  const { deletionGracePeriodSeconds } = metadata;
+  if (typeof deletionGracePeriodSeconds === "number") out.deletionGracePeriodSeconds = deletionGracePeriodSeconds;
   const finalizers = textsIn(metadata, "finalizers");
   if (finalizers.length > 0) out.finalizers = finalizers;
   return out;
@@ -104,32 +108,36 @@ function metadataOf(metadata: Json): PodEvidence["metadata"] {
 
 function specOf(spec: Json): PodEvidence["spec"] {
   const out = {} as Mutable<PodEvidence["spec"]>; // the required fields follow
-  copyText(out, "nodeName", spec);
-  copyText(out, "priorityClassName", spec);
-  out.containers = listIn(spec, "containers").map(containerSpec);
-  out.initContainers = listIn(spec, "initContainers").map(containerSpec);
+  const { nodeName, priorityClassName } = spec;
+  if (typeof nodeName === "string") out.nodeName = nodeName;
+  if (typeof priorityClassName === "string") out.priorityClassName = priorityClassName;
+  out.containers = mapObjects(spec["containers"], containerSpec);
+  out.initContainers = mapObjects(spec["initContainers"], containerSpec);
   return out;
 }
 
 function statusOf(status: Json, digester: Digester): PodEvidence["status"] {
   const out = {} as Mutable<PodEvidence["status"]>; // the required fields follow
-  copyText(out, "phase", status);
-  copyText(out, "reason", status);
+  const { phase, reason, startTime } = status;
+  if (typeof phase === "string") out.phase = phase;
+  if (typeof reason === "string") out.reason = reason;
   const message = messageOf(status["message"], out.reason, digester);
   if (message !== undefined) out.message = message;
-  copyText(out, "startTime", status);
+  if (typeof startTime === "string") out.startTime = startTime;
+  const containerStatus = (each: Json): ContainerStatus => containerStatusOf(each, digester);
   out.conditions = conditionsIn(status, digester);
-  out.containerStatuses = listIn(status, "containerStatuses").map((each) => containerStatus(each, digester));
-  out.initContainerStatuses = listIn(status, "initContainerStatuses").map((each) => containerStatus(each, digester));
+  out.containerStatuses = mapObjects(status["containerStatuses"], containerStatus);
+  out.initContainerStatuses = mapObjects(status["initContainerStatuses"], containerStatus);
   return out;
 }
 
 export function conditionsIn(status: Json, digester: Digester): readonly ConditionEvidence[] {
-  return listIn(status, "conditions").map((each) => {
-    const out: Mutable<ConditionEvidence> = { type: textIn(each, "type") ?? "", status: textIn(each, "status") ?? "Unknown" };
-    copyText(out, "reason", each);
-    copyText(out, "lastTransitionTime", each);
-    copyText(out, "lastUpdateTime", each);
+  return mapObjects(status["conditions"], (each) => {
+    const { type, reason, lastTransitionTime, lastUpdateTime } = each;
+    const out: Mutable<ConditionEvidence> = { type: textOf(type) ?? "", status: textOf(each["status"]) ?? "Unknown" };
+    if (typeof reason === "string") out.reason = reason;
+    if (typeof lastTransitionTime === "string") out.lastTransitionTime = lastTransitionTime;
+    if (typeof lastUpdateTime === "string") out.lastUpdateTime = lastUpdateTime;
     const message = CONDITIONS.has(out.type) ? messageOf(each["message"], out.reason, digester) : undefined;
     if (message !== undefined) out.message = message;
     return out;
@@ -137,55 +145,66 @@ export function conditionsIn(status: Json, digester: Digester): readonly Conditi
 }
 
 export function containerSpec(container: Json): ContainerSpec {
+  const { name, image, restartPolicy, livenessProbe, readinessProbe, startupProbe } = container;
   // From evidence, or from an API object.
   const resources = isObject(container["resources"]) ? container["resources"] : container;
-  const out: Mutable<ContainerSpec> = { name: textIn(container, "name") ?? "" };
-  copyText(out, "image", container);
-  copyText(out, "restartPolicy", container);
-  for (const field of AMOUNTS) {
-    if (resources[field] === undefined) continue;
-    const amounts = quantitiesIn(resources, field);
-    if (Object.keys(amounts).length > 0) out[field] = amounts;
-  }
-  for (const field of PROBES) {
-    const probe = container[field];
-    const found = isObject(probe) ? probeOf(probe) : undefined;
-    if (found !== undefined) out[field] = found;
-  }
+  const out: Mutable<ContainerSpec> = { name: textOf(name) ?? "" };
+  if (typeof image === "string") out.image = image;
+  if (typeof restartPolicy === "string") out.restartPolicy = restartPolicy;
+  const [requests, limits] = [amountsIn(resources, "requests"), amountsIn(resources, "limits")];
+  if (requests !== undefined) out.requests = requests;
+  if (limits !== undefined) out.limits = limits;
+  const [liveness, readiness, startup] = [probeOf(livenessProbe), probeOf(readinessProbe), probeOf(startupProbe)];
+  if (liveness !== undefined) out.livenessProbe = liveness;
+  if (readiness !== undefined) out.readinessProbe = readiness;
+  if (startup !== undefined) out.startupProbe = startup;
   return out;
 }
 
-const AMOUNTS = ["requests", "limits"] as const;
-const PROBES = ["livenessProbe", "readinessProbe", "startupProbe"] as const;
-const HANDLERS = ["httpGet", "tcpSocket", "grpc", "exec"] as const;
-const PROBE_NUMBERS = ["initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold"] as const;
+/** Undefined if there are none. */
+function amountsIn(resources: Json, field: "requests" | "limits"): ContainerSpec["requests"] {
+  const amounts = isObject(resources[field]) ? quantitiesIn(resources, field) : {};
+  for (const _name in amounts) return amounts;
+  return undefined;
+}
 
-function probeOf(probe: Json): Probe | undefined {
+const HANDLERS = ["httpGet", "tcpSocket", "grpc", "exec"] as const;
+
+function probeOf(probe: unknown): Probe | undefined {
+  if (!isObject(probe)) return undefined;
   const handler = HANDLERS.find((each) => isObject(probe[each]) || probe["handler"] === each);
   if (handler === undefined) return undefined;
+  const { initialDelaySeconds, periodSeconds, timeoutSeconds, failureThreshold, successThreshold } = probe;
   const out: Mutable<Probe> = { handler };
   const port = objectIn(probe, handler)["port"] ?? probe["port"];
   if (typeof port === "number" || typeof port === "string") out.port = String(port);
-  for (const field of PROBE_NUMBERS) copyNumber(out, field, probe);
+  if (typeof initialDelaySeconds === "number") out.initialDelaySeconds = initialDelaySeconds;
+  if (typeof periodSeconds === "number") out.periodSeconds = periodSeconds;
+  if (typeof timeoutSeconds === "number") out.timeoutSeconds = timeoutSeconds;
+  if (typeof failureThreshold === "number") out.failureThreshold = failureThreshold;
+  if (typeof successThreshold === "number") out.successThreshold = successThreshold;
   return out;
 }
 
-function containerStatus(status: Json, digester: Digester): ContainerStatus {
-  const out = { name: textIn(status, "name") ?? "", ready: status["ready"] === true } as Mutable<ContainerStatus>; // the rest follows
-  if (typeof status["started"] === "boolean") out.started = status["started"];
-  out.restartCount = numberIn(status, "restartCount") ?? 0;
-  out.state = containerState(objectIn(status, "state"), digester);
-  out.lastState = containerState(objectIn(status, "lastState"), digester);
+function containerStatusOf(status: Json, digester: Digester): ContainerStatus {
+  const { name, ready, started, restartCount, state, lastState } = status;
+  const out = { name: textOf(name) ?? "", ready: ready === true } as Mutable<ContainerStatus>; // the rest follows
+  if (typeof started === "boolean") out.started = started;
+  out.restartCount = typeof restartCount === "number" ? restartCount : 0;
+  out.state = containerState(state, digester);
+  out.lastState = containerState(lastState, digester);
   return out;
 }
 
-function containerState({ waiting, running, terminated }: Json, digester: Digester): ContainerState {
+function containerState(state: unknown, digester: Digester): ContainerState {
+  if (!isObject(state)) return {};
+  const { waiting, running, terminated } = state;
   if (isObject(waiting)) {
-    const reason = textIn(waiting, "reason");
+    const reason = textOf(waiting["reason"]);
     return { waiting: defined({ reason, message: messageOf(waiting["message"], reason, digester) }) };
   }
   if (isObject(running)) {
-    const startedAt = textIn(running, "startedAt");
+    const startedAt = textOf(running["startedAt"]);
     return { running: startedAt === undefined ? {} : { startedAt } };
   }
   if (!isObject(terminated)) return {};

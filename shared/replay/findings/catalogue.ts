@@ -31,6 +31,8 @@ const RULES: readonly Rule[] = [
   ...[minReady, noRoom, noRollout, deadline],
 ];
 const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["words"]; // the keys are the kinds of the rules
+/** Kinds of findings that cannot be observed in a single state. */
+export const NEEDS_HISTORY: readonly string[] = RULES.flatMap(({ needsHistory = [] }) => needsHistory);
 const LEVELS: readonly Finding["level"][] = ["cause", "wait", "effect"];
 
 export function findingsOf(view: View): readonly Finding[] {

@@ -42,6 +42,8 @@ export interface Target {
 
 export interface Rule {
   find(view: View): readonly Finding[];
+  /** Kinds that only a capture shows: they need earlier states. */
+  readonly needsHistory?: readonly string[];
   /** Texts by kind of finding. */
   readonly words: Readonly<Record<string, WordsOf>>;
 }

@@ -43,6 +43,7 @@ function find(view: View): readonly Finding[] {
 
 export const noRollout: Rule = {
   find,
+  needsHistory: ["change without effect"],
   words: {
     "change without effect": ({ fields }) => ({
       cause: `the change of ${fields} starts no rollout: only a change of the pod template replaces pods`,

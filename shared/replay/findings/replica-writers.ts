@@ -37,6 +37,7 @@ function find({ state, owner, nowMs }: View): readonly Finding[] {
 
 export const replicaWriters: Rule = {
   find,
+  needsHistory: ["two writers of replicas"],
   words: {
     "two writers of replicas": ({ writers, hpa }, { namespace, object }) => ({
       cause: `two writers change spec.replicas in turn: ${writers}${hpa === undefined ? "" : ` (HorizontalPodAutoscaler ${hpa})`}`,

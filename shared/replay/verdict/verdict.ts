@@ -1,5 +1,5 @@
 /** The verdict: what is wrong with a workload, and why. Computed from objects alone, without a replay. */
-import { findingsOf, wordsOf } from "../findings/catalogue.ts";
+import { findingsOf, NEEDS_HISTORY, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
 import { isChanged, podName, viewOf } from "../incident/view.ts";
 import type { View, Workload } from "../incident/view.ts";
@@ -28,6 +28,8 @@ export interface Verdict {
   readonly waits: readonly Wait[];
   /** Resources that could not be read and might reveal further causes. */
   readonly unknown: readonly string[];
+  /** Kinds of findings that the present objects cannot show; empty for a capture. */
+  readonly notObservable: readonly string[];
 }
 
 /** Effect on the pods. */
@@ -48,10 +50,12 @@ const STATE_CHECK_MS = 10_000;
 export interface VerdictOptions {
   /** Earlier changes are omitted. */
   readonly sinceMs?: number | undefined;
+  /** Whether only the present objects are known, as of a running cluster. Default: no. */
+  readonly isLive?: boolean;
 }
 
 /** Returns undefined if the object does not exist at that moment. */
-export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: VerdictOptions = {}): Verdict | undefined {
+export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isLive = false }: VerdictOptions = {}): Verdict | undefined {
   const view = viewOf(state, subject);
   if (view === undefined) return undefined;
   const target = {
@@ -69,6 +73,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: V
     effect: effectOf(view, found),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
+    notObservable: isLive ? NEEDS_HISTORY : [],
   };
 }
 
@@ -187,12 +192,12 @@ const CHANGED_BY: readonly (readonly [RegExp, RegExp])[] = [
 const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "deleting", "progressing", "complete"];
 
 /** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
-export function worstFirst(state: ClusterState): readonly Verdict[] {
+export function worstFirst(state: ClusterState, options?: VerdictOptions): readonly Verdict[] {
   const tops = state.owners.filter(({ ownerUid }) => ownerUid === undefined);
   // In a file with only pods, each pod gets a verdict.
   const bare = state.owners.length === 0 ? state.pods : state.pods.filter(({ ownerUid }) => ownerUid === undefined);
   return [...tops, ...bare]
-    .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }) ?? [])
+    .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }, options) ?? [])
     .toSorted((a, b) => HEALTH_ORDER.indexOf(a.health) - HEALTH_ORDER.indexOf(b.health) || missing(b) - missing(a));
 }
 

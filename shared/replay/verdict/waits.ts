@@ -1,7 +1,8 @@
 /** Findings about waiting controllers: the condition, the rule of the specification, and the deadline. */
+import { deadlineMsOf } from "../findings/deadline.ts";
 import type { Finding } from "../findings/finding.ts";
 import { refusedPods } from "../findings/refused-pods.ts";
-import { isChanged, timeOf } from "../incident/view.ts";
+import { isChanged } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 export interface Wait {
@@ -66,16 +67,14 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
       untilMs: silent.since + EVICTION_MS,
     });
   if (has("paused")?.level === "cause") waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
-  const progressing = owner.conditions.find(({ type }) => type === "Progressing");
-  const updatedMs = timeOf(progressing?.lastUpdateTime);
-  const isCounting = progressing?.status === "True" && progressing.reason !== "NewReplicaSetAvailable" && !owner.paused;
-  if (owner.resource === "deployments" && isCounting && updatedMs !== undefined)
+  const deadlineMs = deadlineMsOf(owner);
+  if (deadlineMs !== undefined)
     waits.push({
       kind: "deadline",
       words: "progress",
       outcome: `then it reports ProgressDeadlineExceeded (progressDeadlineSeconds ${owner.progressDeadlineSeconds})`,
       rule: "deployment §13.3",
-      untilMs: updatedMs + owner.progressDeadlineSeconds * 1_000,
+      untilMs: deadlineMs,
     });
   return waits;
 }

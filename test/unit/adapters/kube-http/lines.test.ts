@@ -1,10 +1,10 @@
-/** The inactivity timeout of a watch whose reader is slow. */
+/** A watch whose reader is slow: what is read ahead, and the inactivity timeout. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { expect, it } from "vitest";
 
 import { linesOf } from "../../../../shared/kube/http/lines.ts";
-import type { StreamSink } from "../../../../shared/base/http/http-exchanges.ts";
+import type { AnswerStream, StreamSink } from "../../../../shared/base/http/http-exchanges.ts";
 import { UnansweredError } from "../../../../shared/kube/client/errors.ts";
 
 const INACTIVITY_MS = 100;
@@ -12,7 +12,7 @@ const CHUNK = Buffer.concat([Buffer.alloc(1024 * 1024 - 1, "x"), Buffer.from("\n
 /** One MiB more than is buffered without a reader. */
 const CHUNKS = 65;
 
-it("KL5 does not count silence while the reader is behind, and counts it again once the reader has caught up", async () => {
+function paused(): { readonly response: AnswerStream; readonly isPaused: () => boolean; readonly push: (chunk: Buffer) => void } {
   let sink: StreamSink | undefined;
   let isPaused = false;
   const response = {
@@ -21,11 +21,36 @@ it("KL5 does not count silence while the reader is behind, and counts it again o
     pause: () => void (isPaused = true),
     resume: () => void (isPaused = false),
   };
-  const lines = linesOf(response, new AbortController().signal, INACTIVITY_MS);
+  return { response, isPaused: () => isPaused, push: (chunk) => sink?.onBytes(chunk) };
+}
+
+it("stops reading above the configured read-ahead, and continues at half of it", async () => {
+  const { response, isPaused, push } = paused();
+  const lines = linesOf(response, new AbortController().signal, { inactivityMs: 60_000, readAheadBytesMax: 8 });
   const first = lines.next();
-  for (let i = 0; i < CHUNKS + 1; i++) sink?.onBytes(CHUNK);
+  push(Buffer.from("1\n"));
+  await first;
+  const states = [2, 3, 4, 5, 6].map((number) => {
+    push(Buffer.from(`${number}\n`));
+    return isPaused();
+  });
+  expect(states).toEqual([false, false, false, false, true]);
+  const resumed: boolean[] = [];
+  for (let i = 0; i < 3; i++) {
+    await lines.next();
+    resumed.push(!isPaused());
+  }
+  expect(resumed).toEqual([false, false, true]);
+  await lines.return(undefined);
+});
+
+it("KL5 does not count silence while the reader is behind, and counts it again once the reader has caught up", async () => {
+  const { response, isPaused, push } = paused();
+  const lines = linesOf(response, new AbortController().signal, { inactivityMs: INACTIVITY_MS });
+  const first = lines.next();
+  for (let i = 0; i < CHUNKS + 1; i++) push(CHUNK);
   expect((await first).done).toBe(false);
-  expect(isPaused).toBe(true);
+  expect(isPaused()).toBe(true);
   await sleep(3 * INACTIVITY_MS);
   let read = 1;
   const all = async (): Promise<void> => {
@@ -33,6 +58,6 @@ it("KL5 does not count silence while the reader is behind, and counts it again o
   };
   const waited = new Promise((resolve) => setTimeout(resolve, 20 * INACTIVITY_MS, "not given up"));
   await expect(Promise.race([all(), waited])).rejects.toThrow(UnansweredError);
-  expect(isPaused).toBe(false);
+  expect(isPaused()).toBe(false);
   expect(read).toBe(CHUNKS + 1);
 });

@@ -14,7 +14,7 @@ import { createSystemClock } from "../../../../shared/base/system/clock.ts";
 import { createSystemRandom } from "../../../../shared/base/system/random.ts";
 import { RESOURCES } from "../../../../shared/kube/objects/resources.ts";
 import type { JsonObject } from "../../../../shared/base/json.ts";
-import { deployment, oldPods, pod, replicaSet } from "../../../support/incident.ts";
+import { at, deployment, oldPods, pod, replicaSet } from "../../../support/incident.ts";
 import type { Placed } from "../../../support/incident.ts";
 import { kubeconfigOf } from "../../../support/kubeconfig.ts";
 
@@ -30,8 +30,13 @@ interface Ended {
   readonly stderr: string;
 }
 
+interface RunOptions {
+  /** Called with the first output. */
+  readonly onText?: () => void;
+}
+
 /** Not synchronous: the API server is in this process. */
-async function run(url: string, ...parameters: readonly string[]): Promise<Ended> {
+async function run(url: string, parameters: readonly string[], { onText }: RunOptions = {}): Promise<Ended> {
   writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: url }));
   const child = spawn(process.execPath, [MAIN, ...parameters, "--kubeconfig", "kubeconfig"], {
     cwd: folder,
@@ -39,23 +44,30 @@ async function run(url: string, ...parameters: readonly string[]): Promise<Ended
   });
   let [stdout, stderr] = ["", ""];
   child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  if (onText) child.stdout.once("data", onText);
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
   return { code, stdout, stderr };
 }
 
+function place(server: ReturnType<typeof createApiServer>, [resource, fields]: Placed): void {
+  const { group, kind, apiVersion } = RESOURCES[resource];
+  server.place(group === "" ? resource : `${resource}.${group}`, { kind, apiVersion, ...fields } as unknown as JsonObject); // API objects are JSON
+}
+
+const createServerOf = (objects: readonly Placed[]): ReturnType<typeof createApiServer> => {
+  const server = createApiServer({ clock: createSystemClock(), random: createSystemRandom(), garbageCollection: false });
+  for (const each of objects) place(server, each);
+  return server;
+};
+
 describe("explain of a running cluster", () => {
   let api: HttpApiServer;
-  const place = (server: ReturnType<typeof createApiServer>, [resource, fields]: Placed): void => {
-    const { group, kind, apiVersion } = RESOURCES[resource];
-    server.place(group === "" ? resource : `${resource}.${group}`, { kind, apiVersion, ...fields } as unknown as JsonObject); // API objects are JSON
-  };
   beforeAll(async () => {
-    const server = createApiServer({ clock: createSystemClock(), random: createSystemRandom(), garbageCollection: false });
     const waiting = { reason: "ErrImageNeverPull", message: 'Container image "app:v2" is not present with pull policy of Never' };
-    for (const each of [deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods, pod({ state: { waiting } })])
-      place(server, each);
-    api = await serveHttp(server);
+    api = await serveHttp(
+      createServerOf([deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods, pod({ state: { waiting } })]),
+    );
   });
   afterAll(() => api.close());
 
@@ -63,7 +75,7 @@ describe("explain of a running cluster", () => {
     { name: "the cause, and exits with 1 when it is stuck", words: ["deploy/web", "-n", "shop"] },
     { name: "the same for an object given as two arguments", words: ["deployment.apps", "web", "-n", "shop"] },
   ])("prints $name", async ({ words }) => {
-    const { code, stdout, stderr } = await run(api.url, "explain", ...words);
+    const { code, stdout, stderr } = await run(api.url, ["explain", ...words]);
     expect(stdout.split("\n")[0]).toMatch(/^deployment\.apps\/web -n shop: STUCK, revision 2, at /);
     expect(stdout.replaceAll(/\s+/g, " ")).toContain("imagePullPolicy is Never");
     expect(stdout).toContain("Changed   web.image app:v1 → app:v2 at 2026-03-01T10:05:00Z");
@@ -72,7 +84,7 @@ describe("explain of a running cluster", () => {
   });
 
   it("lists the workloads of the namespace, worst first", async () => {
-    const { code, stdout } = await run(api.url, "explain", "-n", "shop");
+    const { code, stdout } = await run(api.url, ["explain", "-n", "shop"]);
     expect(stdout).toMatch(/^1 workload: 1 not complete\nstuck {7}3\/3 {2}deployment\.apps\/web -n shop\n/);
     expect(stdout).toMatch(
       /^ {12}image app:v2 of container web cannot be pulled: imagePullPolicy is\n {12}Never, and the node does not have it$/m,
@@ -81,14 +93,45 @@ describe("explain of a running cluster", () => {
   });
 
   it("exits with 1 when the namespace holds no workload", async () => {
-    const { code, stdout, stderr } = await run(api.url, "explain", "-n", "nope");
+    const { code, stdout, stderr } = await run(api.url, ["explain", "-n", "nope"]);
     expect([code, stdout, stderr]).toEqual([1, "", "deltaloop: no workload found in namespace nope\n"]);
   });
 
+  it("marks in JSON the findings that need a history", async () => {
+    const { stdout } = await run(api.url, ["explain", "deploy/web", "-n", "shop", "-o", "json"]);
+    const { notObservable } = JSON.parse(stdout) as { readonly notObservable: unknown };
+    expect(notObservable).toEqual(["two writers of replicas", "change without effect"]);
+  });
+
   it("reports a missing object", async () => {
-    const { code, stderr } = await run(api.url, "explain", "deploy/api", "-n", "shop");
+    const { code, stderr } = await run(api.url, ["explain", "deploy/api", "-n", "shop"]);
     expect(stderr).toBe("deltaloop: deployment.apps/api is not in namespace shop\n");
     expect(code).toBe(2);
+  });
+});
+
+describe("explain --watch", () => {
+  const starting = pod({ state: { waiting: { reason: "ContainerCreating" } } });
+  const failed = { type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded", lastUpdateTime: at(-1) };
+  it.each([
+    { name: "0 once the rollout is complete", status: { replicas: 3, updatedReplicas: 3 }, health: "COMPLETE", code: 0 },
+    { name: "1 once the rollout is past its deadline", status: { conditions: [failed] }, health: "STUCK", code: 1 },
+  ])("prints each changed verdict, and exits with $name", async ({ status, health, code }) => {
+    const server = createServerOf([deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods, starting]);
+    const api = await serveHttp(server);
+    try {
+      const ended = await run(api.url, ["explain", "deploy/web", "-n", "shop", "--watch"], {
+        onText: () => place(server, deployment({ status })),
+      });
+      const heads = ended.stdout.split("\n").filter((line) => line.startsWith("deployment.apps/web"));
+      expect(heads.map((line) => /: ([A-Z]+),/.exec(line)?.[1])).toEqual(["PROGRESSING", health]);
+      expect(ended.stdout.replaceAll(/\s+/g, " ")).toContain(
+        "not observable without a capture: two writers of replicas, change without effect",
+      );
+      expect(ended.code).toBe(code);
+    } finally {
+      await api.close();
+    }
   });
 });
 
@@ -113,7 +156,7 @@ describe("exits with code 2 from explain and capture on a permanent failure", ()
       ["explain", "deploy/web"],
       ["capture", "-o", "c.jsonl"],
     ]) {
-      const ended = await run(url, ...parameters);
+      const ended = await run(url, parameters);
       expect(ended.stderr).toMatch(says);
       expect(
         ended.stderr

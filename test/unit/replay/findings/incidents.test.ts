@@ -411,6 +411,30 @@ it("reports that a rollout waits for minReadySeconds", () => {
   expect(findings[0]).toMatchObject({ kind: "waits for minReadySeconds", level: "wait", evidence: ["ready for 60 of 120 s"] });
 });
 
+it.each([
+  { leftSeconds: 121, near: [] },
+  { leftSeconds: 120, near: ["Progressing True, 120 of 600 s left"] },
+  { leftSeconds: -5, near: ["Progressing True, 0 of 600 s left"] },
+])("reports $leftSeconds s before the progress deadline that it is near, as an effect: $near", ({ leftSeconds, near }) => {
+  const progressing = { type: "Progressing", status: "True", reason: "ReplicaSetUpdated", lastUpdateTime: at(leftSeconds - 600) };
+  const { findings, health } = verdictOn(
+    deployment({ status: { conditions: [progressing] } }),
+    pod({ state: { ...waiting("ErrImageNeverPull", 'Container image "app:v2" is not present with pull policy of Never') } }),
+  );
+  expect(findings.filter(({ kind }) => kind === "deadline near").flatMap(({ evidence }) => evidence)).toEqual(near);
+  expect(findings[0]).toMatchObject({ kind: "image never pulled", level: "cause" });
+  expect(health).toBe("stuck");
+});
+
+it("reports no near deadline of a paused or complete rollout", () => {
+  const near = { type: "Progressing", status: "True", reason: "ReplicaSetUpdated", lastUpdateTime: at(-599) };
+  const paused = deployment({ spec: { paused: true }, status: { conditions: [near] } });
+  const complete = deployment({
+    status: { replicas: 3, updatedReplicas: 3, conditions: [{ ...near, reason: "NewReplicaSetAvailable" }] },
+  });
+  for (const each of [paused, complete]) expect(verdictOn(each).findings.map(({ kind }) => kind)).not.toContain("deadline near");
+});
+
 it("lists earlier changes, their field manager, and until when the controller waits", () => {
   const text = verdictText(
     verdictOn(pod({ state: { ...waiting("ErrImageNeverPull", 'Container image "app:v2" is not present with pull policy of Never') } })),

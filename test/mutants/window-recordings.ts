@@ -1,0 +1,27 @@
+/**
+ * `window-recordings.ts [CLEAN]`: one line of JSON for each of test/captures: what shadow's judge sees, and what only an older state explains. With
+ * the lines of a run without a mistake as CLEAN, it ends at the first recording in which the judge sees another number of differences.
+ */
+import { readFileSync } from "node:fs";
+
+import { shadow } from "../../shared/replay/shadow/shadow.ts";
+import { readRecording } from "../golden/shadow.ts";
+import { differencesIn, recordingNames } from "./differences.ts";
+import type { Counts } from "./window.ts";
+
+const [, , cleanFile] = process.argv;
+const clean = new Map<string, Counts>();
+for (const line of cleanFile === undefined ? [] : readFileSync(cleanFile, "utf8").trim().split("\n")) {
+  const counts = JSON.parse(line) as Counts;
+  clean.set(counts.name, counts);
+}
+for (const name of recordingNames()) {
+  let [seen, older] = [0, 0];
+  const { changes, place } = readRecording(name);
+  for await (const finding of shadow(changes, place)) {
+    if (finding.kind !== "rest" && finding.verdict.kind === "older") older++;
+    seen += differencesIn(finding).length;
+  }
+  process.stdout.write(`${JSON.stringify({ name, seen, older } satisfies Counts)}\n`);
+  if (clean.has(name) && clean.get(name)?.seen !== seen) break;
+}
