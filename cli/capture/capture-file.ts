@@ -139,7 +139,7 @@ export class CaptureFile {
   flush(): void {
     const { out, file } = this.#open;
     passOn(this.#open);
-    if (out !== file) (out as Gzip).flush(constants.Z_SYNC_FLUSH); // the other file exists
+    if (out !== file) (out as Gzip).flush(constants.Z_SYNC_FLUSH); // `out` is the file or a gzip stream
   }
 
   /** Flushes, waits until the file contains all data, and removes the files beyond `keep` (CF2). Also resolves when writing has failed. */

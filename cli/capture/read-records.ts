@@ -33,7 +33,7 @@ export function sparingMemory(file: string): void {
 /**
  * A capture that can be read several times and is not held in memory. Prints notes about missing parts on standard error.
  *
- * @throws {UsageError} if it cannot be read, is no capture, or is empty
+ * @throws {UsageError} if it cannot be read, is not a capture, or is empty
  */
 export async function openRecords(file: string, census?: Census, reads: ReadOptions = {}): Promise<Capture> {
   return opened(file, census, reads).catch((error: unknown) => {

@@ -32,7 +32,10 @@ export function recordedRelease(flag: Release | undefined, { versions }: Pick<Ca
   return recorded && ((atMs) => (recorded.findLast(({ fromMs }) => fromMs <= atMs) ?? recorded[0])?.release ?? OWN_RELEASE);
 }
 
-/** `--closed` writes, and contracts allow only what acting releases write: in place of another release, the nearest of those decides. */
+/**
+ * A closed replay writes, and the write contracts cover only the releases that act mode supports. Replaces any other release by the nearest
+ * of these.
+ */
 export function actingRelease(recorded: ReleaseAt): ReleaseAt {
   const reported = new Set<string>();
   return (atMs) => {

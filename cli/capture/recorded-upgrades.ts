@@ -3,7 +3,10 @@ import type { ClusterRelease } from "@deltaloop/controllers/cache";
 import { releaseName } from "@deltaloop/kube/releases";
 import type { RecordingWatch } from "@deltaloop/replay/capture";
 
-/** Reads the version whenever a stream connects, as each has to after an upgrade. A failed read records nothing: rights may be missing. */
+/**
+ * Reads the version whenever a stream connects, because an upgrade breaks every stream. A failed read, for example for lack of rights,
+ * records nothing.
+ */
 export function recordedUpgrades(
   read: () => Promise<string>,
   recorder: Pick<RecordingWatch, "upgraded">,

@@ -59,7 +59,7 @@ function oneRun(files: readonly RingFile[], earlier: boolean): readonly RingFile
 async function runOf(path: string): Promise<unknown> {
   for await (const text of wholeLines(path)) {
     const [meta = ""] = text.split("\n", 1);
-    return (JSON.parse(meta) as { readonly digest?: unknown }).digest; // the recorder wrote it
+    return (JSON.parse(meta) as { readonly digest?: unknown }).digest; // the recorder wrote this line
   }
   return undefined;
 }

@@ -17,7 +17,7 @@ export async function resumeLineage(
   const lines: string[] = [];
   const { current, recentEpochs } = await store.lineage();
   for (let writes = 1; ; writes++) {
-    const lease = (await kube.get("leases", namespace, name)) as Lease | undefined; // the resource names the type
+    const lease = (await kube.get("leases", namespace, name)) as Lease | undefined; // the resource determines the type
     if (lease === undefined)
       return { lines: [`not resumed: there is no Lease ${namespace}/${name}: start this cluster's watcher first`], isDone: false };
     const listed = parseTerms(lease.metadata?.annotations?.[LEASE_TERMS]);

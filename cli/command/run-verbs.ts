@@ -32,7 +32,7 @@ export async function runVerbs(groups: Verbs): Promise<void> {
     })
     .exitOverride();
 
-  // A reader such as `head` may close the pipe early; which is not an error.
+  // A reader such as `head` may close the pipe early, which is not an error.
   process.stdout.on("error", endWithoutReader);
   process.stderr.on("error", () => undefined); // the command continues without a log
 

@@ -1,7 +1,7 @@
 /**
  * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates. A source is for example a day of `deltaloop dev`, possibly in shadow mode next to a cluster's own controllers.
  *
- * The metrics count messages, doorbells and the time of syncs. The AWS use of each is taken from counts.json, as if each was in a separate
+ * The metrics count messages, doorbells and the time of syncs. The AWS use of each is taken from counts.json, as if each were in a separate
  * batch.
  */
 import { LANES } from "@deltaloop/store/ports";

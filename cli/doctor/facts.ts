@@ -47,7 +47,7 @@ export interface ApiFacts {
   readonly identity: Seen<ClusterIdentity>;
   /** `name`: `<namespace>/<name>`. */
   readonly lease: { readonly name: string; readonly seen: Seen<LeaseFacts | undefined> };
-  /** Whether the ReplicaSet exists that the guard uses as a canary: other controllers that run write its status. */
+  /** Whether the guard's canary ReplicaSet exists, whose status any other active controller would write. */
   readonly canary: { readonly name: string; readonly seen: Seen<boolean> };
 }
 

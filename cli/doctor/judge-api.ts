@@ -95,7 +95,7 @@ function judgeSkew(check: "clock.local" | "clock.redis", whose: string, aheadMs:
     return warning(
       check,
       seen,
-      "Synchronise both (NTP): queue, gates and leases go by Redis' clock alone and are correct, but timestamps differ.",
+      "Synchronise both (NTP): queue, gates and leases use only Redis' clock and stay correct, but timestamps differ.",
       number,
     );
   if (off < SKEW_FAILURE_MS)

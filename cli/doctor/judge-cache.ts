@@ -20,7 +20,7 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
     return [
       warning(
         "watcher.mode",
-        "shadow: it decides and sends nothing",
+        "shadow: it computes writes but sends none",
         "Set DELTALOOP_MODE=act for watcher and functions, once the cluster's own three controllers are off.",
       ),
       notChecked("watcher.lease", "shadow takes no Lease"),
@@ -62,12 +62,12 @@ function judgeGuard({ guard, cache, api: { canary } }: Facts): Finding {
     return warning(
       "watcher.guard",
       "off: writes of another controller are not detected",
-      "Set DELTALOOP_GUARD=on for watcher and functions, unless something else ensures that.",
+      "Set DELTALOOP_GUARD=on for watcher and functions, unless something else detects such writes.",
     );
   if (canary.seen.kind === "seen" && !canary.seen.value)
     return warning(
       "watcher.guard",
-      `there is no ReplicaSet ${canary.name}: another controller of the whole cluster would stop single namespaces only`,
+      `there is no ReplicaSet ${canary.name}: a cluster-wide controller would stop only the namespaces in which it writes`,
       "Run kubectl apply -f infra/manifests/canary.yaml.",
     );
   return ok("watcher.guard", "no other controller was seen");
@@ -236,7 +236,12 @@ function judgeLanes({ resource, lanes }: StreamFacts, nowMs: number): Finding {
     ({ index, frozen, holeSinceMs }) =>
       `lane ${index} ${frozen ? "frozen" : ""}${frozen && holeSinceMs !== undefined ? ", " : ""}${holeSinceMs === undefined ? "" : `with a hole for ${spanOf(nowMs - holeSinceMs)}`}`,
   );
-  return warning("cache.lanes", listOf(words), "Wait 15 s: the watcher lists what is missing; if it stays, look into its log.", more);
+  return warning(
+    "cache.lanes",
+    listOf(words),
+    "Wait 15 s, in which the watcher lists the missing objects again, and read its log if the lane stays unhealthy.",
+    more,
+  );
 }
 
 /** Checks a list that only grows: entries older than a day are not reported. */

@@ -5,7 +5,7 @@ import type { QueueSight } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
-/** More packs or doorbells than wait for long after any burst. */
+/** More waiting packs or doorbells than remain for long after any burst. */
 const WAITING_MAX = 1_000;
 
 export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {

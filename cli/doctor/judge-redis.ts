@@ -52,7 +52,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
       warning(
         "redis.evicted",
         `${evicted} keys since its start`,
-        "Set maxmemory-policy noeviction and give it more memory; the watcher opens a new epoch by itself when keys of ours went.",
+        "Set maxmemory-policy noeviction and give it more memory; the watcher opens a new epoch by itself after Redis has evicted its keys.",
         { number: evicted },
       ),
     );

@@ -96,7 +96,7 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
       return { server, ...(await readApiServer(client)) };
     }),
     seen(async () => await readClusterIdentity((await reached).kube)),
-    seen(async () => leaseFacts((await (await reached).kube.get("leases", leaseNamespace, name)) as Lease | undefined)), // the resource names the type
+    seen(async () => leaseFacts((await (await reached).kube.get("leases", leaseNamespace, name)) as Lease | undefined)), // the resource determines the type
     seen(async () => (await (await reached).kube.get("replicasets", leaseNamespace, CANARY)) !== undefined),
     Promise.all(
       ROLES.map(async (role): Promise<RoleFacts> => ({

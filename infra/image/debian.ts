@@ -48,7 +48,7 @@ const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 const run = promisify(execFile);
 
 export async function readPins(): Promise<DebianPins> {
-  return JSON.parse(await readFile(PINS_FILE, "utf8")) as DebianPins; // currentPins wrote it
+  return JSON.parse(await readFile(PINS_FILE, "utf8")) as DebianPins; // currentPins() wrote this file
 }
 
 /** Returns why this machine cannot build from Debian packages, or undefined if it can. */

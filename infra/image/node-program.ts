@@ -37,7 +37,7 @@ export async function nodeProgram(root: string, architecture: Architecture): Pro
   const installed = join(root, "node_modules", name);
   if (existsSync(join(installed, "bin", "node"))) {
     // npm verified the checksum, but the lockfile may have changed since.
-    const own = JSON.parse(await readFile(join(installed, "package.json"), "utf8")) as Locked; // npm wrote it
+    const own = JSON.parse(await readFile(join(installed, "package.json"), "utf8")) as Locked; // npm wrote this file
     if (own.version !== version) throw new Error(`node_modules has ${name} ${own.version}, package-lock.json ${version}: run npm ci`);
     const [program, license] = await Promise.all(["bin/node", "LICENSE"].map((file) => readFile(join(installed, file))));
     return { version, program: program ?? nothing(), license: license ?? nothing() };

@@ -56,7 +56,7 @@ export function parseExact(text: string): unknown {
 }
 
 /**
- * As `parseExact`, of objects without a pod template, for which it finds nothing to do.
+ * Parses objects that have no pod template, and so no integer that must stay exact. Rejects deep nesting as `parseExact` does.
  *
  * @throws as `parseExact`
  */

@@ -63,8 +63,8 @@ export const SWEEP_PERIOD_MS = 2 * SECOND_MS;
 export const TAKEOVER_MS_MAX = 30 * SECOND_MS;
 
 /**
- * A key that is due later than this is left to the sweeper, which enqueues it 5 to 7 s after its due time. A message for a Deployment that is
- * due in ten minutes, mostly without work to do, would cost a send and a receive.
+ * A key that is due later than this is left to the sweeper, which enqueues it 5 to 7 s after its due time. For a Deployment that is due in
+ * ten minutes, a message would cost a send and a receive, usually for a sync without work.
  */
 export const RUNG_WITHIN_MS = 120 * SECOND_MS;
 

@@ -309,7 +309,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await ours.functions.line("stopped: another controller is at work");
       await shop.k("scale", "deployment/web", "--replicas=2");
       await cluster.rolledOut(namespace, "web");
-      await ours.watcher.line("no other controller wrote the canary within 10 s: only single namespaces are stopped", PATIENCE_MS);
+      await ours.watcher.line("no other controller wrote the canary within 10 s: only the affected namespaces are stopped", PATIENCE_MS);
       expect(await cluster.list<Named>("/api/v1/namespaces/tenant/pods")).toHaveLength(1);
       await shop.k("scale", "deployment/web", "--replicas=1");
       const resumed = deltaloop(["resume", "-n", "tenant", "--force", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);

@@ -248,11 +248,12 @@ function headersOf(lines: readonly string[]): Headers {
 }
 
 /**
- * Rejects a trailer that frames the response, because parsers disagree on it. Node's parser also rejects it. Other trailers are dropped.
+ * Rejects a trailer with a framing header (Content-Length, Transfer-Encoding), because parsers disagree on it. Node's parser also rejects
+ * it. Other trailers are dropped.
  */
 function throwIfFraming(trailer: Headers): void {
   if (trailer["content-length"] !== undefined || trailer["transfer-encoding"] !== undefined)
-    throw new MalformedAnswerError("a trailer that frames the response");
+    throw new MalformedAnswerError("the trailer contains a framing header");
 }
 
 /** Trims blanks and tabs only: other white space is part of a value. */

@@ -30,7 +30,7 @@ const PREEMPTION_SIGNALS = [
   ...["hugepages-64Ki", "hugepages-2Mi", "hugepages-32Mi", "hugepages-1Gi", "hugepages-16Gi"],
 ] as const;
 
-/** The process that counts: watcher, functions (Lambda or the function host), node agent, or `deltaloop shadow`. */
+/** The process that updates the metric: watcher, functions (Lambda or the function host), node agent, or `deltaloop shadow`. */
 export type MetricProcess = "watcher" | "functions" | "node" | "shadow";
 
 /** One metric. */

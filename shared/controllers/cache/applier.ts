@@ -11,7 +11,8 @@
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
  * AP5 a message that exceeds its time makes progress on each delivery: a call has 100 items, on redelivery 10, then one, and grows while
  *     calls are quick. Items that an earlier delivery applied are skipped.
- * AP6 each call of a message requires the one before, and what an earlier delivery applied is read before and after a call of this one (A15).
+ * AP6 each call of a message requires that the previous call was applied. Rows that an earlier delivery applied are read before and after a
+ *     call of this delivery (A15).
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { compareResourceVersions, controllerIn, isCurrent, messageOf, splitKey } from "@deltaloop/kube/objects";
@@ -123,7 +124,7 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
     return ACK;
   }
   if (decoded.kind === "newer") {
-    ports.log.error("message of a newer watcher stays in the queue: deploy the functions of the watcher's version", {
+    ports.log.error("message from a newer watcher stays in the queue: deploy the functions of the same version as the watcher", {
       messageId: message.id,
       why: decoded.why,
     });

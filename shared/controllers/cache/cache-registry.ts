@@ -23,7 +23,7 @@ export function cachedAs(registry: Views, view: View, object: unknown, digester:
 
 /** Returns the owner in whose slice `view` stores the object; undefined if it is stored among the orphans of its namespace. */
 export function sliceOf(registry: Views, view: View, object: Cached<View>): OwnerId | undefined {
-  // The view names the shape of its objects, which TypeScript cannot correlate here.
+  // The view determines the type of its objects, which TypeScript cannot infer here.
   return isOwnView(view) ? definitionOf(registry, view).slice?.(object as CachedObject) : ownerOfCached(view, object as Cached);
 }
 

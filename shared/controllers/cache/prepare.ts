@@ -82,7 +82,7 @@ export async function prepareChanges(
     const forged = seen.forged().filter((each) => each.resource !== resource || !own.has(each.key));
     return { items, counts: seen.counts(), forged, faults };
   }
-  throw new Error(`the events table of ${resource} requested more than ${LOOKUP_ROUNDS_MAX} rounds of look-ups`);
+  throw new Error(`the event handlers of ${resource} requested more than ${LOOKUP_ROUNDS_MAX} rounds of look-ups`);
 }
 
 /**
@@ -211,7 +211,7 @@ function decided({ registry, resource, lookups }: Tables, change: Change, row: R
 }
 
 function delta(resource: View, before: Cached<View> | undefined, after: Cached<View> | undefined): Delta {
-  // The three values belong together: `resource` names the type of both objects, which TypeScript cannot correlate here.
+  // `resource` determines the type of both objects, which TypeScript cannot infer here.
   return { resource, ...(before && { old: before }), ...(after && { new: after }) } as Delta;
 }
 
@@ -312,17 +312,17 @@ class Seen implements Lookups {
   get<R extends View>(resource: R, key: ObjectKey): Cached<R> | undefined {
     const id = `${resource} ${key}`;
     if (!this.#rows.has(id)) {
-      splitKey(key); // a throw here is an error of the caller
+      splitKey(key); // throws only if the caller passes an invalid key
       this.#missingRows.set(id, { resource, key });
     }
-    return this.#rows.get(id)?.object as Cached<R> | undefined; // the id names the resource
+    return this.#rows.get(id)?.object as Cached<R> | undefined; // the id contains the resource
   }
 
   primaries<R extends View>(resource: R, namespace: string): readonly Cached<R>[] {
     const id = `${resource} ${namespace}`;
     const rows = this.#primaries.get(id);
     if (!rows) this.#missingPrimaries.set(id, { resource, namespace });
-    return (rows ?? []).map((row) => row.object as Cached<R>); // the id names the resource
+    return (rows ?? []).map((row) => row.object as Cached<R>); // the id contains the resource
   }
 
   async #read(request: IndexRequest): Promise<void> {

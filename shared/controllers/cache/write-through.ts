@@ -57,7 +57,7 @@ const ATTEMPTS_MAX = 5;
 
 /** @throws {Error} when the cache changed during every attempt, or belongs to another epoch; the sync is then retried */
 export async function writeThrough<R extends View>(ports: WriteThroughPorts, run: AnyTaken, answers: Answers<R>): Promise<Written<R>> {
-  // The resource names the shape of its objects, which TypeScript cannot correlate here.
+  // The resource determines the type of its objects, which TypeScript cannot infer here.
   const objects = answers.objects.map((object) => cachedAs(ports.registry, answers.resource, object, ports.digester) as Cached<R>);
   let changes = objects.map((object) => putOf(object as Cached<View>));
   let known = answers.known;

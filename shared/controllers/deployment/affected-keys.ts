@@ -1,16 +1,13 @@
 /**
  * The Deployments that a change affects (deployment §2).
  *
- *     | what changed                              | queued                                             | urgency |
- *     |-------------------------------------------|----------------------------------------------------|---------|
- *     | a Deployment                              | itself, always                                     | act if it is added, deleted, or
- *     changes generation, selector, labels, owner or deletionTimestamp, else status |
- *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it is added,
- *     deleted, or changes labels, controller or deletionTimestamp, else status |
- *     | a ReplicaSet without one                  | every Deployment that selects it, when it is added, loses its controller or changes
- *     labels | act |
- *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, although others may remain | status |
- *     | a controller reference that names no valid object | nothing is looked up or queued | none |
+ * | what changed | enqueued | urgency |
+ * |---|---|---|
+ * | a Deployment | itself, always | act if it is added or deleted, or if its generation, selector, labels, owner or deletionTimestamp changes; else status |
+ * | a ReplicaSet with a controller | that Deployment; if the controller changes, the former one too | act if it is added or deleted, or if its labels, controller or deletionTimestamp changes; else status |
+ * | a ReplicaSet without a controller | each Deployment that selects it, if it is added, loses its controller or changes labels | act |
+ * | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, even if other pods remain | status |
+ * | a controller reference that names no valid object | nothing, and nothing is looked up | none |
  *
  * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
  */

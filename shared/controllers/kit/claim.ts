@@ -16,7 +16,7 @@ export interface Claimant {
   readonly deletionTimestamp?: string;
 }
 
-/** The controller that the object's ownerReference names, by the comparison of its kind (api/owner-id.ts). */
+/** The controller that the object's ownerReference names, compared as owner-id.ts specifies for its kind. */
 export type ControlledBy = "claimant" | "another" | "none";
 
 export type Claim = "claimed" | "adopt" | "release" | "ignore";

@@ -79,7 +79,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
       const before = failures;
       try {
         const retryBudget = retryBudgetUntil(clock, sentMs + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
-        const found = (await reader.get("leases", lease.namespace, lease.name, { retryBudget })) as Lease | undefined; // the resource names the type
+        const found = (await reader.get("leases", lease.namespace, lease.name, { retryBudget })) as Lease | undefined; // the resource determines the type
         if (!found) return { sentMs, why: "the Lease does not exist" };
         if (!lists(parseTerms(found.metadata?.annotations?.[LEASE_TERMS]), token))
           return { sentMs, why: `it does not list ${tokenText(token)}` };

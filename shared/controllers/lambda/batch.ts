@@ -115,7 +115,10 @@ async function changeVisibility(failed: Failed, { source, log }: BatchOptions): 
         seconds,
       );
     } catch (error) {
-      log.warn("failed to change the visibility; the records come back later", { records: group.length, error: describeError(error) });
+      log.warn("failed to change the visibility timeout; the records are redelivered later", {
+        records: group.length,
+        error: describeError(error),
+      });
     }
   }
 }

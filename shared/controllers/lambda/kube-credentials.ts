@@ -77,6 +77,6 @@ export function tokenEndsMs(token: string): number | undefined {
 /** Region in the server's name (`https://0A1B.gr7.eu-central-1.eks.amazonaws.com`), or AWS_REGION. */
 function regionOf(server: string): string {
   const region = /\.([a-z]{2}(?:-[a-z]+)+-\d+)\.eks\.amazonaws\.com/.exec(server)?.[1] ?? environmentRegion();
-  if (region === undefined) throw new ConfigurationError(["AWS_REGION: is missing, and the API server's name does not say it either"]);
+  if (region === undefined) throw new ConfigurationError(["AWS_REGION: is missing, and the API server's host name contains no region"]);
   return region;
 }

@@ -133,5 +133,6 @@ async function syncKey(
 function assertRegistered({ controllers }: Registry, controller: ControllerName, syncs: KeySyncs): void {
   const { followUps = [] } = controllers.find(({ name }) => name === controller) ?? {};
   const [registered, given] = [[controller, ...followUps], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
-  if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}; the registry says ${registered}`);
+  if (registered !== given)
+    throw new TypeError(`the function of ${controller} receives keys of ${given}; the registry lists ${registered}`);
 }

@@ -8,12 +8,12 @@ import { mappedKey, ownerKey } from "./views.ts";
 import type { OwnViewOf } from "./views.ts";
 
 export function ownAffectedKeys(name: string, views: readonly [OwnViewOf, ...OwnViewOf[]]): AffectedKeys {
-  const controller = name as OwnController; // the registry names it
+  const controller = name as OwnController; // `name` is a controller of the registry
   const [primary] = views;
   return (delta, lookups) => {
     const view = views.find((each) => each.name === delta.resource);
     if (view === undefined) return [];
-    // the view names the shape of its objects
+    // the view determines the type of its objects
     const [before, after] = [delta.old as CachedObject | undefined, delta.new as CachedObject | undefined];
     if (before && after && !isChanged(before, after, view.role === "owned")) return [];
     const known = [before, after].flatMap((object) => (object === undefined || ownFields(object).isOut ? [] : [object]));
@@ -41,7 +41,7 @@ function watching(
   const namespace = mapped.by === "cluster" ? "" : mapped.key.slice(0, mapped.key.indexOf("/"));
   const found =
     mapped.by === "key"
-      ? [lookups.get(primary.name, mapped.key) as CachedObject | undefined] // the view names the shape of its objects
+      ? [lookups.get(primary.name, mapped.key) as CachedObject | undefined] // the view determines the type of its objects
       : (lookups.primaries(primary.name, namespace) as readonly CachedObject[]);
   return found.flatMap((each) => (each === undefined || ownFields(each).isOut ? [] : [{ key: keyOf(each), uid: each.metadata.uid }]));
 }

@@ -1,4 +1,4 @@
-/** Sorts the refusals of the API server by what they mean for an own write. */
+/** Classifies rejections by the API server by their effect on a write of a user controller. */
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "@deltaloop/kube/client";
 import type { KubeApiError } from "@deltaloop/kube/client";
 import type { OwnAnswer, OwnWrite } from "@deltaloop/sdk/writes";
@@ -6,7 +6,7 @@ import type { OwnAnswer, OwnWrite } from "@deltaloop/sdk/writes";
 /** The cause of one field. Source: apimachinery pkg/util/managedfields/internal/conflict.go NewConflictError. */
 const MANAGER = /^conflict with "([^"]+)"/;
 
-/** @throws the error if it is no answer about the write: the key is retried with back-off */
+/** @throws the error if it is not a rejection of the write; the key is then retried with back-off */
 export function answerOf(error: unknown, { kind }: Pick<OwnWrite, "kind">): OwnAnswer {
   if (isAlreadyExists(error)) return { kind: "alreadyExists" };
   if (isNotFound(error) && kind !== "create") return { kind: kind === "prune" || kind === "remove" ? "gone" : "changed" };

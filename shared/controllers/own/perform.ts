@@ -1,7 +1,8 @@
 /**
  * Sends the own writes of one sync, and stores what was sent.
  *
- * OW1 nothing is created, pruned or removed before the primary was read live in this run: gone, another uid or being deleted ends the sync.
+ * OW1 nothing is created, pruned or removed before this run has read the primary live. If it no longer exists, has another uid or is being
+ *     deleted, the sync ends.
  * OW2 every answer is written through together with the record of its write, so that the same write is not sent again.
  * OW3 an object is pruned only if every write before it has succeeded.
  * OW4 a name that is taken, and an object that another user controller manages, are held: nothing is sent for them until a back-off ends.
@@ -31,7 +32,7 @@ import type { OwnViewOf } from "./views.ts";
 
 const APPLY = "application/apply-patch+yaml";
 
-/** How a write ended for the writes after it. */
+/** The result of a write, as far as later writes of the sync depend on it. */
 type Sent =
   | { readonly kind: "next" }
   /** The write is held (OW4): other objects are still written, but nothing is pruned. */
@@ -146,7 +147,7 @@ export class OwnCalls {
 
   #viewOf(id: ObjectId): OwnViewOf {
     const view = this.#entry.views.find((each) => each.role === "owned" && each.resource === resourceOfKind(id.kind));
-    if (view === undefined) throw new TypeError(`${id.kind.kind} is not owned`); // wantedBy has refused it
+    if (view === undefined) throw new TypeError(`${id.kind.kind} is not owned`); // wantedBy has rejected this case
     return view;
   }
 
@@ -262,7 +263,10 @@ export class OwnCalls {
     return { resource, namespace, name, type: APPLY, body, fieldValidation: "Strict" };
   }
 
-  /** Turns the entry of a create into one of an apply, so that fields that the code drops disappear. Returns false for another object. */
+  /**
+   * Replaces the managedFields entry of a create by one of an apply, so that a later apply removes fields that the controller no longer
+   * sets. Returns false for another object.
+   */
   async #turned(write: Extract<OwnWrite, { readonly kind: "apply" }>): Promise<boolean> {
     const row = this.#observed.rows.get(idText(write.id));
     if (row === undefined || ownFields(cachedOf(row)).isCreated !== true) return true;
@@ -281,7 +285,7 @@ export class OwnCalls {
     }
   }
 
-  /** Versions of objects after `#turned`, which is no revert. */
+  /** Versions that `#turned` has written; they do not count as reverts by another client. */
   readonly #turnedVersions = new Map<string, string>();
 
   async #jsonPatch(
@@ -335,7 +339,7 @@ export class OwnCalls {
     await this.#save(this.#entry.views[0], {}, [{ id, record }]);
   }
 
-  /** Reads what a refused write was about, so that the next decision sees it. */
+  /** Reads the object of a rejected write, so that the next decision sees it. */
   async #refresh(write: OwnWrite): Promise<void> {
     const [view, id] =
       "id" in write ? ([this.#viewOf(write.id), write.id] as const) : ([this.#entry.views[0], this.#observed.primary] as const);

@@ -1,8 +1,8 @@
 /**
  * What a view of a user controller keeps of an object: its visible fields, and digests of what the controller writes but may not see.
  *
- * PJ1 values of Secrets and ConfigMaps, pod template values and env values never travel, whatever a mask says.
- * PJ2 an object that is none of this controller's concern (outside `where` or `only`, or owned by another kind) is a row without content.
+ * PJ1 values of Secrets and ConfigMaps, pod template values and env values are never sent, whatever the mask.
+ * PJ2 an object that does not concern this controller (outside `where` or `only`, or owned by another kind) is a row without content.
  * PJ3 a projection is idempotent: an object that was projected already stays as it is.
  */
 import { isObject } from "@deltaloop/base";
@@ -42,7 +42,7 @@ interface Projection {
   readonly view: OwnView;
   readonly kind: KindData;
   readonly see: Mask;
-  /** Annotations whose values travel. */
+  /** Annotations whose values are sent. */
   readonly annotations: readonly string[];
   readonly manager: string;
   /** Whether content and managers are digested, as of what the controller writes. */
@@ -171,7 +171,7 @@ export function isChanged(before: CachedObject, after: CachedObject, isOwned: bo
   return matters && sentText(old) !== sentText(now);
 }
 
-/** The visible fields that enqueue: without the version, which changes with everything. */
+/** The visible fields whose change enqueues the key; excludes the version, which every write changes. */
 export function seenOf(object: CachedObject): unknown {
   const { [OWN]: own, metadata, ...fields } = object as OwnObject; // a row of a view of this module
   const { resourceVersion: _, annotationDigests: __, ...meta } = metadata;

@@ -39,7 +39,7 @@ export function registryOf(controllers: readonly OwnControllerEntry[]): Registry
   };
 }
 
-/** What definitions may say, but this version cannot do. Each is one line. */
+/** Features that a definition may use but this version does not support, one line each. */
 export function unsupportedBy({ name, primary, watches }: Definition): readonly string[] {
   return watches.flatMap(({ kind, by }) =>
     "all" in by && by.all === "cluster" && primary.scope === "Namespaced"

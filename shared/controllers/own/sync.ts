@@ -50,7 +50,7 @@ export interface OwnSyncOptions {
   readonly report: (report: OwnReport) => void;
 }
 
-/** Reverts end their object's turn for this long, so that two writers do not alternate. */
+/** How long nothing is sent for an object after another writer's revert, so that two writers do not alternate. */
 const CONTESTED_MS = 300_000;
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -148,7 +148,7 @@ async function act(
   }
 }
 
-/** An outdated decision is repeated this soon; what was read live is written through, and usually enqueues the key at once. */
+/** Delay before an outdated decision is repeated. Usually the write-through of the live object enqueues the key earlier. */
 const OUTDATED_MS = 100;
 
 function isGuarded({ kind }: OwnWrite): boolean {
@@ -193,7 +193,7 @@ function withApplied(
   return { ...wanted, status: { ...wanted.status, conditions: [...others, condition] } };
 }
 
-/** Records of objects that are neither there nor wanted. */
+/** Records of objects that neither exist nor are wanted. */
 function staleRecords({ apply, keep }: Wanted, { records, rows }: OwnObserved): readonly string[] {
   if (apply === undefined) return [];
   const wanted = new Set([...apply.map(({ id }) => `${id.kind.kind}.${id.kind.group}/${id.namespace}/${id.name}`), ...keep]);

@@ -10,7 +10,7 @@ import { managerOf } from "@deltaloop/sdk/writes";
 import { isOwnedBy, isSelected, projection } from "./project.ts";
 import { resourceOfKind } from "./resources.ts";
 
-/** One view, and what it is to its controller. */
+/** One view, and its role for its controller. */
 export interface OwnViewOf extends ViewDefinition {
   readonly kind: KindData;
   readonly role: "primary" | "owned" | "watched";

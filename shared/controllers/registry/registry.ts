@@ -20,7 +20,7 @@ const EVENTS_TABLES: { readonly [C in Controller]: AffectedKeys } = {
   replicationcontroller: replicationControllerAffectedKeys,
 };
 
-/** Writes of a Deployment enqueue its ReplicaSets, and the reverse. */
+/** Writes of a Deployment enqueue its ReplicaSets, and vice versa. */
 const GOES_ON_TO: { readonly [C in Controller]: readonly Controller[] } = {
   deployment: ["replicaset"],
   replicaset: ["deployment"],

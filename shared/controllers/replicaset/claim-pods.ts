@@ -52,7 +52,7 @@ export function terminatingPods({ owner, selector, pods }: Pick<Observed, "owner
   return pods.filter((pod) => isTerminating(pod) && isOwnedBy(pod, owner) && matches(selector, pod.labels));
 }
 
-/** Compares every field of the reference, the namespace included (api/owner-id.ts). */
+/** Compares every field of the reference, including the namespace (owner-id.ts). */
 function isOwnedBy(pod: CachedPod, { resource, namespace, name, uid }: Owner): boolean {
   return pod.namespace === namespace && sameOwner(pod.owner, { kind: RESOURCES[resource].kind, name, uid });
 }

@@ -1,4 +1,4 @@
-/** Why a ReplicaSet's sync decided as it did (controller/reason.ts); the rules are those of docs/internals/spec/replicaset.md. */
+/** The reasons of a ReplicaSet's sync (kit/reason.ts); the rules are those of docs/internals/spec/replicaset.md. */
 import type { ListReason } from "../kit/decision-basis.ts";
 import type { Reason } from "../kit/reason.ts";
 

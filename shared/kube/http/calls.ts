@@ -83,7 +83,8 @@ export function createCalls(
       });
       if (sent.kind === "success") return parse(sent.body);
       last = sent.kind === "noAnswer" ? sent.error : statusError(sent.code, sent.headers, sent.body, { earlierUnanswered });
-      // Differs from client-go, which retries ten times: here the caller lists another version at once (informer §2.4).
+      // Differs from client-go, which retries ten times: here the caller lists again immediately, without this resourceVersion (informer
+      // §2.4).
       if (isTooLargeResourceVersion(last)) throw last;
       const afterMs = retryAfterMs(call.method, sent, retries);
       if (afterMs === undefined || afterMs > Math.min(retryBudget.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;

@@ -21,7 +21,7 @@ export function proxyFor(server: URL, environment: Environment): Proxy | undefin
 export function proxyOf(url: string, from: string): Proxy {
   const { protocol, hostname, port, username, password } = URL.canParse(url) ? new URL(url) : { protocol: "", hostname: "" };
   if ((protocol !== "http:" && protocol !== "https:") || hostname === "")
-    throw new UsageError(`${from} does not name a proxy that can be used: write http://host:port or https://host:port`);
+    throw new UsageError(`${from} is not a usable proxy URL: write http://host:port or https://host:port`);
   const isPlain = protocol === "http:";
   const user =
     username === undefined || username === "" ? undefined : `${decodeURIComponent(username)}:${decodeURIComponent(password ?? "")}`;

@@ -81,8 +81,8 @@ export function matches(selector: Selector, labels: Labels | undefined): boolean
 }
 
 /**
- * Whether the selector is empty, so that every object of the namespace matches. Controllers do nothing with such an owner: which would
- * adopt every orphan. Source: labels.Selector Empty.
+ * Whether the selector is empty, so that every object of the namespace matches. Controllers ignore such an owner, because it would adopt
+ * every orphan. Source: labels.Selector Empty.
  */
 export function selectsEverything(selector: Selector): boolean {
   return selector.kind === "Requirements" && selector.requirements.length === 0;

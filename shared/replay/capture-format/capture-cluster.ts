@@ -57,7 +57,8 @@ export function captureCluster(
     listPage: (resource, _query, signal) => of(resource).list(signal),
     newestVersion: (resource) => Promise.resolve(of(resource).newestVersion()),
     watch(resource, query, signal) {
-      if (query.sendInitialEvents) throw new KubeApiError({ code: 422, reason: "Invalid", message: "a capture is listed by pages" });
+      if (query.sendInitialEvents)
+        throw new KubeApiError({ code: 422, reason: "Invalid", message: "a capture supports paginated lists only" });
       return of(resource).watch(query.resourceVersion ?? "0", signal);
     },
     get: (resource, namespace, name) => Promise.resolve(standing(resource).get(`${namespace}/${name}`) as KubeObject | undefined),

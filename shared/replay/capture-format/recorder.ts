@@ -165,7 +165,8 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     },
     newestVersion: (...args) => kube.newestVersion(...args),
     async *watch(resource: RecordedResource, query: WatchQuery, signal: AbortSignal): AsyncGenerator<readonly string[]> {
-      if (query.sendInitialEvents) throw new KubeApiError({ code: 422, reason: "Invalid", message: "lists are captured by pages" });
+      if (query.sendInitialEvents)
+        throw new KubeApiError({ code: 422, reason: "Invalid", message: "a capture supports paginated lists only" });
       let how = "clean";
       try {
         for await (const group of kube.watch(resource, query, signal)) {

@@ -5,8 +5,7 @@ import { canonical, differencesOf } from "../shadow/canonical-write.ts";
 import type { Json, LiveObject } from "../shadow/states.ts";
 
 /**
- * One line per difference: `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`. Returns one line per difference; empty if the
- * clusters agree.
+ * Returns one line per difference, such as `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`; empty if the clusters agree.
  */
 export function disagreements(recorded: readonly LiveObject[], ours: readonly LiveObject[]): readonly string[] {
   const [a, b] = [endsOf(recorded), endsOf(ours)];
@@ -54,7 +53,7 @@ function endsOf(objects: readonly LiveObject[]): ReadonlyMap<string, unknown> {
 
 /** Non-zero counters, and conditions without times and messages. */
 function statusOf(status: Json | undefined): Json {
-  const { conditions = [], observedGeneration: _, ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // of every owner
+  const { conditions = [], observedGeneration: _, ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // the status of every owner kind has these fields
   return {
     ...Object.fromEntries(Object.entries(counters).filter(([, value]) => value !== 0)),
     ...Object.fromEntries(conditions.map(({ type, status: is, reason = "" }) => [type, `${is} ${reason}`])),

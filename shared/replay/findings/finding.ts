@@ -36,7 +36,7 @@ export interface Target {
   readonly first: string;
   /** Whether `kubectl rollout undo` works: the Deployment has an earlier revision and is not paused. */
   readonly canUndo: boolean;
-  /** A rolling update of a Deployment has pods of an old revision. */
+  /** Whether a Deployment's rolling update still has pods of an old revision. */
   readonly hasOldPods: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** A ResourceQuota or LimitRange because of which the API server rejects pods. */
+/** A ResourceQuota or LimitRange that makes the API server reject pods. */
 import type { Finding, Rule } from "./finding.ts";
 import { refusedPods } from "./refused-pods.ts";
 import type { View } from "../incident/view.ts";

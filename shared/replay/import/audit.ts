@@ -77,7 +77,7 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (Number.isNaN(atMs)) throw new CaptureError(`${place}: stageTimestamp is not an RFC 3339 time`);
   if (subresource === "scale") return lost(report, "a write of /scale: its answer is a Scale; the next write shows the size");
   if (!WHOLE.has(subresource)) return lost(report, "a pod's binding or eviction, whose answer is no pod; its next write shows what it did");
-  // The API server authorizes the impersonated user, as for everybody behind Rancher's proxy.
+  // The API server authorizes the impersonated user, which Rancher's proxy sets for every user.
   const { username } = [event["impersonatedUser"], event["user"]].find(isObject) ?? {};
   const user = typeof username === "string" && username !== "" ? username : undefined;
   // An update or a server-side apply creates the object if it does not exist.

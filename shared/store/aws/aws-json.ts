@@ -52,7 +52,7 @@ export interface AwsJsonOptions extends SignerOptions {
 const TRIES_MAX = 3;
 const BACK_OFF_MS = 100;
 const TIMEOUT_MS = 30_000;
-/** Shorter than SQS keeps an idle connection. */
+/** Shorter than the time for which SQS keeps an idle connection open. */
 const IDLE_MS_MAX = 50_000;
 /** Largest response of SQS: an envelope with ten messages of 1 MiB, each of which JSON escapes may enlarge sixfold. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;

@@ -3,8 +3,8 @@
  * to which a user's resume forgives such writes (informer §11.9). Per deployment and cluster. Watcher's part:
  * cache/watcher/foreign-write-guard.ts.
  *
- * GD1 from the step that accepts a report, `take` and `renew` of its namespace's keys return `stopped`, and `sweep` returns no doorbells of
- *      them; if everything is stopped, gates are closed too. Keys stay dirty; deltas are still applied.
+ * GD1 from the step that accepts a report, `take` and `renew` of its namespace's keys return `stopped`, and `sweep` returns no doorbells
+ *     for them; if everything is stopped, gates are closed too. Keys stay dirty; deltas are still applied.
  * GD2 it is outside epochs: no change of a cache affects it.
  * GD3 a report of a write that is not newer than the forgiven ones has no effect.
  * GD4 of several reports the newest write is stored, with the start time of the first.

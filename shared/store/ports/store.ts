@@ -29,9 +29,9 @@
  *     A snapshot with forged values must not be used for decisions.
  *
  * Accounting (informer §16)
- * TY1  each item is counted once as received and once by its fate, in the step that ends it, so that always\n     received = applied +
- *      superseded + duplicate + fenced + otherEpoch + quarantined + dead.\n     An item that will be redelivered (no epoch yet, a fence
- *      that is not open, a changed row) has not ended. A new epoch changes no count.
+ * TY1  each item is counted once as received and once by its fate, in the step that ends it, so that always
+ *          received = applied + superseded + duplicate + fenced + otherEpoch + quarantined + dead.
+ *      An item that will be redelivered (no epoch yet, a fence that is not open, a changed row) has not ended. A new epoch changes no count.
  *
  * Loss (informer §11.7)
  * SL1 a Store is *set back* if it has an older checkpoint than one it has confirmed, or a smaller fence than one it has opened, or another
@@ -58,9 +58,9 @@
  *     enqueued it. Rows are written even if another run holds the key; the run ends only if it still holds the key and no item must be
  *     retried.
  *
- * Lineage (informer §11.11): LN1–LN5 in store/ports/lineage.ts.
+ * Lineage (informer §11.11): LN1–LN5 in lineage.ts.
  *
- * Guard (informer §11.9): GD1–GD8 in store/guard-store.ts.
+ * Guard (informer §11.9): GD1–GD8 in guard-store.ts.
  *
  * Intents (informer §13)
  * IT1 only the run that holds the key registers intents, and only the run whose token an op has settles or re-plans it.

@@ -26,7 +26,7 @@ export function createBarrier(connection: Pick<Connection, "replicated">, durabi
     asked = undefined;
     if ((await connection.replicated(1, REPLICA_WAIT_MS)) < 1)
       throw new NotReplicatedError(
-        `no replica has the last writes after ${REPLICA_WAIT_MS} ms: durability class B needs a connected replica`,
+        `no replica acknowledged the last writes within ${REPLICA_WAIT_MS} ms: durability class B needs a connected replica`,
       );
   };
   return () => (asked ??= wait());

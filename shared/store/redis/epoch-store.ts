@@ -165,7 +165,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       const answer = await context.runInCurrentEpoch((names) =>
         context.keys("quarantined", { quarantine: names.quarantine }).call(names.epoch, {}),
       );
-      return (answer?.reply.slice(1) ?? []).map((entry) => JSON.parse(asText(entry)) as QuarantineEntry); // quarantine wrote it
+      return (answer?.reply.slice(1) ?? []).map((entry) => JSON.parse(asText(entry)) as QuarantineEntry); // quarantine() wrote this entry
     },
 
     async noteForgery(forgery) {
@@ -176,7 +176,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
     async forgeries() {
       const table = context.keys("forgeries", { forgeries: root.forgeries });
       const reply = asList(await context.run(table.call("", { kept: FORGERIES_MAX })));
-      return reply.map((entry) => JSON.parse(asText(entry)) as Forgery); // noteForgery wrote it
+      return reply.map((entry) => JSON.parse(asText(entry)) as Forgery); // noteForgery() wrote this entry
     },
   };
 }

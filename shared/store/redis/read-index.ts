@@ -135,7 +135,7 @@ export async function readPlaces(
       rows: order,
       namespaces: namespaces.map(({ resource, namespace }) => {
         const controller = controllerIn(context.catalog, resource);
-        if (!controller) throw new RangeError(`${resource} are not the primary resource of any controller`);
+        if (!controller) throw new RangeError(`${resource} is not the primary resource of any controller`);
         return {
           primariesSlot: table.slot(names.primaries(resource, namespace)),
           ownersSlot: table.slot(names.queue(controller)[3]),

@@ -2,8 +2,9 @@
  * The stored part of the guard (ports/guard-store.ts, informer §11.9): texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot
  * verify a MAC, so texts are verified here and written by compare-and-set. For scripts the existence of a text is a stop (GD6).
  *
- *     stop, resumed          of everything. While only namespaces are stopped, `stop` ends with their number, which concurrent reports\n
- *     compare; a build without namespace support then stops everything stop:shop, resumed:shop   of the namespace shop
+ *     stop, resumed             of everything. While only namespaces are stopped, `stop` ends with their number, which concurrent
+ *                               reports compare; a build without namespace support then stops everything
+ *     stop:shop, resumed:shop   of the namespace shop
  */
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import { SIGNATURE_CHARACTERS } from "../signer.ts";
@@ -108,12 +109,12 @@ function seal({ options: { signer, deployment } }: Context, field: string, value
 
 /** Verifies the text and field of a stop that a script has read. */
 export function openStop(context: Context, field: string, text: string): Stop {
-  const value = open(context, field, text) as Extract<Stop, { kind: "seen" }> | undefined; // `seal` wrote it
+  const value = open(context, field, text) as Extract<Stop, { kind: "seen" }> | undefined; // `seal` wrote this text
   return value && isForeignWrite(value.write) ? value : { kind: "unbelieved" };
 }
 
 function openForgiven(context: Context, field: string, text: string | undefined): number {
-  const value = (text === undefined ? undefined : open(context, field, text)) as { readonly forgivenMs: number } | undefined; // `seal` wrote it
+  const value = (text === undefined ? undefined : open(context, field, text)) as { readonly forgivenMs: number } | undefined; // `seal` wrote this text
   return value?.forgivenMs ?? 0;
 }
 

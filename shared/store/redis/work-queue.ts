@@ -37,7 +37,7 @@ export function createWorkQueue(context: Context): WorkQueue {
       try {
         return await take(context, run, known);
       } catch (error) {
-        // A slow server may still execute this take, whose lease nothing would use. A second call returns the lease right after it.
+        // A slow server may still execute this take, and nothing would use its lease. A second call then releases the lease.
         context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // if this call also fails, the lease expires
         throw error;
       }

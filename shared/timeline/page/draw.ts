@@ -269,14 +269,14 @@ const LETTER_PX = 6;
 function withTexts(glyphs: readonly Glyph[], width: number): readonly Glyph[] {
   const all: Glyph[] = [];
   for (let index = 0; index < glyphs.length; index++) {
-    const glyph = glyphs[index] as Glyph; // below the length
+    const glyph = glyphs[index] as Glyph; // the index is below the length
     const change = leadOf(glyph.marks)?.change;
     const to = change?.what === "changed" ? change.differences[0]?.to?.split("/").at(-1) : undefined;
     const texts = change === undefined ? [] : [changeTitle(change), ...(to === undefined ? [] : [`→ ${to}`])];
     const isRoutine = ({ marks }: Glyph): boolean => marks.every((mark) => mark.isRoutine);
     const next = glyphs.findIndex((each, n) => n > index && !isRoutine(each));
     const [, left] = extentOf(glyph);
-    const right = next === -1 ? width : extentOf(glyphs[next] as Glyph)[0]; // it was found
+    const right = next === -1 ? width : extentOf(glyphs[next] as Glyph)[0]; // `next` is a valid index
     const text = texts.find((each) => left + each.length * LETTER_PX < right);
     if (text === undefined) {
       all.push(glyph);

@@ -47,9 +47,9 @@ export function paletteOf(element: Element): Palette {
   const style = getComputedStyle(element);
   const value = (name: string): string => style.getPropertyValue(`--${name}`).trim();
   const perState = <T>(of: (state: PodState) => T): Readonly<Record<PodState, T>> =>
-    Object.fromEntries(STATES.map((state) => [state, of(state)])) as Record<PodState, T>; // has all states
+    Object.fromEntries(STATES.map((state) => [state, of(state)])) as Record<PodState, T>; // STATES lists every state
   return {
-    ...(Object.fromEntries(NAMES.map((name) => [name, value(name)])) as Record<Colour, string>), // has all names
+    ...(Object.fromEntries(NAMES.map((name) => [name, value(name)])) as Record<Colour, string>), // NAMES lists every name
     fills: perState((state) => pattern(value(state), value(`${state}-2`) || value(state), PATTERNS[state])),
     backs: perState(value),
     inks: perState((state) => value(`${state}-ink`)),

@@ -1,4 +1,4 @@
-/** The documentation that users have of a rule, which our specifications define in full. */
+/** Maps a rule of our specifications to the Kubernetes documentation of the same behaviour. */
 
 const CONTROLLERS = "https://kubernetes.io/docs/concepts/workloads/controllers";
 /** Sections of the documentation page by chapter of the specification; other chapters have no section. */

@@ -46,7 +46,7 @@ describe("the cluster's release", () => {
     s.runs("v1.37.2");
     await s.release.look();
     expect(s.release.current()).toBe("1.37");
-    expect(s.log.lines.map(({ message }) => message)).toEqual(["the cluster runs another release of Kubernetes"]);
+    expect(s.log.lines.map(({ message }) => message)).toEqual(["the cluster's Kubernetes release has changed"]);
   });
 
   it("the release is the lower of two releases while both have answered within the last ten minutes", async () => {

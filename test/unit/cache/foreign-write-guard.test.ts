@@ -155,7 +155,7 @@ describe("the guard against a second active controller", () => {
     await s.clock.advance(10_000);
     expect(s.lines).toEqual([
       "error another controller is at work in a namespace: none of its keys is handed out until deltaloop resume",
-      "warn no other controller wrote the canary within 10 s: only single namespaces are stopped",
+      "warn no other controller wrote the canary within 10 s: only the affected namespaces are stopped",
     ]);
     await s.end();
   });
@@ -462,7 +462,7 @@ describe("the canary", () => {
     guard.look("deployments", written(3));
     await s.clock.advance(11_000);
     expect([await s.isStopped(), await s.everythingStopped(), s.changes]).toEqual([true, undefined, [1]]);
-    expect(s.lines.at(-1)).toBe("warn no other controller wrote the canary within 10 s: only single namespaces are stopped");
+    expect(s.lines.at(-1)).toBe("warn no other controller wrote the canary within 10 s: only the affected namespaces are stopped");
     expect(guard.look("replicasets", corrected(12))).toBe("canary"); // later than awaited counts too
     await s.clock.advance(0);
     expect(await s.everythingStopped()).toMatchObject({ write: { key: "deltaloop/deltaloop-canary", atMs: second(12) } });
@@ -552,7 +552,7 @@ describe("the canary", () => {
     await s.clock.advance(20_000);
     expect([await s.isStopped(), s.changes]).toEqual([true, []]);
     expect(s.lines.filter((line) => line.includes("canary"))).toEqual([
-      "error failed to change the canary, retrying; until then writes of another controller stop single namespaces only",
+      "error failed to change the canary, retrying; until then, writes of another controller stop only their own namespaces",
     ]);
     s.canary(async () => ({ metadata: { name: "x", uid: "u", resourceVersion: "1" } }));
     await s.clock.advance(1_000);

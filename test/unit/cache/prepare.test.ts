@@ -161,7 +161,7 @@ describe("prepareChanges", () => {
       return [];
     };
     await expect(prepare(storeOf(), [greedy], "pods", [put(cachedPod())])).rejects.toThrow(
-      "the events table of pods requested more than 5 rounds of look-ups",
+      "the event handlers of pods requested more than 5 rounds of look-ups",
     );
   });
 

@@ -414,7 +414,7 @@ describe("PF5 perform in shadow mode", () => {
     await createSession({ ...ports, trace: () => undefined }, scene.run).perform(writes);
     expect(said).toEqual([
       {
-        message: "decided and not sent: shadow mode",
+        message: "write not sent: shadow mode",
         controller: "deployment",
         key: "shop/d",
         writes: "PatchReplicaSet, DeleteReplicaSet",

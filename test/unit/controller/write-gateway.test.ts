@@ -101,7 +101,7 @@ const remove =
 
 it("sends nothing for an additional controller, which has no contract", async () => {
   const { gateway, sent } = gatewayOf("team-guard" as OwnController);
-  await expect(gateway.create(createPod)).rejects.toThrow("team-guard has no contract, so nothing may be written for it: create pods");
+  await expect(gateway.create(createPod)).rejects.toThrow("team-guard has no contract and may not write: create pods");
   await expect(gateway.delete(deletePod, undefined)).rejects.toThrow(TerminalError);
   expect(sent).toEqual([]);
 });

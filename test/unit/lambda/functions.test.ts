@@ -155,7 +155,7 @@ it("rejects code of a controller that the registry does not list for the functio
   const { wired } = wiring({});
   const replicaset = { run: () => expect.unreachable() };
   expect(() => createSyncFunction(wired, REGISTRY, "replicaset", { replicaset })).toThrow(
-    "the function of replicaset is given keys of replicaset; the registry says deployment, replicaset",
+    "the function of replicaset receives keys of replicaset; the registry lists deployment, replicaset",
   );
   const alone = { ...REGISTRY, controllers: REGISTRY.controllers.map((entry) => ({ ...entry, followUps: [] })) };
   expect(() => createSyncFunction(wired, alone, "replicaset", { replicaset })).not.toThrow();

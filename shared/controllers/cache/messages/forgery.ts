@@ -28,7 +28,7 @@ export async function reportForgery(
     try {
       await cluster(cid)?.store.noteForgery({ ...entry, atMs: clock.now() });
     } catch (error) {
-      log.warn("failed to store the forgery: Store unreachable", { messageId, error: describeError(error) });
+      log.warn("failed to record the forged message: the Store is unreachable", { messageId, error: describeError(error) });
     }
   }
 }

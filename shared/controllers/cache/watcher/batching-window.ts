@@ -5,12 +5,12 @@
  *     fewer than 300 items a second    1 ms   items of one read share a message; others rarely share a lane
  *     more                            10 to 100 ms   shorter if packs hold 4 items on average, or nothing arrived for 20 ms
  *
- * For a ReplicaSet of 1,000 on two cores that gave 2.9 items a message instead of 1.6. A lane whose last message is in flight
+ * With a ReplicaSet of 1,000 replicas on two cores, this gave 2.9 items a message instead of 1.6. A lane whose last message is in flight
  * waits for it anyway, so a slow queue makes larger packs (lane-sender.ts).
  *
- * A pack (the open message of a lane) that holds own writes only waits 200 to 400 ms: the cache already has them, and only an object's last
- * state is sent. Without that, six of eight messages of a Deployment of 1 changed nothing. Such packs of all resources are sent at the same
- * times, so that a ReplicaSet, its pod and its status share one SQS call and one invocation.
+ * A pack (the open message of a lane) that holds nothing but own writes waits 200 to 400 ms: the cache already has them, and only an
+ * object's last state is sent. Without this delay, six of eight messages of a Deployment with one replica changed nothing. Such packs of
+ * all resources are sent at the same times, so that a ReplicaSet, its pod and its status share one SQS call and one invocation.
  *
  * A fixed window trades latency for requests: at 50 items a second 5 s need a hundredth of the requests (`npm run bench -- --only deltas`).
  */

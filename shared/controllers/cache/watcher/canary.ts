@@ -54,7 +54,7 @@ export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, nam
     } catch (error) {
       const fields = { replicaSet: `${namespace}/${name}`, error: describeError(error) };
       if (isFirst)
-        log.error("failed to change the canary, retrying; until then writes of another controller stop single namespaces only", fields);
+        log.error("failed to change the canary, retrying; until then, writes of another controller stop only their own namespaces", fields);
       return false;
     }
   };
@@ -77,7 +77,7 @@ export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, nam
         for (let tries = 1; !signal.aborted && !isSettled() && !(await changed(tries === 1)); tries++) await pass(RETRY_MS);
         await pass(ANSWER_MS);
         if (!signal.aborted && !isSettled())
-          log.warn("no other controller wrote the canary within 10 s: only single namespaces are stopped");
+          log.warn("no other controller wrote the canary within 10 s: only the affected namespaces are stopped");
       }
     },
   };

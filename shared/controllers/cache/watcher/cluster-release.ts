@@ -114,6 +114,6 @@ function report(log: Log, from: string | undefined, to: string | undefined, know
   if (releaseOf(to, known) === undefined) {
     const remedy =
       "run a deltaloop that knows this release; DELTALOOP_KUBERNETES=any acts with another release's template hashes and rules";
-    log.error("this build does not support the cluster's release of Kubernetes: its controllers decide nothing", { release: to, remedy });
-  } else if (from !== undefined) log.info("the cluster runs another release of Kubernetes", { from, to });
+    log.error("this build does not support the cluster's Kubernetes release: its controllers sync no keys", { release: to, remedy });
+  } else if (from !== undefined) log.info("the cluster's Kubernetes release has changed", { from, to });
 }

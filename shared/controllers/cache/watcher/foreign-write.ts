@@ -4,9 +4,8 @@
  * proves or disproves.
  *
  * FW1 a claim is proven if one of the fields below changed in exactly this version and the claim's manager owns it. A status write takes
- *     ownership of each field that it changes from all other managers, whatever their entries say, and no other write changes a status. So
- *     the
- *     owner of a changed field made the change, and the time of its entry is the server's (structured-merge-diff's Updater).
+ *     ownership of each field that it changes from all other managers, whatever their entries say, and no other write changes a status.
+ *     Hence the owner of a changed field made the change, and the time of its entry is the server's (structured-merge-diff's Updater).
  *
  * Source: apimachinery pkg/util/managedfields/internal/fieldmanager.go (a request to a subresource does not set managedFields, any other
  * does), managedfieldsupdater.go (when an entry's time moves); apiserver pkg/endpoints/handlers/create.go prefixFromUserAgent (default

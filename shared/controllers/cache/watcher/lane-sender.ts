@@ -7,7 +7,7 @@
  *    is sent again under the same id before any later one of its lane.
  * LS3 a watermark or heartbeat first closes the lane's open pack, so that it never covers items that come after it.
  * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
- * LS5 a pack of own writes only has a longer batching window; until it leaves, other items of its lane join it.
+ * LS5 a pack that holds nothing but own writes has a longer batching window; until it is sent, other items of its lane join it.
  * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue rejects permanently is
  *    sent again under the same number and id without its objects, which the applier then reads live.
  * LS7 every message fits, measured after encoding. A pack that does not fit travels without its objects; keys always fit.
@@ -412,10 +412,10 @@ export class LaneSender implements DeltaSink {
     const { entry, sequence, items, bare } = waiting;
     if (!bare) {
       // The queue cannot reject a message without objects for its content: retry unchanged.
-      this.#ports.log.error("queue refused a message without objects permanently, retrying", { id: entry.id, reason });
+      this.#ports.log.error("queue permanently rejected a message that has no objects, retrying", { id: entry.id, reason });
       return waiting;
     }
-    this.#ports.log.error("queue refused the message permanently, sending it without objects", {
+    this.#ports.log.error("queue permanently rejected the message, sending it again without objects", {
       id: entry.id,
       reason,
       items,

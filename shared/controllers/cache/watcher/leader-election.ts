@@ -278,7 +278,7 @@ function retryBudgetOf({ clock }: LeasePorts): RetryBudget {
 }
 
 async function readLease(ports: LeasePorts, options: LeaseOptions): Promise<Lease | undefined> {
-  return (await ports.reader.get("leases", options.namespace, options.name, { retryBudget: retryBudgetOf(ports) })) as Lease | undefined; // the resource names the type
+  return (await ports.reader.get("leases", options.namespace, options.name, { retryBudget: retryBudgetOf(ports) })) as Lease | undefined; // the resource determines the type
 }
 
 interface WriteOptions {

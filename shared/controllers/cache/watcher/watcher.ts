@@ -414,7 +414,7 @@ class Term {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });
       if (opened.kind === "open") return opened;
       this.#finish(opened.kind === "fenced" ? opened : { kind: "newEpoch", why: "the epoch no longer exists" });
-      throw new Error("failed to start a list: the Store does not open its generation");
+      throw new Error("failed to start a list: the Store did not open its generation");
     };
     return { view: resource, sink: sender, openGeneration, cachedVersions: () => readVersions(store, resource) };
   }

@@ -306,6 +306,6 @@ function seenAs(object: Cached): SeenRow {
 
 /** The object of a response. @throws {Error} if nothing was sent, which is a bug: shadow mode ends before any call. */
 export function storedObject(answer: Answer): KubeObject | undefined {
-  if (answer.kind === "notSent") throw new Error("a run in shadow mode sent a write: a bug");
+  if (answer.kind === "notSent") throw new Error("bug: a run in shadow mode sent a write");
   return answer.object;
 }

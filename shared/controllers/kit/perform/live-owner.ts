@@ -87,7 +87,7 @@ function goTime(text: string): string {
   return text.replace("T", " ").replace(/Z$/, " +0000 UTC");
 }
 
-/** Whether the live pod's controller reference equals the owner in every field (api/owner-id.ts). */
+/** Whether the live pod's controller reference equals the owner in every field (owner-id.ts). */
 export function isPodOf({ resource, namespace, name, uid }: Owner, { metadata }: KubeObject): boolean {
   return metadata.namespace === namespace && sameOwner(controllerRef(metadata), { kind: RESOURCES[resource].kind, name, uid });
 }

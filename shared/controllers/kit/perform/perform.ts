@@ -56,7 +56,7 @@ function traceAndStopInShadow({ ports, run }: RunCalls, writes: readonly Write[]
   if (ports.gateway.mode !== "shadow") return undefined;
   const unsent = writes.map(({ kind }) => kind).join(", ");
   // The trace already contains each write.
-  if (!ports.trace) ports.log.info("decided and not sent: shadow mode", { key, controller, writes: unsent });
+  if (!ports.trace) ports.log.info("write not sent: shadow mode", { key, controller, writes: unsent });
   for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
   return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
 }

@@ -46,7 +46,7 @@ interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | 
 function admit(controller: ControllerName, allowed: GatewayContract | undefined, owner: RunOwner, call: Asked): void {
   const { verb, resource, subresource, type, body } = call;
   const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;
-  if (allowed === undefined) throw new TerminalError(`${controller} has no contract, so nothing may be written for it: ${target}`);
+  if (allowed === undefined) throw new TerminalError(`${controller} has no contract and may not write: ${target}`);
   const candidates = allowed.rows.filter(
     (row) => row.verb === verb && row.resource === resource && row.subresource === subresource && row.type === type,
   );

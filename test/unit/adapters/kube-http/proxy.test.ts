@@ -75,7 +75,7 @@ describe("the proxy of a server", () => {
     "%s is rejected with the name of the variable that contains it",
     (url) => {
       expect(() => proxyOf(url, "HTTPS_PROXY")).toThrow(
-        /^HTTPS_PROXY does not name a proxy that can be used: write http:\/\/host:port or https:\/\/host:port$/,
+        /^HTTPS_PROXY is not a usable proxy URL: write http:\/\/host:port or https:\/\/host:port$/,
       );
     },
   );

@@ -339,7 +339,7 @@ const ROWS: readonly Row[] = [
     want: ["queue.deadLetters", "notChecked", /AccessDenied/],
   },
 
-  { name: "shadow", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.mode", "warning", /sends nothing/, /DELTALOOP_MODE=act/] },
+  { name: "shadow", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.mode", "warning", /sends none/, /DELTALOOP_MODE=act/] },
   { name: "shadow, which takes no Lease", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.lease", "notChecked", /no Lease/] },
   { name: "shadow mode, which has no guard", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.guard", "notChecked", /shadow/] },
   { name: "a guard that has seen no other controller", facts: HEALTHY, want: ["watcher.guard", "ok", /no other controller/] },
@@ -472,7 +472,11 @@ const ROWS: readonly Row[] = [
     want: ["cache.lag", "failure", /^INIT, .*1 of 2 lanes/, /apply-deltas/],
   },
   { name: "a lane with some unapplied versions", facts: lanes({ watermark: "98" }), want: ["cache.lag", "ok", /sent 140, applied 98/] },
-  { name: "a frozen lane", facts: lanes({ frozen: true }), want: ["cache.lanes", "warning", /^lane 0 frozen$/, /lists what is missing/] },
+  {
+    name: "a frozen lane",
+    facts: lanes({ frozen: true }),
+    want: ["cache.lanes", "warning", /^lane 0 frozen$/, /lists the missing objects again/],
+  },
   {
     name: "a gap in a lane",
     facts: lanes({ holeSinceMs: REDIS_MS - 3_000 }),

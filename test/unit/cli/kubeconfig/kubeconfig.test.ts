@@ -100,7 +100,7 @@ describe("is rejected, by path and without quoting its content:", () => {
     { text: kubeconfigOf({ server: SERVER }).replace('"u"', '"w"'), says: /context "x" of \S+ names no user of that file/ },
     {
       text: kubeconfigOf({ server: SERVER, "proxy-url": "socks5://secret@p" }),
-      says: /: proxy-url of context "x" of \S+ does not name a proxy that can be used: write http:/,
+      says: /: proxy-url of context "x" of \S+ is not a usable proxy URL: write http:/,
     },
     { text: kubeconfigOf({ server: SERVER }, { username: "a", password: "secret" }), says: /uses username and password/ },
     { text: kubeconfigOf({ server: SERVER }, { "auth-provider": { name: "gcp" } }), says: /uses auth-provider, .* exec plugins$/ },

@@ -8,7 +8,7 @@ local BELL_YOUNG_MS = 5000
 -- run or now while one is in progress, held = whether one is. Read once in a call; written when the call ends (flushQueue).
 local keyStates = {} -- base -> key -> state
 local bells = {} -- states whose doorbell is to be rung, in order, each once
-local queueWrites = {} -- key of Redis -> { command, arguments }
+local queueWrites = {} -- Redis key -> { command, arguments }
 
 local function keyState(base, key)
   local states = keyStates[base]

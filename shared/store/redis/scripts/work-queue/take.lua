@@ -1,14 +1,17 @@
 -- take: leases a key and reads its snapshot in the same step (informer §12.2, §13).
 -- KEYS  queue: of the controller · primarySlice: of the primary · dependents: their slice · orphans: their slice · intents: of the owner
---       primaryRows: v of the primary's lane · counts: n of the primaries. without a known uid dependents and intents are `-` and are not read
+--       primaryRows: v of the primary's lane · counts: n of the primaries. Without a known uid, dependents and intents are `-` and are not
+--       read
 -- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller has them, "" for neither
 --       GATE (lib/gate.lua): the resources that the controller reads · more: further slices of an additional controller, slots
 -- Returns { "otherEpoch" } · { "stopped", field and text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
---           primary's row or false, starts right before that never ended, fence, SUSPECT marks and least watermark of pods, version by which
---           an earlier primary of the key was gone or "", lineage, release of the cluster or "", the further slices if there are any }
---         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended, lineage }
+--           primary's row or false, number of directly preceding runs that never ended, fence, SUSPECT marks and least watermark of pods,
+--           version by which an earlier primary of the key was gone or "", lineage, release of the cluster or "", the further slices if
+--           there are any }
+--         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, number of runs that never ended,
+--         lineage }
 
 local refused = otherEpoch()
 if refused == "noEpoch" then return { "gated", "there is no epoch" } end
