@@ -5,13 +5,15 @@
  */
 import { clone, ensureObject, isObject, type JsonObject, metaOf, parseExact, textAt } from "@deltaloop/base";
 import { parseYaml } from "@deltaloop/kube/yaml";
-import { ApplyConflictError, appliedObject } from "../apply/field-manager.ts";
+import { ApplyConflictError, appliedObject, type ManagedKind } from "../apply/field-manager.ts";
 import { TypeMismatchError } from "../apply/typed.ts";
 import { type FieldWriter, managedKindOf } from "../registry/field-managers.ts";
 import type { Registry } from "../registry/registry.ts";
-import { ApiError, badRequest, fieldForbidden, fieldRequired, invalid, notFound, unsupportedMediaType } from "../scheme/api-error.ts";
-import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
-import { decodedPatch } from "./decode-body.ts";
+import { ApiError, badRequest, fieldForbidden, fieldRequired, invalid, notFound } from "../scheme/api-error.ts";
+import { apiVersionOf } from "../scheme/resource-definitions.ts";
+import { SCALE_KIND, withAppliedScale } from "./apply-scale.ts";
+import { decodedPatch, SCALE, type Target } from "./decode-body.ts";
+import { scaleOf } from "./scale.ts";
 import type { ResourcePath } from "./request-info.ts";
 
 export interface Applying extends FieldWriter {
@@ -40,26 +42,33 @@ export function applyConfiguration(
   body: unknown,
   applying: Applying,
 ): { readonly object: JsonObject; readonly isCreated: boolean } {
-  if (subresource === "scale") throw unsupportedMediaType();
-  const configuration = configurationOf(definition, body);
+  const target = subresource === "scale" ? SCALE : definition;
+  const kind = subresource === "scale" ? SCALE_KIND : managedKindOf(definition);
+  const configuration = configurationOf(target, body);
   ensureObject(configuration, "metadata")["name"] ??= name;
   const { dryRun } = applying;
-  const transform = (live: JsonObject): JsonObject => decodedPatch(applied(definition, live, configuration, applying), definition, false);
+  const apply = (live: JsonObject): JsonObject => decodedPatch(applied(kind, live, configuration, applying), target, false);
+  if (subresource === "scale") {
+    const transform = (live: JsonObject): JsonObject => withAppliedScale(definition, live, apply);
+    const update = { namespace, name, subresource: "", verb: "patch", dryRun, isApplied: true, transform } as const;
+    return { object: scaleOf(definition, registry.update(definition, update).object), isCreated: false };
+  }
+  const transform = apply;
   if (registry.find(definition, namespace, name) !== undefined)
     return registry.update(definition, { namespace, name, subresource, verb: "patch", dryRun, isApplied: true, transform });
   if (subresource !== "") throw notFound(definition, name);
   const { name: given } = metaOf(configuration);
   if (given !== name) throw badRequest(`the name of the object (${String(given)}) does not match the name on the URL (${name})`);
-  const object = transform(managedKindOf(definition).empty);
+  const object = transform(kind.empty);
   return { object: registry.create(definition, namespace, object, { dryRun, isApplied: true }), isCreated: true };
 }
 
-function configurationOf(definition: ResourceDefinition, body: unknown): JsonObject {
+function configurationOf(target: Target, body: unknown): JsonObject {
   const value = typeof body === "string" ? parsedConfiguration(body) : body;
   if (!isObject(value)) throw badRequest("error decoding patch: the configuration is not an object");
   const configuration = clone(value);
   const gvk = gvkText(textAt(configuration, "apiVersion") ?? "", textAt(configuration, "kind") ?? "");
-  if (gvk !== gvkText(apiVersionOf(definition), definition.kind)) throw badRequest(`invalid object type: ${gvk}`);
+  if (gvk !== gvkText(apiVersionOf(target), target.kind)) throw badRequest(`invalid object type: ${gvk}`);
   if ((metaOf(configuration)["managedFields"] ?? null) !== null) throw badRequest("metadata.managedFields must be nil");
   return configuration;
 }
@@ -83,9 +92,9 @@ function gvkText(apiVersion: string, kind: string): string {
   return `${apiVersion.includes("/") ? "" : "/"}${apiVersion}, Kind=${kind}`;
 }
 
-function applied(definition: ResourceDefinition, live: JsonObject, configuration: JsonObject, applying: Applying): JsonObject {
+function applied(kind: ManagedKind, live: JsonObject, configuration: JsonObject, applying: Applying): JsonObject {
   try {
-    return appliedObject(live, configuration, { kind: managedKindOf(definition), ...applying });
+    return appliedObject(live, configuration, { kind, ...applying });
   } catch (error) {
     if (error instanceof ApplyConflictError) {
       const causes = error.causes.map(({ manager, path }) => ({
@@ -97,7 +106,7 @@ function applied(definition: ResourceDefinition, live: JsonObject, configuration
     }
     if (!(error instanceof TypeMismatchError)) throw error;
     const { namespace, name } = metaOf(configuration);
-    const what = `${String(namespace ?? "")}/${String(name ?? "")}; ${gvkText(apiVersionOf(definition), definition.kind)}`;
+    const what = `${String(namespace ?? "")}/${String(name ?? "")}; ${gvkText(kind.apiVersion, kind.kind)}`;
     throw new ApiError(500, "", `failed to create typed patch object (${what}): ${error.message}`);
   }
 }
