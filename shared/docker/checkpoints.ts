@@ -66,7 +66,7 @@ async function readAll(directory: string): Promise<Map<string, Checkpoint>> {
 
 function parse(text: string): Checkpoint | undefined {
   try {
-    const checkpoint = JSON.parse(text) as Checkpoint; // `save` wrote the file
+    const checkpoint = JSON.parse(text) as Checkpoint; // the file was written by `save`
     return checkpoint.kept?.metadata === undefined ? undefined : checkpoint;
   } catch {
     return undefined;

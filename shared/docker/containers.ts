@@ -83,7 +83,7 @@ export function createContainers(docker: Docker): DockerContainers {
 
   const remove = async (id: string, { logPath }: ContainerRecord): Promise<void> => {
     await ifExists(callDocker((abortSignal) => docker.getContainer(id).remove({ force: true, v: true, abortSignal })));
-    if (await isLink(logPath)) await unlink(logPath).catch(() => undefined); // removes a link whose target no longer exists
+    if (await isLink(logPath)) await unlink(logPath).catch(() => undefined); // the target of the link no longer exists
   };
 
   const stats = async (id: string, kept: ContainerRecord, runs: boolean): Promise<ContainerStats | undefined> => {

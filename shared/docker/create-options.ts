@@ -1,5 +1,5 @@
 /**
- * Converts CRI's configurations to Docker's options. Pure: the caller reads seccomp profiles and OOM limits.
+ * Converts CRI's configurations to Docker's options. Pure functions: the caller reads seccomp profiles and the permitted OOM scores.
  *
  * Source: pkg/kubelet/dockershim docker_sandbox.go, docker_container.go, docker_container_linux.go, security_context.go, helpers.go
  * (Kubernetes v1.23). Differs from upstream: uses `Mounts` instead of `Binds`, whose paths cannot contain a colon.

@@ -43,7 +43,10 @@ export function networkNamespace(pid: number): string {
   return `/proc/${pid}/ns/net`;
 }
 
-/** Replaces Docker's file, which containers that join the sandbox's network share. Source: dockershim rewriteResolvFile. */
+/**
+ * Replaces the resolv.conf file that Docker wrote. All containers that join the sandbox's network share this file. Source: dockershim
+ * rewriteResolvFile.
+ */
 export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxConfig["dnsConfig"]>): Promise<void> {
   const { servers = [], searches = [], options = [] } = dns;
   const lines = [

@@ -39,7 +39,7 @@ export interface SandboxRecord extends BaseRecord {
 export interface ContainerRecord extends BaseRecord {
   readonly metadata: ContainerMetadata;
   readonly podSandboxId: string;
-  /** The image in the pod's spec if known, otherwise the image of the request. */
+  /** The image in the pod's spec, if known, otherwise the image in the request. */
   readonly image: string;
   /** Absolute path of the log; empty if the caller requested no log. */
   readonly logPath: string;
@@ -88,13 +88,13 @@ export function containerLabels(kept: ContainerRecord): Record<string, string> {
   return { ...labels, [TYPE]: "container", [SANDBOX_ID]: podSandboxId, [LOG_PATH]: logPath, [RECORD]: JSON.stringify(kept) };
 }
 
-/** @param name Docker's name, with a leading slash @returns `undefined` for a container of another owner (KE1) */
+/** @param name Docker's name, with a leading slash @returns `undefined` if the container does not belong to this agent (KE1) */
 export function readSandbox(name: string | undefined, labels: StringMap | null): SandboxRecord | undefined {
-  return read(name, labels, "podsandbox") as SandboxRecord | undefined; // sandboxLabels wrote this record
+  return read(name, labels, "podsandbox") as SandboxRecord | undefined; // the record was written by sandboxLabels
 }
 
 export function readContainer(name: string | undefined, labels: StringMap | null): ContainerRecord | undefined {
-  return read(name, labels, "container") as ContainerRecord | undefined; // containerLabels wrote this record
+  return read(name, labels, "container") as ContainerRecord | undefined; // the record was written by containerLabels
 }
 
 function read(name: string | undefined, labels: StringMap | null, type: string): unknown {

@@ -24,7 +24,7 @@ cgroupsConformance("memory", async () => {
 if (missingHere() === undefined) {
   cgroupsConformance(`this machine's, version ${version}`, () => openKernelCgroups());
   if (version === 2) unifiedLimits();
-} else it.skip(`Cgroups: this machine's: ${missingHere()}`);
+} else it.skip(`Cgroups on this machine: ${missingHere()}`);
 
 /** One that may be written to; version 2 lets no group with processes have others below, its root excepted. */
 function missingHere(): string | undefined {
@@ -42,7 +42,7 @@ function missingHere(): string | undefined {
 
 /** What the agent says of a group, as the kernel then has it: weight and period are as upstream's formulas make them (182). */
 function unifiedLimits(): void {
-  it("[node-agent 280] the kernel applies the limits of pods, and removes them", async () => {
+  it("[node-agent 280] the kernel applies pod limits, changes to them, and their removal", async () => {
     const { cgroups, root, read, close } = await openKernelCgroups();
     const seen = async (config: ResourceConfig): Promise<readonly (string | undefined)[]> => {
       await cgroups.create(`${root}/${POD}`);
@@ -147,7 +147,7 @@ describe("cgroupfs", () => {
     expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
   });
 
-  it("[node-agent 506] finds cgroups that exist in only one hierarchy once its number of cgroups differs from the others'", async () => {
+  it("[node-agent 506] finds a cgroup in only one hierarchy if that hierarchy has a different number of cgroups", async () => {
     for (const path of ["cpu", "freezer", "memory"]) await mkdir(join(mount, path, "kubepods/pod1"), { recursive: true });
     const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);

@@ -67,7 +67,7 @@ describe("cri over gRPC", () => {
   });
 
   it.each([10 ** 10, 10 ** 18, 2 ** 63])(
-    "[node-agent 502] sends no grace period above the seconds that a runtime can count, for %d",
+    "[node-agent 502] limits a grace period of %d s to the longest that a runtime can represent",
     async (grace) => {
       const asked: unknown[] = [];
       const note =

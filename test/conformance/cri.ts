@@ -106,7 +106,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
     });
 
-    it("CR10 returns an address for the streams of a process and the ports of a sandbox", async () => {
+    it("CR10 returns URLs for the streams of a process and for the ports of a sandbox", async () => {
       const { id } = await started(underTest.programs.serve);
       const { podSandboxId = "" } = (await cri.listContainers({ id }))[0] ?? {};
       const attach = await cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
@@ -155,7 +155,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect((await cri.containerStats(id)).memory?.usageBytes).toBeTypeOf("number");
     });
 
-    it("CR3 CR4 runs one sandbox of a name at a time, with an address", async () => {
+    it("CR3 CR4 runs at most one sandbox with a given name, and assigns it an IP address", async () => {
       const config = sandboxConfig({ app: "web" });
       const first = await cri.runPodSandbox(config);
       const status = await cri.podSandboxStatus(first);
@@ -179,7 +179,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(new Set([first, next, again]).size).toBe(3);
     });
 
-    it("CR4 gives no address to a sandbox on the node's network", async () => {
+    it("CR4 assigns no IP address to a sandbox on the host network", async () => {
       const id = await cri.runPodSandbox(sandboxConfig({}, "NODE"));
       const status = await cri.podSandboxStatus(id);
       expect([status.state, status.network?.ip ?? "", status.namespaceOptions?.network]).toEqual(["SANDBOX_READY", "", "NODE"]);
@@ -257,7 +257,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(await states()).toEqual(["CONTAINER_CREATED"]);
     });
 
-    it("CR8 applies every part of a filter", async () => {
+    it("CR8 applies every field of a filter", async () => {
       const [web, db] = [sandboxConfig({ app: "web" }), sandboxConfig({ app: "db" })];
       const [webId, dbId] = [await cri.runPodSandbox(web), await cri.runPodSandbox(db)];
       const a = await cri.createContainer(webId, containerConfig(underTest.programs.serve, { labels: { c: "a" } }), web);

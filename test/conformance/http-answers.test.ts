@@ -36,7 +36,7 @@ function expected([probe, ...rest]: Verdict): Verdict {
   return [probe === "broken body" ? "failure" : probe, ...rest];
 }
 
-describe("[node-agent 97] an HTTP client of the node agent reads answers as the kubelet does", () => {
+describe("[node-agent 97] the node agent's HTTP client parses responses as the kubelet does", () => {
   it("the vectors contain every kind of result", () => {
     const kinds = Object.groupBy(recorded.answers, ([probe]) => probe);
     expect(ANSWERS.length).toBeGreaterThan(2_060);
@@ -45,7 +45,7 @@ describe("[node-agent 97] an HTTP client of the node agent reads answers as the 
     expect(kinds["broken body"]?.length).toBeGreaterThan(30);
   });
 
-  it("reads handmade and mutated answers as the kubelet does", { timeout: 120_000 }, async () => {
+  it("parses handwritten and mutated responses as the kubelet does", { timeout: 120_000 }, async () => {
     const servers = await Promise.all(Array.from({ length: AT_ONCE }, startAnswering));
     const differing: unknown[] = [];
     const cases = shareOf([...ANSWERS.keys()], 500).values();

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { expect, it } from "vitest";
 import { isInUserNamespace, pageSizeNames, readMachineFacts } from "../../shared/node-agent/system/machine-facts.ts";
 
-it("reads the machine's data for a Node object", async () => {
+it("reads the properties of the machine for a Node object", async () => {
   const facts = await readMachineFacts(tmpdir());
   expect(facts).toMatchObject({ os: "linux", architecture: expect.stringMatching(/^(amd64|arm64|386|arm|s390x|ppc64le)$/u) as string });
   for (const field of ["hostname", "kernelVersion", "osImage", "bootId"] as const) expect(facts[field], field).toMatch(/\S/u);
@@ -54,7 +54,7 @@ it("[node-agent 138] names sizes as cgroups do, and ignores invalid ones", () =>
   expect(pageSizeNames(names)).toEqual(["64KB", "2MB", "1GB", "16GB"]);
 });
 
-it("[node-agent 138] ends the whole container on an OOM kill when all cgroups are v2, unless configured otherwise", async () => {
+it("[node-agent 138] an OOM kill ends the whole container if all cgroups are v2, unless configured otherwise", async () => {
   expect((await readMachineFacts(tmpdir())).resources.killsGroupOnOom).toBe(IS_UNIFIED ? true : undefined);
   expect((await readMachineFacts(tmpdir(), { singleProcessOomKill: true })).resources.killsGroupOnOom).toBeUndefined();
 });

@@ -75,7 +75,7 @@ describe("the memory runtime with injected faults", () => {
     return { id, container };
   };
 
-  it("loses answers of executed calls and rejects others, reproducibly", async () => {
+  it("loses responses of executed calls and rejects other calls, reproducibly", async () => {
     const run = async (seed: number) => {
       const faults = { unavailable: 0.3, lostAnswer: 0.3 };
       let current: MemoryCriOptions["faults"] = () => faults;
@@ -121,7 +121,7 @@ describe("the memory runtime with injected faults", () => {
     expect(await cri.containerStatus(container)).toMatchObject({ exitCode: 137 });
   });
 
-  it("does not implement calls that are newer than its version", async () => {
+  it("returns Unimplemented for calls that are newer than its version", async () => {
     const { cri } = open({ unimplemented: ["listContainerStats"] });
     expect(await cri.listContainerStats().catch(isUnimplemented)).toBe(true);
   });

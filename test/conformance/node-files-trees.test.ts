@@ -160,7 +160,7 @@ it("[node-agent 490] NF4 does not remove files of another file system, and repor
   expect(existsSync(directory)).toBe(false);
 });
 
-it("[node-agent 491] measures a volume that exceeds the path length limit, with any names, each file once", async () => {
+it("[node-agent 491] measures a volume with arbitrary names that exceeds the path length limit, and counts each file once", async () => {
   const { uid, volume } = await newVolume();
   makeDeep(volume, LEVELS, (place, level) => {
     if (level % 10 === 0) mkdirSync(join(place, "beside"));
@@ -181,7 +181,7 @@ it("[node-agent 491] measures a volume that exceeds the path length limit, with 
   expect(await files.volumeUsage(emptyDir("gone"))).toBeUndefined();
 });
 
-it("[node-agent 491] WT3 visits all of many subdirectories with bounded memory", async () => {
+it("[node-agent 491] WT3 visits all subdirectories with bounded memory, however many there are", async () => {
   const directory = mkdtempSync(join(TOP, "many-"));
   for (let i = 0; i < 350; i++) mkdirSync(join(directory, `d${i}`));
   for (let i = 0; i < 250; i++) mkdirSync(join(directory, `d7/d${i}/below`), { recursive: true });
@@ -200,7 +200,7 @@ it("[node-agent 491] WT3 visits all of many subdirectories with bounded memory",
   expect([failure, inodes.size, visits]).toEqual([undefined, 851, 851]);
 });
 
-it("[node-agent 491] WT2 WT4 a directory that moves during the walk is skipped at most, and the walk never leaves the tree", async () => {
+it("[node-agent 491] WT2 WT4 skips at most a directory that is moved during the walk, and never leaves the tree", async () => {
   const directory = mkdtempSync(join(TOP, "moved-"));
   mkdirSync(join(directory, "elsewhere"));
   for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below/far`), { recursive: true });
@@ -249,7 +249,7 @@ it.skipIf(IS_ROOT)("[node-agent 491] WT4 reports a directory without permission,
   expect(usage).toMatchObject({ inodesUsed: 3, failure: expect.stringContaining("EACCES") });
 });
 
-it("[node-agent 493] measures other volumes while it measures a large one, whose pod can be removed meanwhile", async () => {
+it("[node-agent 493] measures other volumes during the measurement of a large one, whose pod can be removed at the same time", async () => {
   const [great, small] = [await newVolume(), await newVolume()];
   makeWide(great.volume, 6_000);
   const order: string[] = [];

@@ -145,7 +145,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     };
   });
 
-  it("[node-agent 108] NF2 shows each file by a link, with the given content and mode", async () => {
+  it("[node-agent 108] NF2 exposes each file through a link, with the given content and mode", async () => {
     const files = [
       file("a", "1", { mode: 0o400 }),
       file("d/e/b", "2"),
@@ -165,7 +165,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([mode(directory), mode(join(directory, "..data/d"))]).toEqual(["777", "755"]);
   });
 
-  it("[node-agent 108] NF2 shows a new payload without removed files, and removes the old one", async () => {
+  it("[node-agent 108] NF2 replaces the payload, exposes no removed files, and deletes the old payload", async () => {
     await r.files.writeVolume(place("v"), [file("a", "1"), file("b", "1"), file("d/x", "1"), file("d/y", "1")]);
     const directory = await r.files.writeVolume(place("v"), [file("a", "2"), file("c", "2"), file("d/y", "1")]);
     expect(visible(directory)).toEqual(["a", "c", "d"]);
@@ -249,7 +249,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     },
   );
 
-  it("[node-agent 108] NF3 stores secrets in memory, or rejects them with a remedy", async () => {
+  it("[node-agent 108] NF3 stores secrets on tmpfs, or rejects the volume with a remedy", async () => {
     const write = (name: string, content: string): Promise<string> =>
       r.files.writeVolume(place(name, "secret"), [file("pass", content, { mode: 0o400 })], { tmpfs: true });
     if (!mounts) {
@@ -272,7 +272,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(join(directory, "pass"))).toBe("old");
   });
 
-  it("[node-agent 110] creates an emptyDir that everybody can write to", async () => {
+  it("[node-agent 110] creates a world-writable emptyDir", async () => {
     const directory = await r.files.makeEmptyDir(place("e", "empty-dir"), { sizeLimitBytes: 65_536 });
     expect([directory, mode(directory), mounted(directory)]).toEqual([
       join(r.root, "pods", UID, "volumes/kubernetes.io~empty-dir/e"),
@@ -345,7 +345,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(["a", "a/b"].map((path) => statSync(join(volume, path)).mode & 0o7777)).toEqual([bits, bits]);
   });
 
-  it("[node-agent 108] mounts a subPath on one file of a volume, and a newer file for the next container", async () => {
+  it("[node-agent 108] mounts a single file of a volume as subPath, and its newer version for the next container", async () => {
     const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
     const first = await r.files.makeSubPath(UID, volume, "key");
     expect(text(first)).toBe("1");
@@ -353,7 +353,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(await r.files.makeSubPath(UID, volume, "key"))).toBe("2");
   });
 
-  it("mounts a newer file for the next container while a process uses the older one", async ({ skip }) => {
+  it("mounts the newer version of a file for the next container while a process uses the older one", async ({ skip }) => {
     skip(!mounts, "without mounts a subPath is its checked path");
     const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
     const used = openSync(await r.files.makeSubPath(UID, volume, "key"), "r");
@@ -391,7 +391,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(readdirSync(outside)).toEqual([]);
   });
 
-  it("keeps a subPath that a container later replaces by a link", async ({ skip }) => {
+  it("keeps the mount of a subPath that a container later replaces with a link", async ({ skip }) => {
     skip(!mounts, "without mounts a subPath is its checked path, which can be exchanged");
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     const path = await r.files.makeSubPath(UID, volume, "sub");
@@ -405,7 +405,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(await r.files.makeSubPath(UID, volume, "sub"))).toBe("now a file");
   });
 
-  it("[node-agent 225] keeps a subPath of a hostPath that another pod replaces", async () => {
+  it("[node-agent 225] keeps the mount of a subPath in a hostPath that another pod replaces", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     const path = await r.files.makeSubPath(UID, host, "a");
     expect(path === join(host, "a")).toBe(!mounts);
@@ -418,7 +418,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([existsSync(path) && mounts, text(join(host, "moved/data"))]).toEqual([false, "x"]);
   });
 
-  it("[node-agent 226] measures a pod's disk usage, each file once, and nothing outside", async () => {
+  it("[node-agent 226] measures a pod's disk usage, counts each file once, and counts no file outside the pod", async () => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     writeFileSync(join(volume, "file"), Buffer.alloc(100_000, 1));
     linkSync(join(volume, "file"), join(volume, "again"));
@@ -546,7 +546,7 @@ describe.runIf(ALLOWS_MOUNTS)("changing mounts", () => {
     expect(mounted(directory)).toBeUndefined();
   });
 
-  it("NF4 unmounts a node's directory, even if mounted repeatedly, and keeps its content", async () => {
+  it("NF4 unmounts a directory of the node, even if it is mounted several times, and keeps its content", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     writeFileSync(join(host, "precious"), "x");
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -653,7 +653,7 @@ describe("pod files", () => {
     expect(await nodeFiles().files.readHostFile("hosts")).toBe(readFileSync("/etc/hosts", "utf8"));
   });
 
-  it("rotates a large log, compresses the previous one, and removes the oldest", async () => {
+  it("rotates a large log, compresses the previous file, and removes the oldest file", async () => {
     const { files } = nodeFiles();
     const folder = await files.makeLogDirectory("shop_web_u/main");
     const path = join(folder, "0.log");

@@ -81,7 +81,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { status: 399, want: { result: "Success", output: "Probe terminated redirects, Response body: body", warning: true } },
     { status: 400, want: { result: "Failure", output: "HTTP probe failed with statuscode: 400" } },
     { status: 503, want: { result: "Failure", output: "HTTP probe failed with statuscode: 503" } },
-  ])("$status is $want.result", async ({ status, want }) => {
+  ])("HTTP status $status is a $want.result", async ({ status, want }) => {
     const body = status === 304 ? "" : "body";
     const server = await raw((socket) => socket.end(`HTTP/1.1 ${status} X\r\nConnection: close\r\n\r\n${body}`));
     expect(await get(server.port)).toEqual(want);

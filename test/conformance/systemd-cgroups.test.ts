@@ -34,7 +34,7 @@ const FILES = ["cpu.weight", "cpu.max", "memory.max", "pids.max"];
 
 const isHere = process.getuid?.() === 0 && version === 2 && existsSync(PRIVATE);
 if (isHere) suite();
-else it.skip("Cgroups by systemd: it does not run here, or not for this user, or with version 1");
+else it.skip("Cgroups with systemd: systemd is not running, not accessible to this user, or uses cgroup v1");
 
 function suite(): void {
   cgroupsConformance("systemd", () => openKernelCgroups({ open: opener(createSystemd([{ file: PRIVATE }])), pathOf: slicePath }));

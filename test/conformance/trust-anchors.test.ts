@@ -65,8 +65,8 @@ describe("a client of the API server", () => {
     { title: "rejects another authority", shows: server, chain: intermediate, ca: unrelated, error: "unable to" },
     { title: "rejects an expired certificate below an anchor", shows: expired, ca: intermediate, error: "expired" },
     { title: "rejects an expired certificate that is itself the anchor", shows: expired, ca: expired, error: "expired" },
-    { title: "rejects a client certificate of the server", shows: forClients, ca: intermediate, error: "purpose" },
-    { title: "rejects a certificate of another host", shows: elsewhere, ca: intermediate, error: "IP: 127.0.0.1 is not in the cert" },
+    { title: "rejects a server with a client certificate", shows: forClients, ca: intermediate, error: "purpose" },
+    { title: "rejects a certificate for another host", shows: elsewhere, ca: intermediate, error: "IP: 127.0.0.1 is not in the cert" },
   ];
 
   it.each(cases)("$title: calls and watches", async ({ shows, chain, ca, error }) => {
@@ -104,7 +104,7 @@ describe("the node agent's server", () => {
     { title: "accepts a client certificate below an intermediate of its client CA file", shows: client, clientCa: intermediate, code: 200 },
     { title: "rejects a client certificate of another authority", shows: client, clientCa: unrelated, code: 401 },
     { title: "rejects an expired client certificate", shows: late, clientCa: intermediate, code: 401 },
-    { title: "rejects a server certificate of a client", shows: forServers, clientCa: intermediate, code: 401 },
+    { title: "rejects a client with a server certificate", shows: forServers, clientCa: intermediate, code: 401 },
   ];
 
   it.each(cases)("$title, even after its own certificate was renewed", async ({ shows, clientCa, code }) => {

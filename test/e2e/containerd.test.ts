@@ -66,7 +66,7 @@ function suites(): void {
       await node.stop();
     });
 
-    it("serve on their own address, within their limits", async () => {
+    it("pods serve on their own addresses, within their limits", async () => {
       const web = await runPod(cri, node, "web", { image: { image: IMAGES.serverV1 } });
       const other = await runPod(cri, node, "other", { image: { image: IMAGES.serverV2 }, envs: [{ key: "PORT", value: "8081" }] });
       expect(await answer(web.ip)).toBe("v1 web\n");
@@ -81,7 +81,7 @@ function suites(): void {
       expect(stats.memory?.workingSetBytes).toBeLessThan(MEMORY_LIMIT);
     });
 
-    it("write to the new log file after a rotation", async () => {
+    it("pods write to the new log file after a rotation", async () => {
       const command = ["sh", "-c", "while true; do echo tick; sleep 0.2; done"];
       const { id } = await runPod(cri, node, "ticking", { image: { image: IMAGES.busybox }, command });
       const { logPath } = await cri.containerStatus(id);

@@ -196,7 +196,7 @@ function suite(): void {
   });
 
   describe("kubectl attach", () => {
-    it("joins the container's own process: its later output, and its input [node-agent 303]", async () => {
+    it("attaches to the container's main process, receives its later output, and sends its input [node-agent 303]", async () => {
       const attached = kubectlLater("attach", "-i", POD, "-c", "reader");
       attached.child.stdin?.write("one\n");
       await eventually("the process answers", () => attached.output().includes("heard one\n"));
@@ -216,7 +216,7 @@ function suite(): void {
   });
 
   describe("kubectl port-forward", () => {
-    it("carries many connections at once, large and aborted ones, and leaves no socket [node-agent 304]", async () => {
+    it("forwards many concurrent connections, even large and aborted ones, and leaves no socket open [node-agent 304]", async () => {
       const forward = kubectlLater("port-forward", `pod/${POD}`, ":9000");
       const port = await portOf(forward, 9000);
       const big = randomBytes(BIG_BYTES);
@@ -244,7 +244,7 @@ function suite(): void {
       await eventually("nothing is left of it", () => api.streams() === 0);
     });
 
-    it("reports a port without listener, and a pod that does not exist [node-agent 304]", async () => {
+    it("reports a port without a listener, and a pod that does not exist [node-agent 304]", async () => {
       const forward = kubectlLater("port-forward", `pod/${POD}`, ":9001");
       const port = await portOf(forward, 9001);
       const socket = connect(port, "127.0.0.1").on("error", () => undefined);
@@ -271,7 +271,7 @@ function suite(): void {
   });
 
   describe("a direct client of the node", () => {
-    it("receives 401 without a token or with a wrong one, 403 without rights, and an answer with them", async () => {
+    it("receives 401 without a valid token, 403 without permission, and a response with permission", async () => {
       await kubectl("create", "serviceaccount", "stranger");
       await kubectl("create", "serviceaccount", "reader");
       await kubectl("create", "clusterrole", "read-node-pods", "--verb=get", "--resource=nodes/pods");

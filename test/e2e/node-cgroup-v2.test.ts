@@ -30,7 +30,7 @@ else {
     },
   );
   it.skipIf(noSystemd !== undefined)(
-    `[node-agent 282] the same rules hold with systemd, which limits pods as the agent does by itself${noSystemd === undefined ? "" : `: ${noSystemd}`}`,
+    `[node-agent 282] the same rules hold with the systemd driver, which sets the same limits${noSystemd === undefined ? "" : `: ${noSystemd}`}`,
     { timeout: TIMEOUT_MS },
     async () => {
       const { code, output } = await run("systemd-cgroups.test.ts", true);

@@ -57,7 +57,7 @@ const missing = ensureContainerd();
 const built = missing === undefined ? await upstreamTests() : { missing };
 const title = "control groups beside the kubelet";
 if ("missing" in built) await whereRealPartsAre(title, () => undefined, built);
-else if ((await readdir(MOUNT)).includes("cgroup.controllers")) it.skip(`${title}: cgroups of version 1 are needed`);
+else if ((await readdir(MOUNT)).includes("cgroup.controllers")) it.skip(`${title}: requires cgroup v1`);
 else await whereRealPartsAre(title, () => suite(built));
 
 function suite(upstream: UpstreamTests): void {
@@ -82,7 +82,7 @@ function suite(upstream: UpstreamTests): void {
     }
   };
 
-  it("[node-agent 194] [node-agent 195] pods have the same limits and nodes the same allocatable as with the kubelet", async () => {
+  it("[node-agent 194] [node-agent 195] pods have the same limits, and nodes the same allocatable resources, as with the kubelet", async () => {
     const look = async ({ containerd }: JudgedNode): Promise<Seen> => {
       const room = await roomOf(cluster);
       for (const [name, spec] of Object.entries(PODS)) {
@@ -101,7 +101,7 @@ function suite(upstream: UpstreamTests): void {
     expect(ours.left).toEqual([]);
   });
 
-  it("[node-agent 195] nodes have the same allocatable without reservations", async () => {
+  it("[node-agent 195] nodes have the same allocatable resources as with the kubelet without reservations", async () => {
     const look = (): Promise<object> => roomOf(cluster);
     const [theirs, ours] = [await on("kubelet", EVICTING, look), await on("ours", EVICTING, look)];
     expect(ours).toEqual(theirs);

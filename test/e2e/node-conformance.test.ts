@@ -41,12 +41,12 @@ function suite(upstream: UpstreamTests): void {
     await cluster?.stop();
   });
 
-  it("every listed test exists, whether in the core or excluded", () => {
+  it("every test in the core list and in the exclusion list exists upstream", () => {
     const named = [...LEFT_OUT.map(({ group }) => group), ...LONG, ...SHORT];
     expect(named.filter((text) => !names.some((name) => name.includes(text)))).toEqual([]);
   });
 
-  it("the core of upstream's node tests passes with our agent", { timeout: 480_000 }, async ({ signal }) => {
+  it("the core of upstream's node tests passes with this agent", { timeout: 480_000 }, async ({ signal }) => {
     const core = coreOf(names);
     expect(core.length).toBeGreaterThan(100);
     const options = { kubeconfig: cluster.plane.adminKubeconfig, signal, keepsFailed: true };

@@ -109,7 +109,7 @@ function suite(program: string): void {
       await expect(cluster.kubectl("exec", "web", "-c", "side", "--", "/no/such")).rejects.toThrow(/no such file or directory|12[67]/u);
     });
 
-    it("[node-agent 461] serves kubectl attach: one process, before and after the client disconnects", async () => {
+    it("[node-agent 461] serves kubectl attach to the same process, before and after the client disconnects", async () => {
       await cluster.apply(podOf("talker", { containers: [shell("main", 'while read line; do echo "got $line"; done', { stdin: true })] }));
       const id = containerOf(await podReady(cluster, "talker")).containerID;
       for (const word of ["one", "two"]) {

@@ -76,7 +76,7 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "modest");
   });
 
-  it("[node-agent 222] evicts a pod whose container exceeds its limit, by the runtime's size of its layer", async () => {
+  it("[node-agent 222] evicts a pod whose container exceeds its limit, according to the runtime's size of its writable layer", async () => {
     const limits = { resources: { limits: { "ephemeral-storage": "1Mi" } } };
     await cluster.apply(on("disk", "writer", `cat /bin/busybox /bin/busybox /bin/busybox > /file; ${STAY}`, {}, limits));
     expect((await evicted("writer")).message).toBe("Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ");
@@ -109,7 +109,7 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "again");
   });
 
-  it("[node-agent 252] evicts a pod when all pods together reach their common limit, even if the node has free memory", async () => {
+  it("[node-agent 252] evicts a pod when all pods together reach the node's pod memory limit, even if the node has free memory", async () => {
     const volumes = [{ name: "memory", emptyDir: { medium: "Memory" } }];
     const mounts = { volumeMounts: [{ name: "memory", mountPath: "/memory" }] };
     await cluster.apply(on("bounded", "small", STAY));

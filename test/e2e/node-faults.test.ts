@@ -257,7 +257,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(containerOf(await podReady(cluster, "web-node-a")).restartCount).toBe(0);
   });
 
-  it("pods of a URL run on each node that reads it [node-agent 64a]", async () => {
+  it("static pods from a URL run on each node that reads the URL [node-agent 64a]", async () => {
     url.pods = [podOf("from-url", { terminationGracePeriodSeconds: 1, containers: [server()] })];
     const pods = await Promise.all([hit, other].map(({ name }) => podReady(cluster, `from-url-${name}`)));
     for (const { metadata } of pods) expect(metadata.annotations?.["kubernetes.io/config.source"]).toBe("http");
@@ -374,7 +374,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     },
   );
 
-  it("no node sent a request that the API server forbids", async () => {
+  it("no node sends a request that the API server forbids", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });

@@ -194,7 +194,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect([restartCount, await logs("always"), await logs("always", "--previous")]).toEqual([1, "run\n", "run\n"]);
     });
 
-    it("leaves its termination message in the file, or in its log when it failed with that policy [node-agent 93]", async () => {
+    it("reports a termination message from the file, or from the log after a failure with FallbackToLogsOnError [node-agent 93]", async () => {
       const fallBack = { terminationMessagePolicy: "FallbackToLogsOnError" };
       await cluster.apply(
         podOf("messages", {
@@ -218,7 +218,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
 
   describe.concurrent("init containers", () => {
     for (const restartPolicy of ["Always", "Never"])
-      it(`run in order before the others with ${restartPolicy} [node-agent 94]`, async () => {
+      it(`init containers run in order before the other containers with ${restartPolicy} [node-agent 94]`, async () => {
         const name = `init-${restartPolicy.toLowerCase()}`;
         const mounted = { volumeMounts: [{ name: "work", mountPath: "/work" }] };
         await cluster.apply(
@@ -385,7 +385,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       while read more && [ "$more" != "$(printf "\\r")" ]; do true; done
       printf "HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n"'`;
 
-    it("HTTP hooks are called: postStart before the container counts as started, and preStop before it ends [node-agent 98]", async () => {
+    it("HTTP hooks are called: postStart before the container counts as started, and preStop before it is stopped [node-agent 98]", async () => {
       await cluster.apply(podOf("listener", { containers: [shell("main", LISTEN)] }));
       const { podIP } = (await podReady(cluster, "listener")).status;
       const get = (path: string): object => ({ httpGet: { host: podIP, port: 8080, path } });
@@ -427,7 +427,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await eventsSay(cluster, "bad-hook", "FailedPostStartHook: PostStartHook failed");
     });
 
-    it("shorten the grace period when a pod is deleted again with less [node-agent 118]", async () => {
+    it("deleting a pod again with a shorter grace period shortens its termination [node-agent 118]", async () => {
       await cluster.apply(podOf("hurried", { terminationGracePeriodSeconds: 300, containers: [server({ args: ["stubborn"] })] }));
       await podReady(cluster, "hurried");
       await cluster.kubectl("delete", "pod", "hurried", "--wait=false");
@@ -458,7 +458,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("a container's environment", () => {
-    it("contains bytes that are not UTF-8 unchanged in files, while containerd replaces them in variables, which an Event reports", async () => {
+    it("bytes that are not UTF-8 are unchanged in files, while containerd replaces them in variables, which an Event reports", async () => {
       const bytes = Buffer.from([0x61, 0xff, 0xfe, 0xc3, 0xa9, 0xc3]);
       const key = bytes.toString("base64");
       await cluster.apply(
@@ -492,7 +492,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await eventsSay(cluster, "sealed", `InvalidEnvironmentVariableValues: ${says}`);
     });
 
-    it("reflects ConfigMaps, Secrets and the pod, including later changes [node-agent 107] [node-agent 108] [node-agent 109]", async () => {
+    it("volumes and variables reflect ConfigMaps, Secrets and the pod, including later changes [node-agent 107] [node-agent 108] [node-agent 109]", async () => {
       await cluster.apply(
         { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { color: "blue", size: "xl" } },
         { apiVersion: "v1", kind: "Secret", metadata: { name: "keys" }, stringData: { password: "hunter2" } },
@@ -597,7 +597,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       return answer["status"] as Review; // the answer to a TokenReview
     }
 
-    it("waits for a missing ConfigMap until that exists, and reports the wait [node-agent 108]", async () => {
+    it("waits for a missing ConfigMap until it exists, and reports the wait [node-agent 108]", async () => {
       await cluster.apply(
         podOf("waits", {
           containers: [shell("main", STAY, { volumeMounts: [{ name: "late", mountPath: "/late" }] })],
@@ -617,7 +617,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(await podReady(cluster, "waits-env"), "main", "echo $X")).toBe("1\n");
     });
 
-    it("a container has its own name, hosts, user and rights [node-agent 101] [node-agent 103] [node-agent 104] [node-agent 111]", async () => {
+    it("a container has its own hostname, hosts file, user and privileges [node-agent 101] [node-agent 103] [node-agent 104] [node-agent 111]", async () => {
       await cluster.apply({ apiVersion: "v1", kind: "Service", metadata: { name: "fooservice" }, spec: { ports: [{ port: 8765 }] } });
       await cluster.apply(
         podOf("self", {
@@ -688,7 +688,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(containerOf(refused).containerID).toBeUndefined();
     });
 
-    it("a container has volumes with the right modes, and limits by quality of service [node-agent 110] [node-agent 114]", async () => {
+    it("a container has volumes with the right modes, and limits by QoS class [node-agent 110] [node-agent 114]", async () => {
       const limits = { cpu: "100m", memory: "32Mi" };
       const mounts = ["disk", "memory"].map((name) => ({ name, mountPath: `/${name}` }));
       const modes = "for d in /disk /memory; do busybox stat -c %a $d; done; busybox grep -c ' /memory tmpfs ' /proc/mounts";
@@ -758,7 +758,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(after.status.ephemeralContainerStatuses?.map(({ name }) => name)).toEqual(["debug-1", "debug-2"]);
     });
 
-    it("waits for features that the runtime or the node lacks [node-agent 112]", async () => {
+    it("a pod waits while it needs features that the runtime or the node lacks [node-agent 112]", async () => {
       await cluster.apply({
         apiVersion: "node.k8s.io/v1",
         kind: "RuntimeClass",
@@ -789,7 +789,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       );
     });
 
-    it("starts, is observed ending, and leaves nothing running [node-agent 99]", async () => {
+    it("a pod starts, is observed while it terminates, and leaves no container running [node-agent 99]", async () => {
       await cluster.apply(
         podOf("brief", {
           terminationGracePeriodSeconds: 60,
@@ -815,7 +815,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
         KUBERC: "off",
       });
 
-    it("runs a pod, works in it, and receives its exit code [node-agent 460]", async () => {
+    it("runs a pod interactively, and receives its exit code [node-agent 460]", async () => {
       const screen = terminal("run", "-it", "--rm", "by-hand", `--image=${IMAGES.busybox}`, "--restart=Never", "--command", "--", "sh");
       await screen.see(PROMPT);
       screen.type(`${AWAIT_SIZE}; echo sum-$((40 + 2))\n`);
@@ -873,7 +873,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(containerOf(pod)).toEqual(before);
     });
 
-    it("inspects a copy of a pod [node-agent 460]", async () => {
+    it("debugs a copy of a pod [node-agent 460]", async () => {
       await cluster.apply(podOf("original", { containers: [server()] }));
       const before = containerOf(await podReady(cluster, "original"));
       const args = [`--image=${IMAGES.busybox}`, "--copy-to=copy", "--share-processes", "--container=doctor", "--", "sh"];
@@ -889,7 +889,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
     });
   });
 
-  it("sends no request that is forbidden to a node", async () => {
+  it("the agent sends no request that the API server forbids to a node", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });

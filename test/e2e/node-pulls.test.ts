@@ -43,7 +43,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
   };
 
   describe.concurrent("pulls", () => {
-    it("[node-agent 244] run one after the other, even after the agent was killed during one", async () => {
+    it("[node-agent 244] pulls run one at a time, even after the agent was killed during a pull", async () => {
       const names = ["a", "b", "c"];
       for (const name of names) await registry.add(name, 3 * SECONDS);
       await pulling("serial", ...names);
@@ -64,7 +64,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       expect(Math.max(...waits.map(Number))).toBeGreaterThan(8.5);
     });
 
-    it("[node-agent 245] run two at a time, and never three", async () => {
+    it("[node-agent 245] pulls run two at a time, and never three", async () => {
       const names = ["d", "e", "f", "g"];
       for (const name of names) await registry.add(name, 2 * SECONDS);
       await pulling("parallel", ...names);
@@ -129,7 +129,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
     });
   });
 
-  it("[node-agent 244] do not delay the deletion of a pod whose pull is queued", async () => {
+  it("[node-agent 244] a queued pull does not delay the deletion of its pod", async () => {
     await registry.add("long", 15 * SECONDS);
     await registry.add("gone", 0);
     await pulling("serial", "long");

@@ -178,7 +178,7 @@ function suite({ programs }: UpstreamTests): void {
       },
     );
 
-  it("both report the same certificate metrics [node-agent 465]", () => {
+  it("kubelet and agent report the same certificate metrics [node-agent 465]", () => {
     const [theirs, ...later] = told;
     expect(Object.keys(theirs?.series ?? {}).length).toBeGreaterThan(10);
     expect(theirs?.endsSeconds).toHaveLength(2);

@@ -131,7 +131,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
   });
 
   describe("a Deployment of four", () => {
-    it("starts on both nodes and serves on its pods' addresses", async () => {
+    it("a Deployment starts pods on both nodes, which serve on their addresses", async () => {
       const from = performance.now();
       await cluster.apply(web);
       await cluster.rolledOut("default", "web", ROLLOUT_SECONDS_MAX);
@@ -195,7 +195,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       );
     });
 
-    it("serves logs and exec through its nodes [node-agent 102]", async () => {
+    it("a Deployment's pods serve kubectl logs and exec through their nodes [node-agent 102]", async () => {
       const [pod] = await livePods();
       const name = pod?.metadata.name ?? "";
       expect(await cluster.kubectl("logs", name, "--tail=1")).toBe("v1 listening on 8080\n");
@@ -218,7 +218,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await allAnswer("v1", 4);
     });
 
-    it("grows to six while an agent is killed three times, and no container is started twice or lost [node-agent 117]", async () => {
+    it("scales up to six while an agent is killed three times, and no container is started twice or lost [node-agent 117]", async () => {
       const before = await allAnswer("v1", 4);
       const [victim] = nodes;
       if (victim === undefined) throw new Error("no node");
@@ -252,7 +252,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(await allAnswer("v2", 6));
     });
 
-    it("shrinks to two pods, which keep running unchanged", async () => {
+    it("scales down to two pods, which keep running unchanged", async () => {
       const before = await allAnswer("v2", 6);
       await cluster.kubectl("scale", "deployment/web", "--replicas=2");
       await eventually("four pods are gone", async () => (await cluster.list<PodView>(PODS)).length === 2, 60_000);
@@ -307,7 +307,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       );
     });
 
-    it("causes no request that is forbidden to a node", async () => {
+    it("no node sends a request that the API server forbids", async () => {
       expect(await refusedForGood(cluster)).toEqual([]);
     });
   });

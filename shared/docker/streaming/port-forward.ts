@@ -1,5 +1,5 @@
 /**
- * Forwards connections of a client to ports of a pod, including ports on the pod's loopback.
+ * Forwards a client's connections to ports of a pod, including ports on the pod's loopback interface.
  *
  * Each connection runs a relay process in the sandbox's network namespace, because Node cannot change its own namespace. dockershim used
  * socat, which a machine may lack.

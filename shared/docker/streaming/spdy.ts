@@ -20,7 +20,7 @@ export interface SpdyStream {
   readonly headers: ReadonlyMap<string, string>;
   /** The client's data. */
   readonly input: NodeJS.ReadableStream;
-  /** Resolves when the socket accepts more. */
+  /** Resolves when the socket can accept more data. */
   write(data: Buffer): Promise<void>;
   /** Half-closes the stream. */
   end(): Promise<void>;
@@ -43,7 +43,7 @@ const INPUT_BYTES_MAX = 256 * 1024;
 
 /**
  * Reads frames until the connection ends; replies to each new stream, then calls `onStream`.
- * @throws {Error} on invalid input, or when the connection breaks
+ * @throws {Error} if the input is invalid or the connection breaks
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
   const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];

@@ -14,7 +14,7 @@ import type { Duplex } from "node:stream";
 
 import { CriError } from "@deltaloop/node-agent/ports";
 
-/** The handler of one connection. */
+/** Handles one connection. */
 export interface Session {
   readonly kind: "exec" | "attach" | "portforward";
   /** The subprotocol that the client must offer over SPDY. */
@@ -76,7 +76,7 @@ export function createStreamingServer(): StreamingServer {
       if (waiting.size >= ADDRESSES_MAX) throw new CriError("ResourceExhausted", "maximum number of in-flight requests exceeded");
       listening ??= listen();
       listening.catch(() => (listening = undefined)); // the caller receives the error, and the next caller retries
-      const { port } = (await listening).address() as AddressInfo; // a TCP server has such an address
+      const { port } = (await listening).address() as AddressInfo; // a TCP server has an AddressInfo
       const path = `${session.kind}/${randomBytes(24).toString("base64url")}`;
       waiting.set(path, session);
       setTimeout(() => waiting.delete(path), ADDRESS_MS).unref();

@@ -101,10 +101,7 @@ export class CertificateManager {
     return this.#held === undefined || this.#options.clock.now() > this.#held.facts.notAfterMs ? undefined : this.#held.certificate;
   }
 
-  /**
-   * Whether the API server answered the last request: it signed the request, or rejected it with 401, 403 or 404. Source:
-   * updateServerError.
-   */
+  /** Whether the API server answered the last request, by signing it or by rejecting it with 401, 403 or 404. Source: updateServerError. */
   get isServerHealthy(): boolean {
     return this.#isServerHealthy;
   }
@@ -169,7 +166,7 @@ export class CertificateManager {
     const { clock, log, signerName, store } = this.#options;
     const template = this.#options.template();
     if (template === undefined) return false;
-    // A change of addresses makes the pending request obsolete.
+    // If the addresses change, the pending request is obsolete.
     const waiting = new AbortController();
     const together = AbortSignal.any([signal, waiting.signal]);
     const givingUp = this.#giveUp(template, waiting);

@@ -32,7 +32,7 @@ export interface JoinOptions {
   readonly pendingKey: PendingKey;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long the request is retried. Default: a minute. */
+  /** How long the request is retried. Default: one minute. */
   readonly startupTimeoutMs?: number;
 }
 
@@ -80,7 +80,7 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
 
 /**
  * Retries connection errors, 5xx, 401 and 403: the API server may not have loaded tokens and roles yet.
- * Source: bootstrap.go waitForServer. Differs from upstream, which first polls /healthz and then tries once.
+ * Source: bootstrap.go waitForServer. Differs from upstream, which first polls /healthz and then makes a single attempt.
  */
 async function onceReached(
   { clock, log, startupTimeoutMs = STARTUP_TIMEOUT_MS }: Pick<JoinOptions, "clock" | "log" | "startupTimeoutMs">,

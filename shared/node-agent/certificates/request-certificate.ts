@@ -59,9 +59,8 @@ export async function requestCertificate(
 }
 
 /**
- * Waits until the CSR is signed; retries all errors of the API server. @returns PEM
- *
- * @throws {NotSignedError}, or the signal's reason
+ * Waits until the CSR is signed; retries all errors of the API server. @returns the certificate in PEM @throws {NotSignedError}, or the
+ * signal's reason
  */
 export async function waitForCertificate(
   kube: SigningKube,

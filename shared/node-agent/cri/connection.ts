@@ -122,7 +122,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
         ...(timeoutMs !== undefined && { "grpc-timeout": timeoutHeader(timeoutMs) }),
       });
     } catch (error) {
-      session.close(); // the session closed since `session()` checked it
+      session.close(); // the session was closed after `session()` checked it
       return reject(new CriError("Unavailable", messageOf(error), { cause: error }));
     }
     const chunks: Buffer[] = [];
@@ -167,7 +167,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
         if (status !== "0") throw refusal(Number(status), String(text));
         resolve(unframed(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, received)));
       } catch (error) {
-        reject(error as CriError); // only CriErrors are thrown above and by `unframed`
+        reject(error as CriError); // the code above and `unframed` throw only CriErrors
       }
     });
     stream.end(frame);

@@ -55,7 +55,7 @@ export function statusInfo(answer: object): StringMap {
   return as(answer, "StatusResponse").info;
 }
 
-/** @throws {CriError} Unimplemented for an unknown driver, as in an older runtime; the caller then uses its own setting */
+/** @throws {CriError} Unimplemented if an older runtime reports an unknown driver; the caller then uses its own setting */
 export function runtimeConfig(answer: object): RuntimeConfig {
   const { linux } = as(answer, "RuntimeConfigResponse");
   const cgroupDriver = linux && CGROUP_DRIVERS.find((driver) => driver === linux.cgroupDriver);
@@ -139,7 +139,7 @@ export function url(answer: object): string {
   return as(answer, "StreamingUrl").url;
 }
 
-/** Returns `undefined` for an absent image, which CRI reports as a null image (node-agent §17). */
+/** Returns `undefined` if the image does not exist, in which case CRI returns a null image (node-agent §17). */
 export function imageStatus(answer: object): Image | undefined {
   const wire = as(answer, "ImageStatusResponse").image;
   return wire ? image(wire) : undefined;

@@ -20,7 +20,7 @@ interface Read<T> {
 /** Start offset of each field, followed by the end offset of the last one; empty if there are more than `FIELDS_MAX` fields. */
 type Fields = Uint32Array;
 
-/** Reads responses whose field 1 repeats the items, and items whose field 1 is their id, as in all CRI lists. */
+/** Decodes list responses. As in all CRI lists, field 1 of the response repeats the items, and field 1 of an item is its id. */
 export class ListReader<T> {
   readonly #read: (bytes: Buffer) => T;
   /** Cached items by the first bytes of their ids. Items that share these bytes are decoded each time. */
@@ -109,7 +109,7 @@ function isReordered(left: Buffer, ofLeft: Fields, right: Buffer, ofRight: Field
   return true;
 }
 
-/** Compares from the end, because map entries of equal length often share the key at their start. */
+/** Compares from the end, because map entries of equal length often start with the same key. */
 function areSame(left: Buffer, ofLeft: number, right: Buffer, ofRight: number, length: number): boolean {
   for (let i = length - 1; i >= 0; i--) if (left[ofLeft + i] !== right[ofRight + i]) return false;
   return true;

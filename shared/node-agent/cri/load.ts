@@ -1,11 +1,12 @@
 /**
  * Encoders and decoders for the messages of runtime.proto.
  *
- * Contract with the build (infra/build), as in shared/store/redis/scripts/load.ts: the build replaces the expression of exactly this form,
+ * Contract with the build (infra/build), as in shared/store/redis/scripts/load.ts: the build replaces every expression of exactly this
+ * form,
  *
  *     readFileSync(new URL("./<path>.proto", import.meta.url), "utf8")
  *
- * by the file's content as a string literal, because a bundle has no .proto file next to it.
+ * with the content of the file as a string literal, because a bundle has no .proto file next to it.
  */
 import { readFileSync } from "node:fs";
 
@@ -27,7 +28,7 @@ export interface Method<T = object> {
   decode(answer: Buffer): T;
 }
 
-/** A decoder for a nested message. @throws {Error} when runtime.proto has no such message */
+/** Returns a decoder for a nested message. @throws {Error} if runtime.proto has no such message */
 export function message(name: string): (bytes: Buffer) => object {
   const type = root.lookupType(`runtime.v1.${name}`);
   return (bytes) => type.toObject(type.decode(bytes), READ);

@@ -87,7 +87,7 @@ export interface WireContainerStats {
   readonly writableLayer: { readonly usedBytes: Wrapped | null; readonly inodesUsed: Wrapped | null } | null;
 }
 
-/** Keys are message names of runtime.proto. */
+/** Response types, by the names of their messages in runtime.proto. */
 export interface Answers {
   readonly VersionResponse: { readonly runtimeName: string; readonly runtimeVersion: string; readonly runtimeApiVersion: string };
   readonly StatusResponse: { readonly status: { readonly conditions: readonly RuntimeCondition[] } | null; readonly info: StringMap };

@@ -1,9 +1,9 @@
 /**
- * Runs the functions of a node (node-agent §18): queues in front of the handlers, periodic ticks, and the due times of probes.
+ * Runs the functions of a node (node-agent §18): queues in front of the handlers, periodic tasks, and the due times of probes.
  *
- * NH1 the host decides nothing and holds no state that CRI, the API server or the manifests cannot restore.
- * NH2 a tick never overlaps itself. A failed tick is retried after its period; the same error is logged once.
- * NH3 messages of one pod are handled one at a time, pods in parallel (pod-queue.ts).
+ * NH1 the host makes no decisions, and all of its state can be restored from CRI, the API server or the manifests.
+ * NH2 a periodic task never overlaps itself. A failed task is retried after its period; a repeated error is logged once.
+ * NH3 messages for one pod are handled one at a time; different pods are handled in parallel (pod-queue.ts).
  * NH4 a probe waits only for its own previous run. Probes share no concurrency limit, because one pod with hanging probes
  *    could exhaust it.
  */

@@ -65,7 +65,9 @@ export async function get<T>(request: GetRequest, read: (response: Response) => 
 /** Status codes that Go's client follows. */
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** The URL to which a response redirects, and whether its location is absolute. @throws {Error} for a location that is not a URL */
+/**
+ * Returns the URL to which a response redirects, and whether its Location header is absolute. @throws {Error} if the location is not a URL
+ */
 export function redirectOf(url: Url, { status, header }: Response): { readonly url: Url; readonly isAbsolute: boolean } | undefined {
   const location = REDIRECTS.has(status) ? header("location") : undefined;
   if (location === undefined || location === "") return undefined;
@@ -99,7 +101,7 @@ async function connectionTo({ url, signal, verifiesCertificate, http2BytesMax, p
   return { socket, ready: "secureConnect" };
 }
 
-/** OpenSSL checks key sizes only if it verifies certificates. Source: Go crypto/rsa/rsa.go checkKeySize. */
+/** Checks the key size, because OpenSSL does so only if it verifies certificates. Source: Go crypto/rsa/rsa.go checkKeySize. */
 function checkKey({ bits = 0, exponent }: PeerCertificate): void {
   const isRsa = exponent !== undefined;
   if (isRsa && (bits < RSA_BITS_MIN || bits > RSA_BITS_MAX)) throw new Error(`the server's certificate has an RSA key of ${bits} bits`);

@@ -1,5 +1,5 @@
 /**
- * One GET over HTTP/2, on a connection for which the server chose HTTP/2.
+ * Sends one GET over HTTP/2, on a connection for which the server has chosen HTTP/2.
  *
  * Source: Go x/net/http2/transport.go.
  */
@@ -46,7 +46,7 @@ export async function getOverHttp2<T>(
   try {
     const pseudo = [":authority", authority, ":method", "GET", ":path", requestTarget(url), ":scheme", "https"];
     const stream = session.request([...pseudo, ...fields.flatMap(({ name, value }) => [name, value])], { endStream: true });
-    // When a stream ends, Node discards unread data; the pipe keeps it. Errors reach the reader.
+    // When a stream ends, Node.js discards unread data, which this pipe keeps. Errors reach the reader.
     const body = pipeline(stream, new PassThrough(), () => undefined);
     const ended = once(stream, "close").then(() => {
       throw new Error("the server ended the stream without a response");
@@ -59,7 +59,7 @@ export async function getOverHttp2<T>(
   }
 }
 
-/** @throws {Error} for a header that requests another protocol */
+/** @throws {Error} for a header that requests a switch to another protocol */
 function fieldsOf(headers: readonly Header[]): readonly Header[] {
   const lower = headers.map(({ name, value }) => ({ name: name.toLowerCase(), value }));
   const bad = lower.find(({ name, value }) => HARMLESS[name]?.test(value) === false);

@@ -143,7 +143,7 @@ function isBlank(text: string): boolean {
   return text === " " || text === "\t";
 }
 
-/** Trims only blanks and tabs. A regular expression would be quadratic. */
+/** Trims only spaces and tabs. A regular expression would take quadratic time. */
 function trimmed(text: string): string {
   let [from, to] = [0, text.length];
   while (from < to && isBlank(text.charAt(from))) from++;
@@ -192,7 +192,7 @@ class Bytes {
     return line.slice(0, -2);
   }
 
-  /** Whether `text` is within the next `bytesMax` bytes. */
+  /** Whether `text` occurs within the next `bytesMax` bytes. */
   async has(text: string, bytesMax: number): Promise<boolean> {
     return (await this.#find(text, bytesMax)) !== -1;
   }

@@ -18,7 +18,7 @@ export interface Url {
   readonly path: string;
   /** The query as written, without the question mark. */
   readonly query?: string;
-  /** The part after the scheme of a URL such as `mailto:a`, which has neither host nor path. */
+  /** The part after the scheme of a URL such as `mailto:a`, which has neither a host nor a path. */
   readonly opaque?: string;
 }
 
@@ -86,7 +86,7 @@ function escapedPath(path: string): string {
   return VALID_PATH.test(path) ? path : escapePath(plain);
 }
 
-/** @throws {TypeError} for a broken escape */
+/** Decodes percent-encoding. @throws {TypeError} for an invalid escape */
 function unescaped(text: string): string {
   if (BROKEN_ESCAPE.test(text)) throw new TypeError("invalid URL escape");
   return text.replaceAll(/%(..)/g, (_escape, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));

@@ -23,7 +23,7 @@ const CALL_MS_MAX = 10_000;
 const HOLDER = "cat";
 const HELD = "held";
 const DROP_IN_FOLDER = "/etc/systemd/logind.conf.d";
-/** The kubelet's file name, so that the agent replaces the kubelet's file. */
+/** The kubelet's file name, so that the agent overwrites the kubelet's file. */
 const DROP_IN = "99-kubelet.conf";
 
 export interface LogindOptions {
@@ -36,7 +36,7 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
   const env = { ...process.env, ...(busAddress !== undefined && { DBUS_SYSTEM_BUS_ADDRESS: busAddress }) };
   const property = async (name: string): Promise<unknown> => {
     const answer = await output("busctl", ["--json=short", "get-property", SERVICE, OBJECT, MANAGER, name], env);
-    return (JSON.parse(answer) as { readonly data?: unknown }).data; // the format of busctl --json
+    return (JSON.parse(answer) as { readonly data?: unknown }).data; // in the format of busctl --json
   };
   return {
     async inhibitDelayMs() {
@@ -95,7 +95,7 @@ type Signal = { readonly member?: string; readonly payload?: { readonly data?: r
 function valueOf(line: string): boolean | undefined {
   let message: Signal;
   try {
-    message = JSON.parse(line) as Signal; // the format of busctl --json
+    message = JSON.parse(line) as Signal; // in the format of busctl --json
   } catch {
     return undefined;
   }
@@ -109,7 +109,7 @@ async function holdLock(env: NodeJS.ProcessEnv): Promise<InhibitLock> {
   const child = spawn("systemd-inhibit", ["--what=shutdown", "--mode=delay", "--who=deltaloop node", why, HOLDER], {
     env,
     stdio: ["pipe", "pipe", "pipe"],
-    detached: true, // Ctrl-C must not end the holder before the agent releases the lock
+    detached: true, // Ctrl-C must not end this process before the agent releases the lock
   });
   const ended = endOf(child);
   child.stdin.on("error", () => undefined); // `ended` rejects with the reason

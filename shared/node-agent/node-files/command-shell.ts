@@ -72,7 +72,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
     try {
       process.kill(-lost.pid, "SIGKILL");
     } catch {
-      // The process group has already exited.
+      // The process group has already ended.
     }
     for (const settle of lost.waiting.values()) settle(undefined);
   }
@@ -98,7 +98,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
         clearTimeout(timer);
         waiting.delete(id);
         if (waiting.size === 0 && running === current) {
-          if (child.stdin.writable) child.stdin.write("wait\n"); // makes the shell reap the ended commands
+          if (child.stdin.writable) child.stdin.write("wait\n"); // makes the shell reap commands that have ended
           idle = setTimeout(end, IDLE_MS).unref();
         }
       }

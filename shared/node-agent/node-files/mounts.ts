@@ -25,7 +25,7 @@ export type MountOutcome = "mounted" | "refused";
 
 /** Returns the mount points at and below `directory`, deepest first. A mount point is listed once for each mount stacked on it. */
 async function mountsWithin(directory: string): Promise<readonly string[]> {
-  const base = await ifExists(realPathOf(directory)); // this call may block on another program's mount
+  const base = await ifExists(realPathOf(directory)); // this call may block because of another program's mount
   if (base === undefined) return [];
   return (await mountTable()).filter((path) => path.startsWith(base) && isWithin(base, path)).toReversed();
 }

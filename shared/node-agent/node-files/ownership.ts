@@ -6,7 +6,7 @@ import { walkTree } from "./walk-tree.ts";
 
 const READ_WRITE = 0o660;
 const READ = 0o440;
-/** Search permission, and setgid so that new files inherit the group. */
+/** Mode bits of a directory: search permission for the group, and setgid so that new files inherit the group. */
 const DIRECTORY = 0o2110;
 const MODE_BITS = 0o7777;
 

@@ -16,7 +16,7 @@ export interface PodPaths {
   ready(place: VolumePlace): string;
   hostsFile(uid: string): string;
   terminationLogs(uid: string, container: string): string;
-  /** Directory of the bind targets of subPaths. */
+  /** Directory of the mount points for subPaths. */
   subPaths(uid: string): string;
 }
 

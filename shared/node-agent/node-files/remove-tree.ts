@@ -22,7 +22,7 @@ const PASSES_MAX = 10;
 /**
  * Unmounts all mounts at or below `directory`, then removes it.
  *
- * Source: pkg/util/removeall RemoveAllOneFilesystem. Differs from upstream, which uses paths and fails where they are too long.
+ * Source: pkg/util/removeall RemoveAllOneFilesystem. Differs from upstream, which uses paths and fails if they are too long.
  */
 export async function removeTree(directory: string): Promise<void> {
   await unmountWithin(directory);

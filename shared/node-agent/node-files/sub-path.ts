@@ -121,7 +121,7 @@ function place(directory: FileHandle, name: string): string {
   return `/proc/self/fd/${directory.fd}/${name}`;
 }
 
-/** @returns false if the machine allows no mounts */
+/** @returns false if the machine does not allow mounts */
 async function bind(handle: FileHandle, target: string): Promise<boolean> {
   const opened = await handle.stat();
   const before = await ifExists(stat(target)).catch((error: unknown) => {

@@ -1,4 +1,4 @@
-/** The gRPC status names of google.golang.org/grpc/codes, ordered by their numbers from 1. */
+/** The gRPC status names of google.golang.org/grpc/codes, in the order of their numbers, which start at 1 here. */
 export const CRI_ERROR_CODES = [
   "Canceled",
   "Unknown",

@@ -51,7 +51,7 @@ export interface LinuxContainerResources {
   readonly memoryLimitInBytes?: number;
   readonly oomScoreAdj?: number;
   readonly hugepageLimits?: readonly { readonly pageSize: string; readonly limit: number }[];
-  /** cgroup v2 values by file name. */
+  /** cgroup v2 settings, keyed by file name. */
   readonly unified?: StringMap;
   readonly memorySwapLimitInBytes?: number;
 }
@@ -66,7 +66,7 @@ export interface PodSandboxMetadata {
 export interface PodSandboxConfig {
   readonly metadata: PodSandboxMetadata;
   readonly hostname?: string;
-  /** Absolute path on the host that the caller creates; the containers' `logPath` is relative to it. */
+  /** Absolute path of a directory on the host, which the caller creates; the containers' `logPath` is relative to it. */
   readonly logDirectory?: string;
   readonly dnsConfig?: {
     readonly servers?: readonly string[];
@@ -217,7 +217,7 @@ export interface ContainerStatus extends Omit<Container, "podSandboxId" | "image
   /** Valid only in state EXITED, as are `exitCode`, `reason` and `message`. */
   readonly finishedAtMs?: number;
   readonly exitCode: number;
-  /** `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, `StartError` and others. */
+  /** A reason such as `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun` or `StartError`. */
   readonly reason: string;
   readonly message: string;
   readonly mounts: readonly Mount[];
@@ -267,7 +267,7 @@ export interface Image {
 
 /** One entry of a pull secret. Must never be logged. */
 export interface AuthConfig {
-  /** Bytes, like the password; see `textOfBytes`. */
+  /** Bytes, as is the password; see `textOfBytes`. */
   readonly username?: string;
   readonly password?: string;
   readonly auth?: string;

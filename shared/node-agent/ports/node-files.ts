@@ -20,7 +20,7 @@ export interface NodeFiles {
 
   /** Creates `<root>/pods/<uid>` with `volumes` and `plugins`, mode 0750. */
   makePodDirectories(uid: string): Promise<void>;
-  /** Returns the pod UIDs. */
+  /** Returns the UIDs of pods that have a directory. */
   podsWithDirectories(): Promise<readonly string[]>;
   /** Removes the pod's directory, including all volumes and mounts. */
   removePodDirectory(uid: string): Promise<void>;
@@ -117,7 +117,7 @@ export interface LogLimits {
 }
 
 export interface RotatedLog {
-  /** Renames the log back, because the runtime failed to open a new log. */
+  /** Undoes the rename, because the runtime failed to open a new log. */
   undo(): Promise<void>;
 }
 
@@ -134,7 +134,7 @@ export interface VolumeFile {
   readonly path: string;
   readonly content: Uint8Array;
   readonly mode: number;
-  /** Owner of the file; default root. */
+  /** Owner of the file. Default: root. */
   readonly uid?: number;
 }
 

@@ -138,7 +138,7 @@ export interface CachedStatus {
   readonly sentVersion: number;
   /** Whether all containers have ended and volumes are unmounted (TerminatePod). Never reset. */
   readonly podIsFinished?: true;
-  /** Time of the first change that is not sent. */
+  /** Time of the first change that has not been sent. */
   readonly changedAtMs: number;
   /** The last response of the API server for this UID (for a static pod, its mirror pod's UID). If absent, a GET is needed. */
   readonly answered?: { readonly uid: string; readonly status: PodStatus };
@@ -195,7 +195,7 @@ export interface ProbeRecord {
   /** The published result; absent before the first result. */
   readonly result?: ProbeResult;
   readonly lastOutcome?: ProbeResult;
-  /** Number of consecutive occurrences of `lastOutcome`. */
+  /** Length of the current run of equal outcomes (`lastOutcome`). */
   readonly run: number;
   /** Whether a failed liveness or startup probe waits for a new container. */
   readonly onHold?: true;

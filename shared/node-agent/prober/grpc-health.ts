@@ -1,5 +1,6 @@
 /**
- * A gRPC probe: one `grpc.health.v1.Health/Check` without TLS. Both messages have one field, so Node's HTTP/2 suffices.
+ * A gRPC probe: one call of `grpc.health.v1.Health/Check` without TLS. Request and response have one field each, so Node's HTTP/2 client
+ * suffices.
  *
  *     request  0a <length> <service name>      response  08 <status>
  */
@@ -20,7 +21,7 @@ const OK = "0";
 const UNIMPLEMENTED = "12";
 /** Length of the message prefix: the compression flag and the message length. */
 const PREFIX_BYTES = 5;
-/** Limit of a response in bytes; a valid response has 0 or 2. */
+/** Maximum size of a response in bytes; a valid response has 0 or 2 bytes. */
 const ANSWER_BYTES_MAX = 1024;
 /** Maximum size of all frames on the connection, many times the amount that a health server sends. */
 const RECEIVED_BYTES_MAX = 128 * 1024;

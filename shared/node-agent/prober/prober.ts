@@ -1,4 +1,4 @@
-/** Network probes from the node (node-agent §6.10, §11). */
+/** Implements network probes from the node (node-agent §6.10, §11). */
 import type { Prober } from "../ports/prober.ts";
 import { grpcHealth } from "./grpc-health.ts";
 import { httpGet } from "./http-get.ts";

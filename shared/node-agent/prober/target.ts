@@ -8,7 +8,7 @@ import type { HttpProbe } from "../ports/prober.ts";
 
 export interface Target {
   readonly url: Url;
-  /** Includes Host. */
+  /** Request headers, including Host. */
   readonly headers: readonly Header[];
 }
 

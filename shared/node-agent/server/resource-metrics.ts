@@ -9,7 +9,7 @@ import { LABELS } from "../kubelet/types/labels.ts";
 import type { Cri } from "../ports/cri.ts";
 import type { Container, ContainerStats } from "../ports/cri-types.ts";
 
-/** Usage of the whole machine. */
+/** CPU and memory usage of the whole machine. */
 export interface NodeUsage {
   readonly timestampMs: number;
   /** CPU time of all processors together since boot, in seconds. */

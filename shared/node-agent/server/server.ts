@@ -44,7 +44,7 @@ export interface NodeApi {
   stop(): Promise<void>;
 }
 
-/** The request line may contain a long command. Source: server.go MaxHeaderBytes. */
+/** Maximum size of the request line and the headers. The request line may contain a long command. Source: server.go MaxHeaderBytes. */
 const HEADER_BYTES_MAX = 1024 * 1024;
 /** Source: server.go IdleTimeout. */
 const KEEP_ALIVE_MS = 90_000;
@@ -218,7 +218,7 @@ function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | 
   } catch {
     return undefined;
   }
-  response.once("finish", () => connection.destroySoon()); // closes the connection, because the client may not do so
+  response.once("finish", () => connection.destroySoon()); // closes the connection, because the client may keep it open
   return response;
 }
 

@@ -27,7 +27,7 @@ const ANY_ADDRESS = ["0.0.0.0", "::"];
 
 /**
  * Creates a certificate for the node's name and the listening addresses. Only this user can read the key file, which is removed before
- * the function returns. Node cannot create X.509 certificates, so the `openssl` command (1.1.1 or newer) is used.
+ * the function returns. Node.js cannot create X.509 certificates, so the `openssl` command (1.1.1 or newer) is used.
  *
  * @throws {NodeApiError} if openssl is missing or fails
  */

@@ -76,7 +76,7 @@ export async function portForward(options: NodeApiOptions, asked: PodPath & Requ
   });
 }
 
-/** `POST /run/…?cmd=`: splits the command at single spaces and returns its output. The command ends when the client disconnects. */
+/** `POST /run/…?cmd=`: splits the command at each space, and returns its output. The command ends when the client disconnects. */
 export async function run(
   { backend }: NodeApiOptions,
   asked: ContainerPath & Pick<RequestContext, "query" | "response"> & { readonly signal: AbortSignal },

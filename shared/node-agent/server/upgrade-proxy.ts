@@ -30,14 +30,14 @@ const IDLE_MS = 4 * 60 * 60_000;
 const LINGER_MS = 10_000;
 /** Maximum size of an error response that is forwarded. */
 const REFUSAL_BYTES_MAX = 64 * 1024;
-/** Hop-by-hop headers and credentials. */
+/** Hop-by-hop headers and credentials, which are not forwarded. */
 const NOT_FORWARDED = ["authorization", "content-length", "host", "transfer-encoding"];
 
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
 LOOPBACK.addAddress("::1", "ipv6");
 
-/** @throws {NodeApiError} for anything but `http:` on a loopback address */
+/** @throws {NodeApiError} unless the URL has the scheme `http` and a loopback address */
 export function streamingAddress(url: string): URL {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   const host = parsed?.hostname.replace(/^\[|\]$/gu, "") ?? "";

@@ -41,7 +41,7 @@ export function manifestPod(text: string, path: string, nodeName: string): NodeP
   return podOfManifest(parseText(text, path), { kind: "file", path }, nodeName);
 }
 
-/** @param manifest the parsed document @throws {StaticPodError} also for a value of a wrong type, with its path */
+/** @param manifest the parsed document @throws {StaticPodError} also if a value has the wrong type; the message contains its path */
 export function podOfManifest(manifest: unknown, origin: StaticPodOrigin["origin"], nodeName: string): NodePod {
   if (!isObject(manifest) || manifest["apiVersion"] !== "v1" || manifest["kind"] !== "Pod")
     return staticPod(manifest, { origin, nodeName });

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { MachineStats, MachineUsage, NetworkInterface } from "../ports/machine.ts";
 
-/** Ticks of /proc/stat per second, always 100 in userspace. Source: proc(5), sysconf(_SC_CLK_TCK). */
+/** Ticks of /proc/stat per second, which is always 100 in user space. Source: proc(5), sysconf(_SC_CLK_TCK). */
 const TICKS_PER_SECOND = 100;
 const BYTES_PER_KB = 1024;
 

@@ -38,12 +38,12 @@ export class DBusClosedError extends Error {
 
 /** Source: sd_bus_call(3). */
 const ANSWER_MS_MAX = 25_000;
-/** Interval of pings until the first reply. */
+/** Interval between pings until the first reply arrives. */
 const PING_MS = 100;
 const BUS = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus" };
 
 /**
- * Connects as the user of this process.
+ * Connects with the user id of this process.
  *
  * @param match rule for the signals of a bus; absent for a direct connection, which delivers all signals
  */

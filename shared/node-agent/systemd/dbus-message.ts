@@ -16,7 +16,7 @@ export interface DBusMessage {
   readonly body: readonly DBusValue[];
 }
 
-/** Arrays, structs and variants are lists; a variant is `[signature, value]`. */
+/** Arrays, structs and variants are represented as lists; a variant is `[signature, value]`. */
 export type DBusValue = string | number | bigint | boolean | readonly DBusValue[];
 
 const KINDS = ["call", "return", "error", "signal"] as const;
@@ -77,7 +77,7 @@ export function decodeMessage(bytes: Buffer): { readonly message: DBusMessage; r
   return { message: { kind, serial, ...rest, signature, body: reader.from(start).all(signature) }, size };
 }
 
-/** Splits a signature into its types: `sa(sv)u` → `s`, `a(sv)`, `u`. */
+/** Splits a signature into its types: `sa(sv)u` has the types `s`, `a(sv)` and `u`. */
 function typesOf(signature: string): readonly string[] {
   const types: string[] = [];
   for (let at = 0; at < signature.length;) {

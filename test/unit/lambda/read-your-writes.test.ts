@@ -127,7 +127,7 @@ describe("cached answers", () => {
     expect(answers.get("a", "5", 0)).toBeUndefined();
   });
 
-  it("do not reveal the object when printed", () => {
+  it("cached answers do not reveal the object when printed", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("secret", "5"), 0);
     expect(inspect(answers, { depth: null, showHidden: true })).not.toContain("secret");

@@ -14,7 +14,7 @@ it.each([
   { name: "a MAC key", environment: { DELTALOOP_MAC_KEY_SECRET: "r" }, value: "one,two\n", want: { DELTALOOP_MAC_KEY: "one,two" } },
   { name: "a digest key", environment: { DELTALOOP_DIGEST_KEY_SECRET: "r" }, value: "one", want: { DELTALOOP_DIGEST_KEY: "one" } },
   {
-    name: "a token alone",
+    name: "a token only",
     environment: { DELTALOOP_KUBE_SECRET: "r" },
     value: "eyJ.a-b.c_d",
     want: { DELTALOOP_KUBE_TOKEN: "eyJ.a-b.c_d" },

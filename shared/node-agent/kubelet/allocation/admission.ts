@@ -41,7 +41,7 @@ export type Admission =
 
 type Rejection = Extract<Admission, { readonly admitted: false }>;
 
-/** Amounts in whole units; `cpu` in millicores. */
+/** Amounts in whole units; `cpu` is in millicores. */
 interface OutOf {
   readonly resource: string;
   readonly requested: number;

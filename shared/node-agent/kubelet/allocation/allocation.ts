@@ -14,7 +14,7 @@ export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {
 }
 
 /**
- * The pod with its allocated resources; `pod` itself if nothing differs.
+ * Returns the pod with its allocated resources, or `pod` itself if they equal those in the spec.
  *
  *     spec cpu 200m, allocated cpu 100m → the same pod with cpu 100m
  *

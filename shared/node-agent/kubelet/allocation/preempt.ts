@@ -47,7 +47,7 @@ async function preemptOne(ports: UpdateWorkerPorts & Pick<NodePorts, "metrics" |
       });
     await clock.after(POLL_MS);
   }
-  metrics?.count("kubelet_preemptions", { preemption_signal: signal } as LabelsOf<"kubelet_preemptions">); // a machine has no other resources
+  metrics?.count("kubelet_preemptions", { preemption_signal: signal } as LabelsOf<"kubelet_preemptions">); // `signal` is always one of the metric's labels
 }
 
 async function hasEnded({ store }: Pick<NodePorts, "store">, { metadata }: NodePod): Promise<boolean> {

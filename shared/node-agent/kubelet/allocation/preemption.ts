@@ -13,7 +13,7 @@ export interface Shortage {
 }
 
 export type Preemption =
-  | { readonly kind: "preempts"; readonly pods: readonly NodePod[]; /** Label of the metric. */ readonly signal: string }
+  | { readonly kind: "preempts"; readonly pods: readonly NodePod[]; /** Value of the metric's label. */ readonly signal: string }
   /** Returned if preempting all candidates would not free enough. */
   | { readonly kind: "impossible"; readonly missing: readonly Shortage[] };
 
@@ -24,8 +24,7 @@ export function preemptionFor(critical: NodePod, active: readonly NodePod[], sho
   if (missing.length > 0) return { kind: "impossible", missing };
   const [bestEffort, burstable, guaranteed] = (["BestEffort", "Burstable", "Guaranteed"] as const).map((wanted) =>
     candidates.filter((pod) => qosClass(pod) === wanted),
-  ) as [NodePod[], NodePod[], NodePod[]]; // one of each class
-  // Each class provides only what the lower classes together cannot.
+  ) as [NodePod[], NodePod[], NodePod[]]; // one list per QoS class Each class provides only what the lower classes together cannot.
   const ofGuaranteed = nearest(guaranteed, without(shortages, [...bestEffort, ...burstable]));
   const ofBurstable = nearest(burstable, without(shortages, [...bestEffort, ...ofGuaranteed]));
   const ofBestEffort = nearest(bestEffort, without(shortages, [...ofBurstable, ...ofGuaranteed]));

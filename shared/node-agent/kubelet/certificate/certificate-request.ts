@@ -1,7 +1,7 @@
 /**
  * PKCS #10 certificate requests (RFC 2986, RFC 5280 §4.2.1.6) and certificate fields. Node.js cannot write requests, and the machine may
- * lack `openssl`. The bytes equal Go's, so that the agent recognizes a request of a kubelet. Source: client-go util/cert/csr.go
- * MakeCSRFromTemplate.
+ * lack `openssl`. The bytes equal those that Go generates, so that the agent recognizes a request that a kubelet made. Source: client-go
+ * util/cert/csr.go MakeCSRFromTemplate.
  */
 import { sign, X509Certificate, type KeyObject } from "node:crypto";
 
@@ -91,7 +91,7 @@ function oid(hex: string): Buffer {
   return der(TAG.oid, Buffer.from(hex, "hex"));
 }
 
-/** Same string type as Go's encoding/asn1. */
+/** Uses the same ASN.1 string type as Go's encoding/asn1. */
 function text(value: string): Buffer {
   return der(/^[A-Za-z0-9 '()+,\-./:=?]*$/u.test(value) ? TAG.printable : TAG.utf8, Buffer.from(value));
 }
@@ -110,7 +110,7 @@ function lengthOf(length: number): Buffer {
 function ipBytes(address: string): Buffer {
   if (!isAddress(address)) throw new RangeError(`invalid IP address "${address}"`);
   if (!address.includes(":")) return Buffer.from(address.split(".").map(Number));
-  // A URL's host has at most one `::` and no IPv4 suffix.
+  // In the host of a URL, an IPv6 address has at most one `::` and no IPv4 suffix.
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");
   const words = (part: string): readonly string[] => part.split(":").filter((word) => word !== "");
   const [first, last] = [words(head), words(tail ?? "")];

@@ -56,7 +56,7 @@ interface SigningRequestLike {
   };
 }
 
-/** The outcome of the request with this `uid`. Source: csr.go WaitForCertificate. */
+/** Returns the outcome of the request with this `uid`. Source: csr.go WaitForCertificate. */
 export function signingOutcome(object: unknown, uid: string): SigningOutcome {
   const { metadata, status } = object as SigningRequestLike; // the API server returns a CertificateSigningRequest
   if (metadata?.uid !== uid) return { kind: "refused", why: `csr "${metadata?.name}" changed UIDs` };
@@ -71,7 +71,7 @@ export function signingOutcome(object: unknown, uid: string): SigningOutcome {
   return { kind: "issued", certificate: Buffer.from(certificate, "base64").toString() };
 }
 
-/** The request (PEM) and its signer. */
+/** Returns the request (in PEM) and its signer. */
 export function requestIn(object: unknown): { readonly request: string; readonly signerName: string | undefined } {
   const { spec } = object as SigningRequestLike; // the API server returns a CertificateSigningRequest
   return { request: Buffer.from(spec?.request ?? "", "base64").toString(), signerName: spec?.signerName };

@@ -2,7 +2,7 @@
  * Passes messages of the pod sources to the pod workers (node-agent §2.5, §2.6, §3).
  *
  * PS1 messages of all sources are handled one at a time, those of one source in order.
- * PS2 a source is ready after its first SET; nothing is removed until all are ready.
+ * PS2 a source is ready after its first SET; no pod is removed until all sources are ready.
  */
 import { admit, INVALID_NODE_INFO, type Admission } from "../allocation/admission.ts";
 import { fullName, isTerminalPhase, type NodePod } from "../types/pod.ts";
@@ -175,8 +175,8 @@ async function reject(
 }
 
 /**
- * Whether a readiness gate's condition changed, which requires a new Ready condition (node-agent §3). Source: pkg/kubelet/kubelet.go
- * HandlePodReconcile, status.NeedToReconcilePodReadiness.
+ * Whether the condition of a readiness gate has changed, so that the Ready condition must be computed again (node-agent §3). Source:
+ * pkg/kubelet/kubelet.go HandlePodReconcile, status.NeedToReconcilePodReadiness.
  */
 function readinessGatesChanged(before: NodePod, after: NodePod): boolean {
   const statusOf = (pod: NodePod, type: string): string | undefined =>

@@ -7,7 +7,7 @@ import { CONFIG_ANNOTATIONS, isMirrorPod } from "../types/labels.ts";
 import { parseNodePod, type NodePod, type PodSpec } from "../types/pod.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** The manifest is not a valid static pod. The pod does not run; the message names the manifest to fix. */
+/** The manifest is not a valid static pod. The pod is not run; the message contains the path or URL of the manifest. */
 export class StaticPodError extends Error {
   override readonly name = "StaticPodError";
 }
@@ -27,7 +27,7 @@ interface Manifest {
 
 const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const DNS_SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-/** A UID, which becomes part of paths and keys. */
+/** Characters that are allowed in a UID, which becomes part of paths and keys. */
 const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 
 /**

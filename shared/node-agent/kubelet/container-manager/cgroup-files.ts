@@ -1,4 +1,4 @@
-/** Cgroup limits as cgroup v1 and v2 files (node-agent §7.6.1). */
+/** Converts cgroup limits to cgroup v1 and v2 files (node-agent §7.6.1). */
 import type { CgroupFile, Cgroups } from "../../ports/cgroups.ts";
 import { QUOTA_PERIOD, SHARES_MIN, SHARES_MAX } from "./cpu-limits.ts";
 import type { ResourceConfig } from "./resource-config.ts";

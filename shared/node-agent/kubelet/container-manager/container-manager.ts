@@ -43,7 +43,7 @@ export interface ContainerManagerPorts {
   readonly resources: NodeResources;
 }
 
-/** A cgroup with enforced limits, and the texts of its Events. */
+/** A cgroup whose limits are enforced, with the messages of its Events. */
 interface Enforced {
   readonly path: CgroupPath;
   readonly name: string;
@@ -135,7 +135,7 @@ export class ContainerManager implements PodCgroups {
     });
   }
 
-  /** Updates the QoS cgroups for the active pods (CM2). Logs failures; the next pod or minute retries. */
+  /** Updates the QoS cgroups for the active pods (CM2). Logs failures; the next pod change, or the next minute, retries. */
   async updateQos(): Promise<void> {
     if (!this.#isSetUp) return;
     const updated = this.#last.then(() => this.#updateQos());
@@ -292,7 +292,7 @@ export class ContainerManager implements PodCgroups {
   }
 }
 
-/** Returns the larger limits; unlimited if either is unknown or unlimited. */
+/** Returns the larger of each limit. A limit is unlimited if either value is unknown or unlimited. */
 function wider(before: ResourceConfig | undefined, after: ResourceConfig): ResourceConfig {
   const most = (a = NO_LIMIT, b = NO_LIMIT): number => (a < 0 || b < 0 ? NO_LIMIT : Math.max(a, b));
   return {

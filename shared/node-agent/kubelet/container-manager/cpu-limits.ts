@@ -1,4 +1,4 @@
-/** CPU amounts as the kernel's shares and quotas (node-agent §7.6). */
+/** Converts CPU amounts to the kernel's shares and quotas (node-agent §7.6). */
 
 export const SHARES_MAX = 262_144;
 

@@ -27,7 +27,7 @@ const UNBOUNDED = 1n << 62n;
 const HUGE_PAGES_PREFIX = "hugepages-";
 
 /**
- * The limits of a pod. A limit applies only if every container has one.
+ * Returns the limits of a pod. A limit is set only if every container has one.
  *
  *     a: requests 500m, limit 1 CPU; b: requests 250m → shares 768, no quota
  *
@@ -47,8 +47,9 @@ export function resourceConfigForPod(pod: NodePod, { podMaxPids }: { readonly po
 }
 
 /**
- * The limits of each QoS class. Burstable gets the sum of its requests, BestEffort the minimum; Guaranteed is `kubepods` itself, for its
- * huge pages. Source: qos_container_manager_linux.go UpdateCgroups, setCPUCgroupConfig, setHugePagesConfig.
+ * Returns the limits of each QoS class. The weight of Burstable is the sum of its pods' requests, that of BestEffort the minimum.
+ * Guaranteed stands for `kubepods` itself, whose huge pages are unlimited. Source: qos_container_manager_linux.go UpdateCgroups,
+ * setCPUCgroupConfig, setHugePagesConfig.
  */
 export function qosConfigs(activePods: readonly NodePod[], machine: NodeResources): Readonly<Record<QosClass, ResourceConfig>> {
   const burstable = activePods.filter((pod) => qosClass(pod) === "Burstable");

@@ -13,9 +13,9 @@ import type { FileSystem, PodDiskUsage } from "../../ports/node-files.ts";
 export type MeasurePodsPorts = Pick<NodePorts, "cri" | "files" | "log" | "containerManager" | "volumes">;
 
 /**
- * Omits signals that cannot be measured. `allocatableMemory.available` requires a limit on the pods' cgroup. Source:
- * pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs. Differs from upstream: never
- * assumes a split image filesystem, which containerd does not support.
+ * Measures the node's eviction signals. Omits signals that cannot be measured. `allocatableMemory.available` requires a limit on the
+ * pods' cgroup. Source: pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs.
+ * Differs from upstream: never assumes a split image filesystem, which containerd does not support.
  */
 export async function measureNode({
   machine,

@@ -92,7 +92,7 @@ export function thresholdsMet(
   });
 }
 
-/** Equal for thresholds that upstream treats as the same. Source: helpers.go hasThreshold. */
+/** Returns a key that is equal for thresholds that upstream treats as the same. Source: helpers.go hasThreshold. */
 function thresholdKey({ signal, value, gracePeriodMs }: Threshold): string {
   return `${signal}<${valueKey(value)} for ${gracePeriodMs}`;
 }

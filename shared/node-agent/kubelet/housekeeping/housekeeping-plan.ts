@@ -16,7 +16,7 @@ export interface HousekeepingInput {
   readonly directories: readonly string[];
   /** Pods with a cgroup. */
   readonly cgroups: readonly string[];
-  /** Pods with mounts; absent if removing a directory unmounts first (NodeFiles NF4). */
+  /** Pods with mounts; absent if the removal of a directory unmounts everything in it first (NodeFiles NF4). */
   readonly mountedUids?: ReadonlySet<string>;
   readonly cachedStatusUids: readonly string[];
   /** Pods with probe records. */
@@ -50,7 +50,7 @@ export interface HousekeepingPlan {
   readonly removeDirectories: readonly string[];
   /** Cgroups to remove. Processes that remain in them are killed. */
   readonly removeCgroups: readonly string[];
-  /** Cgroups whose CPU weight to reduce. They are kept, because the pods still have volumes whose memory is charged to them. */
+  /** Cgroups whose CPU weight must be reduced. They are kept, because the pods still have volumes whose memory is charged to them. */
   readonly reduceCgroups: readonly string[];
   /** Full names of mirror pods. */
   readonly deleteMirrors: readonly string[];

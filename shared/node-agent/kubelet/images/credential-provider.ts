@@ -198,7 +198,8 @@ ServiceAccountTokenAttributes{ServiceAccountTokenAudience:s CacheType:s RequireS
 ]);
 
 /**
- * The providers of one configuration file. @throws {Error} listing all problems Source: plugin/config.go validateCredentialProviderConfig.
+ * Parses the providers of one configuration file. @throws {Error} with all problems Source: plugin/config.go
+ * validateCredentialProviderConfig.
  */
 export function parseProviders(content: unknown): readonly CredentialProvider[] {
   const { apiVersion = "", kind } = (content ?? {}) as Readonly<Record<string, unknown>>; // checked field by field
@@ -208,7 +209,7 @@ export function parseProviders(content: unknown): readonly CredentialProvider[] 
   const { object, mistakes, unknown } = decodeGo(content as JsonObject, CONFIG_TYPES(CONFIG_KIND), CONFIG_KIND);
   const undecodable = [...mistakes.map(mistakeText), ...unknown.map((path) => `unknown field "${path}"`)];
   if (undecodable.length > 0) throw new Error(undecodable.join(", "));
-  const providers = (object["providers"] ?? []) as unknown as readonly GivenProvider[]; // decoded as that type
+  const providers = (object["providers"] ?? []) as unknown as readonly GivenProvider[]; // decoded with that type
   if (providers.length === 0) throw new Error("providers: Required value: at least 1 item in plugins is required");
   const invalid = providers.flatMap(providerMistakes);
   if (invalid.length > 0) throw new Error(invalid.join(", "));

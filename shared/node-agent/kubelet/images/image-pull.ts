@@ -72,7 +72,7 @@ export function imageDecision({
   return nowMs < untilMs ? { kind: "backOff", untilMs } : { kind: "pull" };
 }
 
-/** Back-off per pod and image: 10 s, doubling to 300 s. A successful pull does not reset the entry; it expires. */
+/** Back-off per pod and image: 10 s, doubling to 300 s. A successful pull does not reset the entry; the entry expires instead. */
 export function afterFailedPull(entry: BackOffEntry | undefined, nowMs: number, { reason, message }: PullFailure): BackOffEntry {
   return { ...nextBackOff(entry, nowMs, nowMs), cause: `${reason}: ${message}` };
 }
@@ -88,7 +88,7 @@ const PATH_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
 const TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}";
 const DIGEST = "([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*):([0-9a-fA-F]{32,})";
 const REFERENCE = new RegExp(`^(?:${DOMAIN}/)?(${PATH_PART}(?:/${PATH_PART})*)(?::(${TAG}))?(?:@${DIGEST})?$`, "u");
-/** The form of an image id, which is not an image name. */
+/** Format of an image id, which is not allowed as an image name. */
 const ID = /^[a-f0-9]{64}$/u;
 const DIGEST_LENGTHS = new Map([
   ["sha256", 64],

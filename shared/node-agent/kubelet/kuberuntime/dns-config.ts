@@ -18,12 +18,12 @@ export interface PodDns {
   readonly lacksClusterDns: boolean;
 }
 
-/** Limits of common resolvers. Source: pkg/apis/core/validation/validation.go MaxDNS*. */
+/** Limits that common resolvers have. Source: pkg/apis/core/validation/validation.go MaxDNS*. */
 const SERVERS_MAX = 3;
 const SEARCHES_MAX = 32;
 const SEARCH_LENGTH_MAX = 253;
 const SEARCH_LINE_LENGTH_MAX = 2048;
-/** Search domains of the cluster. */
+/** Number of search domains of the cluster. */
 const CLUSTER_SEARCHES = 3;
 /** Source: dns.go maxResolvConfLength. */
 const RESOLV_CONF_LENGTH_MAX = 10 * 1024 * 1024;

@@ -119,7 +119,7 @@ async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, obse
   );
 }
 
-/** Stops containers one after another. A failure, or a stop that takes longer, ends the sync. */
+/** Stops containers one after another. If one fails, or takes longer than a sync waits, the sync ends. */
 async function endContainers(ports: EndPodPorts, { pod, observed, actions }: Unwanted): Promise<void> {
   for (const wanted of actions.containersToKill) {
     await ports.operations.run({

@@ -1,4 +1,4 @@
-/** Lifecycle hooks (node-agent §6.10). Hook output never leaves this file, because it may contain secrets. */
+/** Lifecycle hooks (node-agent §6.10). The output of a hook never leaves this module, because it may contain secrets. */
 import type { ContainerSpec } from "../types/pod.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { V1LifecycleHandler } from "@kubernetes/client-node";
@@ -56,7 +56,7 @@ export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">
 
 export type LifecycleHandler = Wire<V1LifecycleHandler>;
 
-/** The port if the spec has an empty string as port. */
+/** Port that is used if the spec's port is an empty string. */
 const DEFAULT_PORT = 80;
 
 export type HookRequest =

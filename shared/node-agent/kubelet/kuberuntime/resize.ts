@@ -14,7 +14,7 @@ import { updateAllocation, type NoteActuated } from "../allocation/allocation-ma
 type NoteResizePorts = Pick<NodePorts, "store" | "files" | "clock" | "log" | "podEvent">;
 type ResizePorts = Pick<NodePorts, "cri" | "known" | "store" | "files" | "log" | "containerManager" | "resources">;
 
-/** A granted resize failed. Normal while usage exceeds the new limit; the next sync retries. */
+/** A granted resize failed. This is normal while the usage exceeds the new limit; the next sync retries. */
 export class ResizeError extends Error {
   override readonly name = "ResizeError";
 }

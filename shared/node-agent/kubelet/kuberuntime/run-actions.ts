@@ -1,4 +1,4 @@
-/** Executes computePodActions (node-agent §6.6). */
+/** Executes the actions that computePodActions returned (node-agent §6.6). */
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 import { restartsOf } from "./restarts.ts";
@@ -34,7 +34,7 @@ export interface ActionsInput {
 }
 
 export interface ActionsResult {
-  /** Whether the runtime was changed. */
+  /** Whether a call has changed the runtime. */
   readonly acted: boolean;
   /** Start failures, keyed by container name. */
   readonly failed: ReadonlyMap<string, StartError>;

@@ -92,7 +92,7 @@ function warnOfBytes(
   if (keys.length > 0) podEvent(pod, { type: "Warning", reason: "InvalidEnvironmentVariableValues", message, container: name });
 }
 
-/** The metric label. Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */
+/** Returns the value of the metric label. Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */
 export function containerType(pod: NodePod, { name }: ContainerSpec): "init_container" | "container" | "ephemeral_container" {
   if (initContainersOf(pod).some((one) => one.name === name)) return "init_container";
   return ephemeralContainersOf(pod).some((one) => one.name === name) ? "ephemeral_container" : "container";
@@ -195,7 +195,7 @@ async function readServices({ objects }: Pick<NodePorts, "objects">, pod: NodePo
   try {
     return (await objects.services(seenMs)).map(serviceInfo);
   } catch (error) {
-    // A static pod may be the API server itself.
+    // The pod does not wait for Services, because a static pod may be the API server itself.
     if (isStaticPod(pod) && (isUnanswered(error) || error instanceof NotSentError)) return [];
     throw error;
   }

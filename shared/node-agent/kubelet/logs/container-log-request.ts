@@ -24,7 +24,7 @@ type Query = Pick<URLSearchParams, "get">;
 const MS_PER_SECOND = 1_000;
 const INT64_MAX = 2 ** 63;
 const STREAMS = ["All", "Stdout", "Stderr"];
-/** RFC 3339 as Go parses it: a fraction of any length, an offset or Z. */
+/** Matches RFC 3339 as Go parses it: a fraction of any length, and an offset or Z. */
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/u;
 
 /**

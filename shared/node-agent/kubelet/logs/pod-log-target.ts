@@ -9,7 +9,10 @@ export type PodLogTarget =
   /** `containerId` is the id in the status, `containerd://<id>`; `id` is the runtime's own id. */
   { readonly kind: "container"; readonly containerId: string; readonly id: string } | { readonly kind: "refused"; readonly text: string };
 
-/** With `previous`, the last ended instance; otherwise the running or last instance. `status` is the cached status. */
+/**
+ * With `previous`, selects the last instance that has ended; otherwise the running or, if none runs, the last instance. `status` is the
+ * cached status.
+ */
 export function podLogTarget(podName: string, status: PodStatus, container: string, previous: boolean): PodLogTarget {
   const entry = entryOf(status, container);
   const subject = `container "${container}" in pod "${podName}"`;

@@ -124,7 +124,7 @@ function withAbnormal(known: readonly AbnormalTermination[], next: AbnormalTermi
 
 export type WorkerState = "syncing" | "terminating" | "terminated";
 
-/** The state of the worker. Source: pkg/kubelet/pod_workers.go podSyncStatus.WorkType. */
+/** Returns the state of the worker. Source: pkg/kubelet/pod_workers.go podSyncStatus.WorkType. */
 export function workerState({ terminatingAtMs, terminatedAtMs }: WorkerRecord): WorkerState {
   if (terminatedAtMs !== undefined) return "terminated";
   return terminatingAtMs === undefined ? "syncing" : "terminating";

@@ -1,4 +1,4 @@
-/** Start and end of a sync in its worker record (node-agent §4.6). */
+/** Records the start and the end of a sync in its worker record (node-agent §4.6). */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { WorkerRecord } from "../../ports/node-store.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -43,7 +43,7 @@ interface SyncResult {
   readonly outcome: (nowMs: number) => SyncOutcome;
 }
 
-/** Stores the end of the sync, and the due time of the next sync. */
+/** Stores that the sync has ended, and when the next sync is due. */
 export async function completeSync(
   ports: EnqueuePorts & Pick<NodePorts, "random" | "log">,
   { uid, update, end, failure, outcome }: SyncResult,

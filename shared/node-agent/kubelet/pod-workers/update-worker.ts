@@ -89,7 +89,7 @@ function mayRun({ condition }: Pick<NodePorts, "condition">, uid: string): boole
   return condition.relisted === undefined || runningByRelist(condition.relisted.record).has(uid);
 }
 
-/** NodeStore's `update` for the sync that holds the pod's newest token. @throws {LostSyncError} when another sync has begun */
+/** NodeStore's `update`, bound to the sync that holds the pod's newest token. @throws {LostSyncError} if another sync has begun */
 export type FencedUpdate = <T extends NodeTable>(table: T, key: string, change: RowChange<T>) => Promise<NodeRow<T> | undefined>;
 
 export function fencedUpdate({ store }: Pick<NodePorts, "store">, fence: Fence): FencedUpdate {

@@ -37,7 +37,10 @@ export function probeRequest(spec: ProbeSpec, container: ContainerSpec, podIp: s
   return { kind: "grpc", request: { host, port, service: spec.grpc?.service ?? "", userAgent: userAgent("probe"), timeoutMs } };
 }
 
-/** Expands `$(NAME)` with literal values of the spec. Source: pkg/kubelet/container/helpers.go ExpandContainerCommandOnlyStatic. */
+/**
+ * Expands `$(NAME)` with the variables whose values are literal in the spec. Source: pkg/kubelet/container/helpers.go
+ * ExpandContainerCommandOnlyStatic.
+ */
 function expandedCommand(command: readonly string[], { env }: ContainerSpec): readonly string[] {
   const values = new Map(env?.map(({ name, value }) => [name, value ?? ""]));
   return command.map((argument) => expand(argument, (name) => values.get(name)));

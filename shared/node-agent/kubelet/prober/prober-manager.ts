@@ -1,4 +1,4 @@
-/** Runs the probes of this node's pods at their due times (node-agent §11), outside of pod syncs. */
+/** Runs the probes of this node's pods when they are due (node-agent §11), independently of pod syncs. */
 import type { PodStatus, ProbeKind, ProbeRecord } from "../../ports/node-store.ts";
 import type { ProbeOutcome } from "../../ports/prober.ts";
 import { isDeadlineExceeded } from "../../ports/cri-error.ts";

@@ -4,7 +4,7 @@
  * upstream, the eviction manager takes them every ten seconds.
  */
 
-/** Total CPU time at a moment. */
+/** The total CPU time at one point in time. */
 export interface CpuSample {
   readonly timestampMs: number;
   readonly nanoSeconds: number;

@@ -172,7 +172,7 @@ export function sameField(a: unknown, b: unknown): boolean {
   return jsonEqual(a, b, isEmpty);
 }
 
-/** Empty objects do not count as absent, because `waiting: {}` has a meaning. */
+/** Empty objects do not count as absent, because `waiting: {}` differs from no `waiting`. */
 function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
 }
@@ -217,7 +217,7 @@ function hasStarted({ state, lastState }: ContainerStatusEntry): boolean {
   return state?.waiting === undefined || lastState?.terminated !== undefined;
 }
 
-/** Whether a regular container left Waiting, or the last init container exited with 0. */
+/** Whether a regular container has left Waiting, or the last init container has exited with code 0. */
 function hasPodInitialized(pod: NodePod, { containerStatuses = [], initContainerStatuses = [] }: PodStatus): boolean {
   if (initContainersOf(pod).length === 0 || containerStatuses.some(hasStarted)) return true;
   const { state, lastState } = initContainerStatuses.at(-1) ?? {};

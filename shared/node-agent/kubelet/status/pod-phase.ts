@@ -11,13 +11,13 @@ interface Counts {
   pendingInit: number;
   /** Plain init containers that failed permanently. */
   failedInit: number;
-  /** Sidecars that are not started. */
+  /** Sidecars that have not started. */
   pendingSidecar: number;
   /** Sidecars and regular containers whose state is unknown. */
   unknown: number;
   running: number;
   waiting: number;
-  /** Ended regular containers, including those in back-off. */
+  /** Regular containers that have ended, including those in back-off. */
   stopped: number;
   /** Stopped containers that exited with code 0 and are not waiting for a restart. */
   succeeded: number;
@@ -30,9 +30,9 @@ interface Counts {
  *
  *     a plain init container failed permanently                                 → Failed
  *     one has not ended; or a sidecar has not started, before any regular one   → Pending
- *     a container waits that never ran                                          → Pending
- *     some run, all are known                                                   → Running
- *     none runs, all are known, some stopped:
+ *     a container that never ran is waiting                                          → Pending
+ *     some run, and the states of all are known                                                   → Running
+ *     none runs, the states of all are known, and some have stopped:
  *        the pod has ended (`terminal`) and is not static                       → Succeeded if all exited with 0, else Failed
  *        some will restart, by policy or because they were stopped for it       → Running
  *        all exited with 0                                                      → Succeeded, else Failed

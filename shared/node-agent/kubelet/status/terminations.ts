@@ -4,7 +4,7 @@ import type { ContainerStatusEntry } from "../types/pod.ts";
 export interface Termination {
   readonly containerType: "init_container" | "container" | "ephemeral_container";
   readonly exitCode: number;
-  /** `Completed`, `Error`, `OOMKilled`, … */
+  /** Reason of the termination, such as `Completed`, `Error` or `OOMKilled`. */
   readonly reason: string;
 }
 

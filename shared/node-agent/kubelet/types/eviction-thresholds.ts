@@ -136,7 +136,7 @@ function ofAllocatable(thresholds: readonly Threshold[]): readonly Threshold[] {
   return ofMemory.map((one) => ({ ...one, signal: "allocatableMemory.available" }));
 }
 
-/** Returns undefined for `0%` and `100%`, which disable a threshold. */
+/** Parses one threshold. Returns undefined for `0%` and `100%`, which disable it. */
 function threshold(name: string, text: string): Threshold | undefined {
   const signal = knownSignal(name);
   if (!text.endsWith("%")) {
@@ -168,7 +168,7 @@ function knownSignal(name: string): Signal {
   return signal;
 }
 
-/** Returns whole units, rounded up like Quantity.Value. */
+/** Parses a quantity; returns whole units, rounded up as in Quantity.Value. */
 function quantity(text: string): number {
   const nanos = numericQuantity(text);
   if (nanos === undefined)

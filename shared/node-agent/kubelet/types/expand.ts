@@ -1,4 +1,4 @@
-/** `$$`, or a reference up to the next closing parenthesis. */
+/** Matches `$$`, or a reference up to the next closing parenthesis. */
 const REFERENCE = /\$(?:\$|\(([^)]*)\))/gu;
 
 /**

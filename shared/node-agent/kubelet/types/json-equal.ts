@@ -38,5 +38,5 @@ function fields(object: object): readonly (readonly [string, unknown])[] {
 }
 
 function valueAt(object: object, key: string): unknown {
-  return (object as Readonly<Record<string, unknown>>)[key]; // the caller passes JSON
+  return (object as Readonly<Record<string, unknown>>)[key]; // callers pass only JSON
 }

@@ -112,7 +112,7 @@ export function observedContainer(
   };
 }
 
-/** Returns the count from the annotation, or else the runtime's attempt. */
+/** Returns the restart count from the annotation, or else the runtime's attempt. */
 export function restartCountOf(annotations: StringMap, { attempt }: Pick<ContainerMetadata, "attempt">): number {
   const restartCount = Number.parseInt(annotations[ANNOTATIONS.restartCount] ?? "", 10);
   return Number.isNaN(restartCount) ? attempt : restartCount;

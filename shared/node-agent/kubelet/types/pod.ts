@@ -40,7 +40,7 @@ export function initContainersOf(pod: NodePod): readonly ContainerSpec[] {
   return pod.spec.initContainers ?? [];
 }
 
-/** Whether the init container keeps running next to the regular containers. */
+/** Whether the init container is a sidecar, which keeps running next to the regular containers. */
 export function isSidecar(initContainer: ContainerSpec): boolean {
   return initContainer.restartPolicy === "Always";
 }

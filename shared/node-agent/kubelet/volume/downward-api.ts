@@ -1,4 +1,4 @@
-/** File contents of downwardAPI volumes (node-agent §10). */
+/** Generates the file contents of downwardAPI volumes (node-agent §10). */
 import { ownAt } from "@deltaloop/base";
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import type { Labels } from "@deltaloop/kube/objects";

@@ -87,7 +87,7 @@ describe("a container as Docker shows it [node-agent 410]", () => {
   });
 });
 
-it("reads an image's user as number or name, and no user of an untagged image [node-agent 410]", () => {
+it("reads an image's user as a number or a name, and omits the user of an untagged image [node-agent 410]", () => {
   const found = { Id: "sha256:2e", RepoTags: ["<none>:<none>"], RepoDigests: null, Size: 4 };
   expect(image(found, "12:34")).toEqual({
     id: "sha256:2e",
@@ -115,7 +115,7 @@ describe("output in chunks [node-agent 402]", () => {
   };
   const bytes = Buffer.concat([piece(1, "one "), piece(2, "err"), piece(1, ""), piece(1, "two")]);
 
-  it("output is the same for any chunking", async () => {
+  it("the output does not depend on the chunks in which it arrives", async () => {
     for (const size of [1, 3, 8, 11, bytes.length]) {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size));
       expect(await all(chunks)).toEqual(["stdout one two", "stderr err"]);

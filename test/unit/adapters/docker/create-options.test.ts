@@ -38,7 +38,7 @@ describe("create options of a container [node-agent 407]", () => {
     expect(container({ command: ["a"], args: ["b"] })).toMatchObject({ Entrypoint: ["a"], Cmd: ["b"] });
   });
 
-  it("report the variable whose value is not UTF-8, because Docker's JSON would change it", () => {
+  it("reports the variable whose value is not UTF-8, because Docker's JSON would change it", () => {
     const envs = [
       { key: "A", value: "é" },
       { key: "SEAL", value: textOfBytes(Buffer.from([0xff, 0x61])) },
@@ -47,13 +47,13 @@ describe("create options of a container [node-agent 407]", () => {
     expect(() => container({ envs })).toThrow("the value of environment variable SEAL is not valid UTF-8");
   });
 
-  it("report the registry whose password is not UTF-8", async () => {
+  it("reports the registry whose password is not UTF-8", async () => {
     const { pullImage } = createImages({} as Docker); // refused before Docker is called
     const auth = { auth: Buffer.from([0x6d, 0x65, 0x3a, 0xff]).toString("base64"), serverAddress: "r.test" };
     await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not valid UTF-8");
   });
 
-  it("join the sandbox's namespaces, use a sibling cgroup of the sandbox's, and log to Docker's own file", () => {
+  it("a container joins the sandbox's namespaces, has a sibling cgroup of the sandbox's, and logs to Docker's own file", () => {
     expect(container({}).HostConfig).toMatchObject({
       NetworkMode: "container:5a",
       IpcMode: "container:5a",
@@ -144,7 +144,7 @@ describe("create options of a container [node-agent 407]", () => {
 });
 
 describe("create options of a sandbox [node-agent 407]", () => {
-  it("leave the network to CNI, and set namespaces that containers may join", () => {
+  it("a sandbox leaves the network to CNI, and has namespaces that containers can join", () => {
     expect(sandbox({})).toMatchObject({
       Image: "pause",
       Hostname: "web",
@@ -171,7 +171,7 @@ describe("create options of a sandbox [node-agent 407]", () => {
 describe("the stored record of a container [node-agent 408]", () => {
   const labels = container({ labels: { app: "web" }, annotations: { note: "kept" } }).Labels ?? {};
 
-  it("a container's record is read from our own label, whatever the image's labels contain", () => {
+  it("a container's record is read from the agent's own label, whatever labels the image has", () => {
     const mixed = { ...labels, "annotation.io.kubernetes.container.preStopHandler": "{}", "image.says": "x" };
     expect(readContainer("/k8s_main_web_shop_u1_1", mixed)).toEqual({
       metadata: { name: "main", attempt: 1 },
@@ -184,7 +184,7 @@ describe("the stored record of a container [node-agent 408]", () => {
     });
   });
 
-  it("ignores other objects: another name, another type, no record", () => {
+  it("ignores containers with another name or type, or without a record", () => {
     expect(readContainer("/mine", labels)).toBeUndefined();
     expect(readContainer("/k8s_main_web_shop_u1_1", { ...labels, "io.kubernetes.docker.type": "podsandbox" })).toBeUndefined();
     expect(readContainer("/k8s_main_web_shop_u1_1", { "io.kubernetes.docker.type": "container" })).toBeUndefined();

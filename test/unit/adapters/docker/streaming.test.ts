@@ -119,7 +119,7 @@ function uint32(value: number): Buffer {
 }
 
 describe("a command with streams on Docker [node-agent 402]", () => {
-  it("receives all of its input, returns all of its output, and then its exit status", async () => {
+  it("a command receives all input, and returns all output before its exit status", async () => {
     const input = Buffer.from("line\n".repeat(60_000));
     const said = await run(await execAt(daemon(7)), input);
     expect(said["stdout"] === `${input.toString()}|`).toBe(true);

@@ -13,7 +13,7 @@ function told(config: ResourceConfig, version: 1 | 2): ReturnType<typeof unitPro
 
 const ALL: ResourceConfig = { cpus: "0-2,9", memoryBytes: 67_108_864, cpuShares: 1024, cpuQuota: 50_000, cpuPeriod: 100_000, pidsMax: 17 };
 
-it("[node-agent 283] version 2: sets weight, bytes, tasks, CPU time and CPUs, while huge pages belong to the kernel alone", () => {
+it("[node-agent 283] cgroup v2: sets properties for weight, memory, tasks, CPU time and CPUs, and writes huge page limits only to files", () => {
   const { properties, files } = told(ALL, 2);
   expect(Object.fromEntries(properties)).toEqual({
     CPUWeight: ["t", 39n],
@@ -26,7 +26,7 @@ it("[node-agent 283] version 2: sets weight, bytes, tasks, CPU time and CPUs, wh
   expect(files.map(({ name }) => name)).toContain("hugetlb.2MB.max");
 });
 
-it("[node-agent 283] version 1: sets shares and MemoryLimit", () => {
+it("[node-agent 283] cgroup v1: sets shares and MemoryLimit", () => {
   const { properties } = told(ALL, 1);
   expect(Object.fromEntries(properties)).toMatchObject({ CPUShares: ["t", 1024n], MemoryLimit: ["t", 67_108_864n], TasksMax: ["t", 17n] });
   expect(Object.fromEntries(properties)).toMatchObject({ CPUQuotaPeriodUSec: ["t", 100_000n], CPUQuotaPerSecUSec: ["t", 500_000n] });

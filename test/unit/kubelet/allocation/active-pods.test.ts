@@ -7,7 +7,7 @@ const SECONDS = 1_000;
 /** The node has 64 CPUs. */
 const asking = (cpu: number, image = "app:1") => ({ name: "app", image, resources: { requests: { cpu: String(cpu) } } });
 
-test("[node-agent 133] a rejected pod uses no resources of a pod in the same message", async () => {
+test("[node-agent 133] a rejected pod takes no resources away from another pod in the same message", async () => {
   const node = new NodeHarness();
   await node.create("a-big", { containers: [asking(70)] });
   await node.create("b-small", { containers: [asking(1)] });

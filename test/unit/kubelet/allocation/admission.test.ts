@@ -30,7 +30,7 @@ describe("admit", () => {
     expect(admitting({})).toEqual({ admitted: true });
   });
 
-  describe("resources that the node lacks", () => {
+  describe("node pressure", () => {
     const tolerating = { tolerations: [{ key: "node.kubernetes.io/memory-pressure", operator: "Exists", effect: "NoSchedule" }] };
     const staticPod = nodePod({ containers: ["main"], annotations: { "kubernetes.io/config.source": "file" } });
     const burstable = nodePod({ containers: [asking({ cpu: "1m" })] });
@@ -58,11 +58,11 @@ describe("admit", () => {
       { name: "critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 2_000_000_000 }) }, want: undefined },
       { name: "static", given: { pressure: ["DiskPressure"], pod: staticPod }, want: undefined },
       {
-        name: "pressure is checked before anything else",
+        name: "is checked before all other predicates",
         given: { pressure: ["DiskPressure"], pod: pod({ nodeSelector: { disk: "hdd" } }) },
         want: "Evicted",
       },
-    ])("[node-agent 211] a node under pressure and a pod that $name", ({ given, want }) => expect(reason(given)).toBe(want));
+    ])("[node-agent 211] node pressure: $name", ({ given, want }) => expect(reason(given)).toBe(want));
   });
 
   describe("resources", () => {
@@ -89,11 +89,11 @@ describe("admit", () => {
       { name: "huge pages of the node", requests: { "hugepages-2Mi": "4Mi" }, want: "OutOfhugepages-2Mi" },
       { name: "an extended resource that the node does not know", requests: { "example.com/gpu": "1" }, want: undefined },
       { name: "several missing resources: the CPU is reported", requests: { memory: "9Gi", cpu: "9" }, want: "OutOfcpu" },
-    ])("resources: $name", ({ requests, want }) => {
+    ])("resource requests: $name", ({ requests, want }) => {
       expect(reason({ pod: nodePod({ containers: [asking(requests)] }), others: [other] })).toBe(want);
     });
 
-    it("checks the number of pods first", () => {
+    it("the number of pods is checked before other resources", () => {
       const full = { pod: nodePod({ containers: [asking({ cpu: "9" })] }), others: [pod(), pod(), pod()] };
       expect(admitting(full)).toMatchObject({
         reason: "OutOfpods",
@@ -213,8 +213,8 @@ describe("admit", () => {
       node: { ...NODE, taints: [noExecute, { key: "busy", effect: "NoSchedule" }] },
     });
     it.each([
-      { name: "none", tolerations: [], want: false },
-      { name: "everything", tolerations: [{ operator: "Exists" }], want: true },
+      { name: "no toleration", tolerations: [], want: false },
+      { name: "a toleration of everything", tolerations: [{ operator: "Exists" }], want: true },
       { name: "a toleration of the effect", tolerations: [{ operator: "Exists", effect: "NoExecute" }], want: true },
       { name: "a toleration of another effect", tolerations: [{ operator: "Exists", effect: "NoSchedule" }], want: false },
       { name: "a toleration of key and value", tolerations: [{ key: "gone", operator: "Equal", value: "yes" }], want: true },
@@ -222,7 +222,7 @@ describe("admit", () => {
       { name: "a toleration of another value", tolerations: [{ key: "gone", value: "no" }], want: false },
       { name: "a toleration of another key", tolerations: [{ key: "here", operator: "Exists" }], want: false },
       { name: "a toleration with an unknown operator", tolerations: [{ key: "gone", operator: "Gt", value: "yes" }], want: false },
-    ])("tolerates $name", ({ tolerations, want }) => {
+    ])("a NoExecute taint and $name", ({ tolerations, want }) => {
       expect(reason(given(tolerations))).toBe(want ? undefined : "TaintToleration");
     });
 
@@ -271,7 +271,7 @@ describe("admit", () => {
       pod: pod({ hostIPC: true, securityContext: { sysctls: [{ name: "kernel.shm_rmid_forced", value: "1" }] } }),
       want: "SysctlForbidden",
     },
-  ])("$name: $want", ({ pod: given, want }) => {
+  ])("rejection of a pod with $name: $want", ({ pod: given, want }) => {
     expect(reason({ pod: given })).toBe(want);
   });
 
@@ -284,7 +284,7 @@ describe("admit", () => {
     });
   });
 
-  it("reports the first check that fails", () => {
+  it("the rejection has the reason of the first predicate that fails", () => {
     const wrong = pod({ nodeName: "n2", nodeSelector: { disk: "hdd" }, containers: [asking({ cpu: "9" })], os: { name: "windows" } });
     expect(reason({ pod: wrong })).toBe("PodOSNotSupported");
     expect(reason({ pod: { ...wrong, spec: { ...wrong.spec, os: { name: "linux" } } } })).toBe("OutOfcpu");

@@ -26,13 +26,13 @@ describe("[node-agent 162] desired and allocated resources", () => {
     else expect(allocatedPod(wants, granted(has))).toBe(wants);
   });
 
-  it("uses the resources of the spec for a pod without a grant", () => {
+  it("uses the resources in the spec for a pod without an allocation", () => {
     const one = pod(withCpu("1"));
     expect(allocatedPod(one, undefined)).toBe(one);
     expect(isResizeRequested(one, { containers: {} })).toBe(false);
   });
 
-  it("keeps the actuated resources with a grant", () => {
+  it("a grant keeps the actuated resources", () => {
     const before = { containers: { app: { allocated: withCpu("1"), actuated: withCpu("1") } } };
     expect(granted(pod(withCpu("2")), before).containers["app"]).toEqual({ allocated: withCpu("2"), actuated: withCpu("1") });
   });

@@ -21,7 +21,7 @@ function events(node: NodeHarness, reason: string): readonly object[] {
   return sent.filter((event) => event.reason === reason);
 }
 
-test("[node-agent 472] starts a critical pod when its victims have ended within their own grace periods, and reports the pre-emption on them", async () => {
+test("[node-agent 472] starts a critical pod when its victims have ended within their own grace periods, and reports the preemption on them", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics, images: { "slow:1": { stopAfterMs: 7 * SECONDS } } });
   const victim = await node.create("victim", { containers: [asking("40", "slow:1")], terminationGracePeriodSeconds: 20 });
@@ -50,7 +50,7 @@ test("[node-agent 472] starts a critical pod when its victims have ended within 
   expect([node.isReady("small"), node.phase("critical")]).toEqual([true, "Running"]);
 });
 
-test("[node-agent 472] pre-empts other pods for a static pod too", async () => {
+test("[node-agent 472] preempts other pods for a static pod too", async () => {
   const node = await startedNode({ manifests: true });
   await node.create("victim", { containers: [asking("40")] });
   await node.until("it runs", () => node.isReady("victim"));

@@ -22,7 +22,7 @@ const cpu = (missing: number): Shortage => ({ resource: "cpu", missing });
 const memory = (mebibytes: number): Shortage => ({ resource: "memory", missing: mebibytes * MI });
 const pods = (missing: number): Shortage => ({ resource: "pods", missing });
 
-describe("candidates for pre-emption", () => {
+describe("candidates for preemption", () => {
   it.each<{
     readonly name: string;
     readonly active: readonly NodePod[];
@@ -54,7 +54,7 @@ describe("candidates for pre-emption", () => {
       want: ["b", "g100"],
     },
     {
-      name: "no Burstable pod that selected Guaranteed ones make unnecessary",
+      name: "no Burstable pod that a selected Guaranteed pod makes unnecessary",
       active: [guaranteed("g", "500m"), burstable("b", "100m")],
       short: [cpu(500)],
       want: ["g"],
@@ -89,12 +89,12 @@ describe("candidates for pre-emption", () => {
       short: [cpu(100)],
       want: ["lower"],
     },
-  ])("[node-agent 471] pre-emption selects $name", ({ active, short, want }) => {
+  ])("[node-agent 471] preemption selects $name", ({ active, short, want }) => {
     const preemption = preemptionFor(critical("new", {}, CRITICAL + 1_000), active, short);
     expect(preemption.kind === "preempts" && preemption.pods.map(({ metadata }) => metadata.name)).toEqual(want);
   });
 
-  it("[node-agent 471] exclude critical pods of the same priority and pods without a priority", () => {
+  it("[node-agent 471] excludes critical pods of the same priority and pods without a priority", () => {
     const unset = nodePod({
       name: "static",
       annotations: { "kubernetes.io/config.source": "file" },
@@ -124,7 +124,7 @@ describe("a critical pod with insufficient resources", () => {
     });
   });
 
-  it("[node-agent 471] a critical pod is rejected without victims when pre-emption cannot help", () => {
+  it("[node-agent 471] a critical pod is rejected without victims when preemption cannot help", () => {
     const others = [burstable("a", "1"), burstable("b", "1m")];
     const elsewhere = asking("new", { cpu: "1" }, {}, { priority: CRITICAL, nodeSelector: { disk: "ssd" } });
     expect(admitting(elsewhere, others)).toMatchObject({ admitted: false, reason: "NodeAffinity", rereadNode: true });
@@ -143,7 +143,7 @@ describe("a critical pod with insufficient resources", () => {
     });
   });
 
-  it("[node-agent 471] pre-empts no pod for a pod that is not critical, and rejects that pod", () => {
+  it("[node-agent 471] preempts no pod for a pod that is not critical, and rejects that pod", () => {
     expect(admitting(burstable("new", "500m"), [burstable("a", "600m")])).toMatchObject({ admitted: false, reason: "OutOfcpu" });
   });
 });

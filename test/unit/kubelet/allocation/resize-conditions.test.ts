@@ -57,18 +57,18 @@ describe("[node-agent 164] PodResizeInProgress", () => {
   const going = withGranted(WAITING, POD, NOW_MS - 5_000);
   const failing = withInProgress(going, atGeneration(3), { error: "no", nowMs: NOW_MS });
 
-  it("replaces PodResizePending", () => {
+  it("PodResizeInProgress replaces PodResizePending", () => {
     const condition = { type: "PodResizeInProgress", status: "True", observedGeneration: 2, lastTransitionTime: ago(5) };
     expect(resizeConditions(going)).toEqual([condition]);
   });
 
-  it("keeps the error while it lasts, and the first generation", () => {
+  it("keeps the error while the failure lasts, and the first generation", () => {
     expect(failing.inProgress).toEqual({ observedGeneration: 2, sinceMs: NOW_MS, reason: "Error", message: "no" });
     expect(withInProgress(failing, POD, { nowMs: NOW_MS + 1 })).toBe(failing);
     expect(withInProgress(failing, POD, { error: "no", nowMs: NOW_MS + 1 })).toBe(failing);
   });
 
-  it("starts again with the next grant", () => {
+  it("the next grant resets PodResizeInProgress", () => {
     expect(withGranted(failing, atGeneration(4), NOW_MS).inProgress).toEqual({ observedGeneration: 4, sinceMs: NOW_MS });
   });
 });

@@ -53,7 +53,7 @@ describe("a certificate signing request [node-agent 420]", () => {
     expect(isSameRequest(pem, { ...template, ipAddresses: ["10.0.0.8"] }, PUBLIC)).toBe(false);
   });
 
-  it("a certificate signing request has upstream's name, which is constant for a key", () => {
+  it("the bootstrap request has upstream's name, which is constant for a key", () => {
     expect(joiningRequestName(clientTemplate("node-a"), PUBLIC)).toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
     expect(joiningRequestName(clientTemplate("node-b"), PUBLIC)).not.toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
   });
@@ -71,7 +71,7 @@ describe("replacement of a certificate [node-agent 421]", () => {
     { random: 0, wantMs: 71_000 },
     { random: 0.5, wantMs: 81_000 },
     { random: 0.999, wantMs: 90_980 },
-  ])("a replacement is due after 70 to 90 % of the certificate's life: $random", ({ random, wantMs }) => {
+  ])("a replacement is due after 70 to 90 % of the certificate's lifetime, with random $random", ({ random, wantMs }) => {
     expect(rotationDeadlineMs(facts, random)).toBeCloseTo(wantMs, 3);
   });
 

@@ -135,7 +135,7 @@ describe("classify", () => {
     expect(classify(first.state, "file", { op: "SET", pods: [] }, NOW_MS).emptyAdd).toBe(false);
   });
 
-  it("emits no empty ADD if the first list has a pod, and marks no source as ready because of updates of individual pods", () => {
+  it("emits no empty ADD if the first list has a pod, and updates of individual pods mark no source as ready", () => {
     expect(classify(UNSEEN_SOURCE, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(false);
     const added = classify(UNSEEN_SOURCE, "api", { op: "ADD", pods: [pod("a")] }, NOW_MS);
     expect([added.emptyAdd, added.state.seen]).toEqual([false, false]);
@@ -193,14 +193,14 @@ describe("classify", () => {
   });
 
   // Else each event of one pod would cost a deep look at the specs of all.
-  it("recognises by identity an object that the source resends after a status update", () => {
+  it("recognizes by reference an object that the source sends again after a status update", () => {
     const sent = pod("a", running);
     const { state } = classify(knowing(pod("a")), "api", { op: "SET", pods: [sent] }, LATER_MS);
     expect(state.pods.get("uid-a")?.spec).toBe(sent.spec);
     expect(state.pods.get("uid-a")?.status).toBe(sent.status);
   });
 
-  it("emits a change again if its state was not recorded, even if the object is the same", () => {
+  it("emits a change again if the new state was not recorded, even for the same object", () => {
     const known = knowing(pod("a"));
     const [sent, fresh] = [pod("a", other), pod("b")];
     for (let time = 0; time < 2; time++) expect(changes(known, "SET", sent, fresh)).toEqual(["ADD b", "UPDATE a"]);

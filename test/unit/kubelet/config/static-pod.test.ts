@@ -52,11 +52,11 @@ describe("staticPod", () => {
     });
   });
 
-  it("[node-agent 65] a pod from a URL gets no toleration", () => {
+  it("[node-agent 65] a pod from a URL gets no NoExecute toleration", () => {
     expect(staticPod(manifest(), HTTP).spec.tolerations).toBeUndefined();
   });
 
-  it("[node-agent 65] the toleration replaces an equal one and keeps the others", () => {
+  it("[node-agent 65] the NoExecute toleration replaces an equal one, and other tolerations are kept", () => {
     const mine = { key: "mine", operator: "Exists", effect: "NoExecute" };
     const bounded = { operator: "Exists", effect: "NoExecute", tolerationSeconds: 60 };
     expect(staticPod(manifest({ tolerations: [bounded, mine] }), FILE).spec.tolerations).toEqual([
@@ -98,11 +98,11 @@ describe("staticPod", () => {
           }),
         ),
       },
-    ])("differs for $name", ({ other }) => {
+    ])("the UID differs for $name", ({ other }) => {
       expect(other).not.toBe(uidOf(manifest()));
     });
 
-    it("[node-agent 126] changes when the file is edited, so that the old pod ends before the new one starts", () => {
+    it("[node-agent 126] the UID changes when the file is edited, so that the old pod ends before the new one starts", () => {
       const [before, after] = [staticPod(manifest(), FILE), staticPod(manifest({ hostNetwork: true }), FILE)];
       const { state } = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [before] }, 0);
       const { changes } = classify(state, "file", { op: "SET", pods: [after] }, 1);

@@ -113,7 +113,7 @@ describe("unsupportedFeature", () => {
     expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "runtime/default" } }))).toBeUndefined();
   });
 
-  it("reports the first of several", () =>
+  it("reports the first of several unsupported fields", () =>
     expect(
       unsupportedFeature(
         nodePod({

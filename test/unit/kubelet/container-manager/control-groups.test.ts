@@ -73,7 +73,7 @@ test("[node-agent 188] creates a pod's cgroup with its limits before the sandbox
 });
 
 for (const last of ["create", "write"] as const)
-  test(`[node-agent 188] after an agent crash at ${last}, the next agent sets the pod's limits before it runs`, async () => {
+  test(`[node-agent 188] after an agent crash at ${last}, the next agent sets the pod's limits before the pod runs`, async () => {
     const node = await startedNode();
     node.fateOf = ({ port, verb, args: [path] }) =>
       port === "cgroups" && verb === last && String(path).includes("/pod") ? (last === "create" ? "dieAfter" : "dieBefore") : "live";
@@ -208,7 +208,7 @@ test("[node-agent 191] reduces the CPU shares of an unknown pod's cgroup until i
   expect(node.cgroups.files(`/kubepods/pod${uid}`)).toBeUndefined();
 });
 
-test("[node-agent 192] retries the limits of all pods until the kernel accepts them, and reports it", async () => {
+test("[node-agent 192] retries the common limits of all pods until the kernel accepts them, and reports the outcome", async () => {
   const node = await startedNode();
   node.kill();
   let refusals = 0;
@@ -268,7 +268,7 @@ test("[node-agent 185] enforces limits on reserved cgroups, and reports a missin
   ]);
 });
 
-test("[node-agent 187] creates no cgroup without cgroups per QoS, and delays no pod for one", async () => {
+test("[node-agent 187] creates no cgroups if cgroups-per-qos is off, and delays no pod", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods"] });
   const manager = managerOf(cgroups, { cgroups: { ...OPTIONS.cgroups, perQos: false, enforce: [] } });
   await manager.maintain();

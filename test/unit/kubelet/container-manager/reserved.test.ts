@@ -72,7 +72,7 @@ const FLAGS: CgroupFlags = {
 };
 
 describe("flags", () => {
-  it("[node-agent 187] list the enforced levels and their cgroups", () => {
+  it("[node-agent 187] the flags list the enforced levels and their cgroups", () => {
     const policy = cgroupPolicy({
       ...FLAGS,
       enforceNodeAllocatable: "pods,kube-reserved,system-reserved-compressible",

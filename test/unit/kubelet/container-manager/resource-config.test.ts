@@ -47,7 +47,7 @@ const table: readonly Case[] = [
     init: [asks(["100m", "100m"], ["100m", "100Mi"]), asks(["100m", "100m"])],
     want: { cpuShares: 204 },
   },
-  { name: "an init container without limits limits nothing", containers: [BOTH], init: [PART], want: { cpuShares: 102 } },
+  { name: "an init container without limits means no limit", containers: [BOTH], init: [PART], want: { cpuShares: 102 } },
   {
     name: "a memory limit in every container and a CPU limit in one",
     containers: [BOTH, asks(["100m", ""], ["", "100Mi"])],
@@ -111,7 +111,7 @@ describe("qosConfigs", () => {
   const machine = { ...MACHINE, hugePageSizes: ["2MB"] };
   const unbounded = { hugePageBytes: { "2MB": 4_611_686_018_427_387_904n } };
 
-  it("[node-agent 184] gives burstable the weight of its pods' total requests, and of no other pods", () => {
+  it("[node-agent 184] gives burstable the weight of the total requests of its own pods only", () => {
     const pods = [[asks(["1", "128Mi"], ["1", "128Mi"])], [asks(["1", "128Mi"], ["2", "256Mi"])], [asks(["2", "256Mi"])], [NONE]];
     const configs = qosConfigs(
       pods.map((containers) => podOf({ containers })),

@@ -160,7 +160,7 @@ test("[node-agent 216] rejects a BestEffort pod under memory pressure, and admit
   });
 });
 
-test("[node-agent 217] never evicts critical and static pods", async () => {
+test("[node-agent 217] never evicts critical or static pods", async () => {
   const node = await startedNode({ eviction: MEMORY, manifests: true });
   node.setManifest("s", { name: "static", spec: { containers: [APP] } });
   await node.create("critical", { containers: [APP], priority: 2_000_000_000 });
@@ -240,7 +240,7 @@ test("[node-agent 220] evicts all pods above their own disk limits at once, with
   expect(status?.conditions?.map(({ type }) => type)).not.toContain("DisruptionTarget");
 });
 
-test("[node-agent 493] a volume whose measurement never ends does not prevent evictions for memory or by the pod's own limit", async () => {
+test("[node-agent 493] a volume whose measurement never ends prevents neither evictions for memory nor those for the pod's own limit", async () => {
   const node = await startedNode({ eviction: MEMORY });
   const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
   const [endless, greedy] = [await node.create("endless", { containers: [APP], volumes, priority: 9 }), "greedy"];

@@ -28,7 +28,7 @@ const USAGE: PodUsage = {
   containers: ["a", "b", "s", "debug"].map((name) => ({ name, memoryBytes: 20 * MI, rootfs: disk(3000), logs: disk(1096) })),
 };
 
-it("[node-agent 210] lists usage above the requests for memory", () => {
+it("[node-agent 210] lists containers whose memory usage exceeds their requests", () => {
   expect(evictionMessage(POD, USAGE, "memory", { met: [NODEFS, MEMORY], observations: OBSERVATIONS })).toEqual({
     message:
       "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. " +
@@ -40,7 +40,7 @@ it("[node-agent 210] lists usage above the requests for memory", () => {
 
 it.each([
   {
-    name: "lists layer and logs for the disk, and a percentage of the disk in bytes",
+    name: "adds writable layer and logs for the disk, and shows a percentage threshold in bytes",
     resource: "ephemeral-storage",
     met: [NODEFS],
     message:
@@ -53,14 +53,14 @@ it.each([
     offending: "b,s",
   },
   {
-    name: "names no container for inodes",
+    name: "lists no container for inodes",
     resource: "inodes",
     met: [INODES],
     message: "The node was low on resource: inodes. Threshold quantity: 5000, available: 2k. ",
     offending: "",
   },
   {
-    name: "contains no usage without a measurement",
+    name: "contains no threshold if none of the resource is met",
     resource: "pids",
     met: [MEMORY],
     message: "The node was low on resource: pids. ",

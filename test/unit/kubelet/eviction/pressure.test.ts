@@ -47,7 +47,7 @@ describe("a threshold is met", () => {
   it.each([
     { available: 149, want: 1 },
     { available: 150, want: 0 },
-  ])("[node-agent 203] and is resolved only when the minimum reclaim is also free: $available", ({ available, want }) => {
+  ])("[node-agent 203] a met threshold is resolved only when the minimum reclaim is also free: $available", ({ available, want }) => {
     const reclaiming = threshold("memory.available", 100, { minReclaim: { share: 0.05 } });
     expect(thresholdsMet([reclaiming], seen({ "memory.available": available }), { withReclaim: true })).toHaveLength(want);
   });
@@ -135,7 +135,7 @@ it.each<{ readonly met: readonly Signal[]; readonly want: string | undefined }>(
   { met: ["imagefs.inodesFree", "nodefs.available"], want: "imagefs.inodesFree inodes" },
   { met: ["containerfs.available"], want: "containerfs.available ephemeral-storage" },
   { met: ["pid.available"], want: "pid.available pids" },
-])("[node-agent 205] relieves $want first when $met are met", ({ met, want }) => {
+])("[node-agent 205] reclaims $want first when $met are met", ({ met, want }) => {
   const chosen = thresholdToReclaim(met.map((signal) => threshold(signal, 1)));
   expect(chosen && `${chosen.threshold.signal} ${chosen.resource}`).toBe(want);
 });

@@ -18,6 +18,6 @@ it.each<{ readonly signal: Signal; readonly disks: Disks; readonly want: string 
   { signal: "nodefs.available", disks: SPLIT, want: "containers" },
   { signal: "containerfs.available", disks: SPLIT, want: "containers" },
   { signal: "imagefs.inodesFree", disks: SPLIT, want: "images" },
-])("[node-agent 219] for $signal, $disks: $want", ({ signal, disks, want }) => {
+])("[node-agent 219] node-level reclaim for $signal with $disks: $want", ({ signal, disks, want }) => {
   expect(reclaimers(signal, disks).join(" ")).toBe(want);
 });

@@ -75,15 +75,15 @@ const WORKERS: readonly Case[] = [
     running: ["a"],
     want: { create: ["a"] },
   },
-  { name: "creates no worker for a rejected or ended pod", desired: { a: DONE }, want: {} },
+  { name: "creates no worker for a pod that was rejected or has ended", desired: { a: DONE }, want: {} },
   {
-    name: "finalises a rejected pod once it is deleted",
+    name: "finalizes a rejected pod when it is deleted",
     desired: { a: { ...DONE, deletionTimestamp: true } },
     want: { kill: ["a"] },
   },
-  { name: "finalises a rejected pod only once", desired: { a: { ...DONE, deletionTimestamp: true } }, records: { a: FINISHED }, want: {} },
+  { name: "finalizes a rejected pod only once", desired: { a: { ...DONE, deletionTimestamp: true } }, records: { a: FINISHED }, want: {} },
   {
-    name: "stops a running pod of terminal phase as a pod, not as an orphan",
+    name: "stops a running pod with a terminal phase as a desired pod, not as an orphan",
     desired: { a: DONE, b: { ...DONE, deletionTimestamp: true } },
     running: ["a", "b"],
     want: { create: ["a", "b"] },
@@ -113,7 +113,7 @@ const LEFTOVERS: readonly Case[] = [
     want: { dropStatuses: ["x"] },
   },
   {
-    name: "removes directories of pods that are gone: not desired, running, mounted, or with a worker that is not done",
+    name: "removes directories only of pods that are not desired, not running, not mounted, and whose worker is done",
     desired: { a: POD, b: DONE },
     records: { a: started(), t: TERMINATING, d: TERMINATED, f: FINISHED, r: FINISHED },
     running: ["r"],
@@ -122,7 +122,7 @@ const LEFTOVERS: readonly Case[] = [
   },
   {
     id: "[node-agent 191]",
-    name: "removes cgroups of pods that no longer run: not terminating, running or about to get a worker",
+    name: "removes cgroups only of pods that are not terminating, not running, and not about to get a worker",
     desired: { a: POD, b: DONE, c: POD },
     records: { a: started(), t: TERMINATING, d: TERMINATED, f: FINISHED, r: FINISHED },
     running: ["r", "k"],
@@ -149,7 +149,7 @@ const LEFTOVERS: readonly Case[] = [
   },
   {
     id: "[node-agent 120]",
-    name: "releases full names whose owner is gone without a release",
+    name: "releases full names whose holder disappeared without releasing them",
     desired: { back: POD },
     records: { live: started({ isStatic: true }), over: FINISHED },
     running: ["runs"],
@@ -185,7 +185,7 @@ const WORK_QUEUE: readonly Case[] = [
   },
   {
     id: "[node-agent 124]",
-    name: "enqueues desired pods without an entry, new ones too",
+    name: "enqueues desired pods that are not in the work queue, including new ones",
     desired: { a: POD, b: POD, c: POD },
     records: { a: started(), b: started() },
     rest: { due: new Set(["a"]) },
@@ -193,7 +193,7 @@ const WORK_QUEUE: readonly Case[] = [
   },
   {
     id: "[node-agent 124]",
-    name: "enqueues no pod without work: finished, rejected, mirror pods, orphans",
+    name: "does not enqueue pods without work: finished, rejected and mirror pods, and orphans",
     desired: { a: POD, b: DONE, m: { ...POD, isMirror: true } },
     records: { a: FINISHED, x: TERMINATING },
     rest: { due: new Set() },

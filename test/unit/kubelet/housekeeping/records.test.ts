@@ -71,7 +71,7 @@ test("keeps no NodeStore row of a pod after its end, for any order of events", a
   expect(await kept(node)).toEqual(before);
 });
 
-test("[node-agent 505] keeps nothing of a sandbox that another client removed, nor of its containers", async () => {
+test("[node-agent 505] drops all records of a sandbox that another client removed, and of its containers", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("it runs", () => node.isReady("p"));

@@ -27,7 +27,7 @@ test.each([
   { image: "localhost/web", want: "localhost/web" },
   { image: "registry.test:5000/team/web@sha256:0123", want: "registry.test:5000/team/web" },
   { image: "registry.test:5000/team/web:v1@sha256:0123", want: "registry.test:5000/team/web" },
-])("[node-agent 444] $image is $want", ({ image, want }) => expect(repositoryOf(image)).toBe(want));
+])("[node-agent 444] the repository of $image is $want", ({ image, want }) => expect(repositoryOf(image)).toBe(want));
 
 describe("matching of image patterns [node-agent 444]", () => {
   // As upstream tests its URLsMatch, and more.
@@ -95,14 +95,14 @@ describe("a docker configuration [node-agent 445]", () => {
   });
 
   test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
-    "a docker configuration is valid without auths, and then has no credentials: %s",
+    "a docker configuration without auths is valid and has no credentials: %s",
     (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
   );
 
   test.each([
-    { name: "no JSON", text: "x" },
-    { name: "no object", text: "[]" },
-    { name: "auths that are no object", text: `{"auths": []}` },
+    { name: "text that is not JSON", text: "x" },
+    { name: "a value that is not an object", text: "[]" },
+    { name: "auths that are not an object", text: `{"auths": []}` },
     { name: "auth without a colon", text: `{"auths": {"r.test": {"auth": "${Buffer.from("me").toString("base64")}"}}}` },
   ])("rejects $name", ({ text }) => expect(() => parseDockerConfig(text, "config.json")).toThrow(SyntaxError));
 });
@@ -137,7 +137,7 @@ describe("the response of a provider [node-agent 446]", () => {
   ])("accepts $name", ({ more, want }) => expect(providerAnswer(answer(more), PROVIDER, repository)).toMatchObject(want));
 
   test.each([
-    { name: "no JSON", text: "5ecret", wrong: "error decoding credential provider plugin response from stdout" },
+    { name: "text that is not JSON", text: "5ecret", wrong: "error decoding credential provider plugin response from stdout" },
     {
       name: "another version",
       text: answer({ apiVersion: "x/v2" }),

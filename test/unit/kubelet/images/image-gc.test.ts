@@ -64,11 +64,11 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
 
 describe("unused images", () => {
   it.each([
-    { name: "[node-agent 140] 85 % of a limit of 90 used: none goes", free: 150, left: "abc" },
-    { name: "[node-agent 140] 90 % used: reduced to 80 %", free: 100, left: "bc" },
-    { name: "[node-agent 140] 95 % used: two of 100 bytes for 150 bytes", free: 50, left: "c" },
+    { name: "[node-agent 140] 85 % used with a threshold of 90 %: removes no image", free: 150, left: "abc" },
+    { name: "[node-agent 140] 90 % used: frees space until 80 % are used", free: 100, left: "bc" },
+    { name: "[node-agent 140] 95 % used: removes two images of 100 bytes to free 150 bytes", free: 50, left: "c" },
     { name: "[node-agent 140] a fraction of a percent counts as a full percent", free: 109, left: "bc" },
-    { name: "[node-agent 140] more free space than the disk has: none goes", free: 2000, left: "abc" },
+    { name: "[node-agent 140] more free space than capacity: removes no image", free: 2000, left: "abc" },
   ])("image garbage collection: $name", async ({ free, left }) => {
     const node = machine();
     await node.collect();
@@ -79,7 +79,7 @@ describe("unused images", () => {
     expect(node.counted).toEqual(Array.from({ length: 3 - left.length }, () => "kubelet_image_garbage_collected_total space"));
   });
 
-  it("[node-agent 141] removes images that were never used first, and then the least recently used image", async () => {
+  it("[node-agent 141] removes images that were never used, and only then the least recently used image", async () => {
     const node = machine();
     for (const images of ["a", "b"]) {
       node.used.add(images);
@@ -172,7 +172,7 @@ describe("unused images", () => {
     expect(node.left()).toBe("a");
   });
 
-  it("[node-agent 146] does not run with a limit of 100 % and no maximum age", async () => {
+  it("[node-agent 146] is disabled with a threshold of 100 % and no maximum age", async () => {
     const node = machine({ ...POLICY, highThresholdPercent: 100 });
     node.state.space = undefined;
     await node.collect();
@@ -192,7 +192,7 @@ describe("unused images", () => {
     [2.5 * 1024 ** 2, "2.5 MiB"],
     [9.75 * GIB, "9.8 GiB"],
     [3000 * 1024 ** 4, "3000.0 TiB"],
-  ])("[node-agent 142] prints a size of %d bytes as %s", (capacityBytes, text) => {
+  ])("[node-agent 142] formats a size of %d bytes as %s", (capacityBytes, text) => {
     expect(tooLittleFreed({ capacityBytes, availableBytes: 0 }, 0)).toContain(`(100% of ${text} used)`);
   });
 });

@@ -45,7 +45,7 @@ function line(policy: Partial<ImagePullPolicy>) {
 }
 
 describe("the pull queue", () => {
-  it("[node-agent 234] IP1 serialised: starts a pull when the previous one has ended, even if that failed", async () => {
+  it("[node-agent 234] IP1 serialized: starts a pull when the previous one has ended, even if that failed", async () => {
     const { pull, advance } = line({ serialize: true });
     for (const name of ["a", "bad", "c"]) pull(name, 10);
     expect(await advance(9)).toEqual(["a begins"]);
@@ -86,7 +86,7 @@ describe("the pull queue", () => {
     expect(await advance(10)).toEqual(["d: Error: the pod is to end", "e begins", "e took 10"]);
   });
 
-  it("[node-agent 234] IP3 takes a token when a pull starts, and none for pulls that no longer wait", async () => {
+  it("[node-agent 234] IP3 takes a token when a pull starts, and none for pulls that have left the queue", async () => {
     const { pull, advance } = line({ serialize: true, registryQps: 1, registryBurst: 2 });
     pull("a", 100);
     pull("left", 100).abort(new Error("left"));
@@ -122,7 +122,7 @@ describe("tokens", () => {
     });
   };
   const table = [
-    { name: "ten pulls start at once", times: [[0, 12]], want: [10] },
+    { name: "ten pulls start simultaneously", times: [[0, 12]], want: [10] },
     {
       name: "then one pull starts every 200 ms",
       times: [

@@ -40,7 +40,7 @@ const one = (image: string, more: object = {}): { readonly containers: (typeof A
 });
 
 describe("the pull queue", () => {
-  test("[node-agent 235] serialised: starts the second pod's pull when the first one's has ended, and does not delay a pod without a pull", async () => {
+  test("[node-agent 235] serialized: starts the second pod's pull when the first one's has ended, and does not delay a pod without a pull", async () => {
     const node = await startedNode({ remoteImages: remote(20 * SECONDS, "a:1", "b:1") });
     await node.create("a", one("a:1"));
     await node.advance(SECONDS);
@@ -138,7 +138,7 @@ describe("back-off", () => {
   const CAUSE = 'failed to pull and unpack image "bad:1": no such image';
   const BACK_OFF = `Back-off pulling image "bad:1": ErrImagePull: ${CAUSE}`;
 
-  test("[node-agent 240] the back-off is shared with its cause by the containers of one pod, but not between pods", async () => {
+  test("[node-agent 240] the containers of one pod share the back-off and its cause; different pods do not", async () => {
     const node = await startedNode({ remoteImages: BAD });
     const second = { name: "second", image: "bad:1" };
     await node.create("p", { containers: [{ ...APP, image: "bad:1" }, second] });
@@ -281,7 +281,7 @@ describe("reported events", () => {
   });
 });
 
-test("[node-agent 450] tries the pod's secrets before the node's credentials, and omits none", async () => {
+test("[node-agent 450] tries all of the pod's secrets, and then all of the node's credentials", async () => {
   const asked: string[] = [];
   const credentials = {
     lookup: async (image: string) => {

@@ -26,7 +26,7 @@ describe("durations", () => {
   });
 });
 
-it("[node-agent 232] reports a pull with its duration and with the waiting time included", () => {
+it("[node-agent 232] reports the duration of a pull without and with the waiting time", () => {
   expect(pulledMessage("foo:v1", { pullMs: 350, totalMs: 62_500.9, sizeBytes: 1234 })).toBe(
     'Successfully pulled image "foo:v1" in 350ms (1m2.5s including waiting). Image size: 1234 bytes.',
   );
@@ -77,7 +77,7 @@ describe("failures", () => {
     [["denied", "gone"], "[denied, gone]"],
     [["denied", "gone", "denied"], "[denied, gone]"],
   ] as const;
-  it.each(several)("[node-agent 232] reports a failure with several credentials, %j", (texts, want) => {
+  it.each(several)("[node-agent 232] reports failures with several credentials: %j", (texts, want) => {
     expect(aggregateText(texts)).toBe(want);
   });
 

@@ -244,7 +244,7 @@ describe("a container's own restart policy", () => {
     expect(computePodActions(pod, bothExited, NO_PROBES)).toEqual(want);
   });
 
-  it("decides about a failed probe, and about containers to omit from a new sandbox", () => {
+  it("a container's own policy decides about a failed probe, and about containers to omit from a new sandbox", () => {
     const pod = nodePod({ restartPolicy: "Never", containers: own("Always") });
     const seen = observed({ containers: [container({ name: "foo1" }), container({ name: "foo2" })] });
     const probes: ProbeAnswers = { ...NO_PROBES, liveness: (id) => (id === "foo1-0" ? "Failure" : undefined) };
@@ -265,63 +265,63 @@ describe("ephemeral containers", () => {
   const table: readonly (Row & { readonly pod: NodePod })[] = [
     {
       id: "[node-agent 33]",
-      name: "a running one is kept",
+      name: "a running ephemeral container is kept",
       pod: withDebug(),
       observed: observed({ containers: [...running(), debug] }),
       want: podActions(),
     },
     {
       id: "[node-agent 33]",
-      name: "an exited one is never restarted",
+      name: "an exited ephemeral container is never restarted",
       pod: withDebug(),
       observed: observed({ containers: [...running(), exited("debug", 42)] }),
       want: podActions(),
     },
     {
       id: "[node-agent 33]",
-      name: "an unknown one is neither killed nor restarted",
+      name: "an ephemeral container in state unknown is neither killed nor restarted",
       pod: withDebug("Never"),
       observed: observed({ containers: [...running(), container({ name: "debug", state: "CONTAINER_UNKNOWN" })] }),
       want: podActions(),
     },
     {
       id: "[node-agent 34]",
-      name: "a new one is started",
+      name: "a new ephemeral container is started",
       pod: withDebug(),
       observed: observed(),
       want: podActions({ ephemeralContainersToStart: [0] }),
     },
     {
       id: "[node-agent 34]",
-      name: "a second one is started in addition to the first",
+      name: "a second ephemeral container is started in addition to the first",
       pod: nodePod({ ephemeralContainers: ["debug", "debug2"] }),
       observed: observed({ containers: [...running(), debug] }),
       want: podActions({ ephemeralContainersToStart: [1] }),
     },
     {
       id: "[node-agent 35]",
-      name: "started while an init container runs",
+      name: "an ephemeral container is started while an init container runs",
       pod: withInit(),
       observed: observed({ containers: [container({ name: "init1" })] }),
       want: podActions({ ephemeralContainersToStart: [0] }),
     },
     {
       id: "[node-agent 36]",
-      name: "Always: not started together with a new sandbox",
+      name: "Always: an ephemeral container is not started together with a new sandbox",
       pod: withInit(),
       observed: observed({ sandboxes: [DEAD], containers: [exited("init1", 0)] }),
       want: create(1, { initContainersToStart: [0] }),
     },
     {
       id: "[node-agent 36]",
-      name: "OnFailure with a failed init container: not started together with a new sandbox",
+      name: "OnFailure with a failed init container: an ephemeral container is not started together with a new sandbox",
       pod: withInit("OnFailure"),
       observed: observed({ sandboxes: [DEAD], containers: [exited("init1", 137)] }),
       want: create(1, { initContainersToStart: [0] }),
     },
     {
       id: "[node-agent 37]",
-      name: "Never: does not keep a pod alive that is done",
+      name: "Never: an ephemeral container does not keep a completed pod alive",
       pod: withDebug("Never"),
       observed: observed({ containers: [...["foo1", "foo2", "foo3"].map((name) => exited(name, 0)), debug] }),
       want: killOnly(0),

@@ -74,7 +74,7 @@ describe("containerConfig", () => {
     expect(linux?.resources).toMatchObject({ cpuShares: 2, cpuQuota: 0, oomScoreAdj: 1000 });
   });
 
-  it("stores the annotations needed to stop it without its spec", () => {
+  it("stores the annotations needed to stop the container without its spec", () => {
     const preStop = { exec: { command: ["bye"] } };
     const { annotations } = config({
       container: {
@@ -95,9 +95,9 @@ describe("containerConfig", () => {
   });
 
   const commands: { id: string; name: string; spec: Partial<ContainerSpec>; command: string[]; args: string[] }[] = [
-    { id: "[node-agent 105]", name: "neither: the image's own", spec: {}, command: [], args: [] },
-    { id: "[node-agent 105]", name: "arguments alone", spec: { args: ["a", "b"] }, command: [], args: ["a", "b"] },
-    { id: "[node-agent 105]", name: "a command alone", spec: { command: ["/bin/x"] }, command: ["/bin/x"], args: [] },
+    { id: "[node-agent 105]", name: "neither command nor arguments", spec: {}, command: [], args: [] },
+    { id: "[node-agent 105]", name: "arguments only", spec: { args: ["a", "b"] }, command: [], args: ["a", "b"] },
+    { id: "[node-agent 105]", name: "a command only", spec: { command: ["/bin/x"] }, command: ["/bin/x"], args: [] },
     { id: "[node-agent 105]", name: "both", spec: { command: ["/bin/x"], args: ["a"] }, command: ["/bin/x"], args: ["a"] },
     {
       id: "[node-agent 106]",
@@ -108,7 +108,7 @@ describe("containerConfig", () => {
     },
   ];
   for (const { args, command, id, name, spec } of commands)
-    it(`${id} has the command for ${name}`, () =>
+    it(`${id} passes the right command and arguments for a spec with ${name}`, () =>
       expect(config({ container: spec, more: { envs: [{ key: "SHELL", value: "/bin/sh" }] } })).toMatchObject({ command, args }));
 
   it("passes terminal, stdin and working directory", () =>
@@ -216,9 +216,14 @@ describe("security context", () => {
       want: { seccomp: { profileType: "Localhost", localhostRef: "/var/lib/kubelet/seccomp/my/p.json" } },
     },
     { name: "runAsNonRoot with another user", own: { runAsNonRoot: true, runAsUser: 1 }, want: { runAsUser: { value: 1 } } },
-    { name: "runAsNonRoot with the image's other user", own: { runAsNonRoot: true }, image: { uid: 7 }, want: { runAsUser: { value: 7 } } },
     {
-      name: "runAsNonRoot false over the pod's",
+      name: "runAsNonRoot with the image's non-root user",
+      own: { runAsNonRoot: true },
+      image: { uid: 7 },
+      want: { runAsUser: { value: 7 } },
+    },
+    {
+      name: "runAsNonRoot false, which overrides the pod's",
       own: { runAsNonRoot: false },
       ofPod: { runAsNonRoot: true },
       want: { runAsUser: { value: 0 } },
@@ -234,28 +239,32 @@ describe("security context", () => {
 
   const where = '(pod: "foo_new(12345678)", container: foo1)';
   const refusals: { name: string; own?: ContainerSecurity; ofPod?: PodSecurity; image?: Partial<Image>; want: string }[] = [
-    { name: "an image without user", own: { runAsNonRoot: true }, want: `container has runAsNonRoot and image will run as root ${where}` },
     {
-      name: "an image with user 0",
+      name: "runAsNonRoot for an image without a user",
+      own: { runAsNonRoot: true },
+      want: `container has runAsNonRoot and image will run as root ${where}`,
+    },
+    {
+      name: "runAsNonRoot for an image with user 0",
       ofPod: { runAsNonRoot: true },
       image: { uid: 0 },
       want: `container has runAsNonRoot and image will run as root ${where}`,
     },
     {
-      name: "a spec with user 0",
+      name: "runAsNonRoot for a spec with user 0",
       own: { runAsUser: 0 },
       ofPod: { runAsNonRoot: true },
       image: { uid: 7 },
       want: `container's runAsUser breaks non-root policy ${where}`,
     },
     {
-      name: "an image with a user name",
+      name: "runAsNonRoot for an image with a user name",
       own: { runAsNonRoot: true },
       image: { username: "www" },
       want: `container has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root ${where}`,
     },
     {
-      name: "a local seccomp profile without file",
+      name: "a Localhost seccomp profile without a file",
       own: { seccompProfile: { type: "Localhost" } },
       want: "localhostProfile must be set if seccompProfile type is Localhost.",
     },

@@ -41,13 +41,13 @@ const fourDead = [container(2), container(0), container(3), container(1)];
 describe("containersToRemove", () => {
   it.each([
     {
-      name: "[node-agent 88] four dead ones of a pod that exists: the newest stays",
+      name: "[node-agent 88] of four dead containers of an existing pod, the newest is kept",
       containers: fourDead,
       given: kept,
       want: ["pod/foo-0", "pod/foo-1", "pod/foo-2"],
     },
     {
-      name: "[node-agent 88] of a deleted pod: none stays",
+      name: "[node-agent 88] of four dead containers of a deleted pod, none is kept",
       containers: fourDead,
       given: deleted,
       want: ["pod/foo-0", "pod/foo-1", "pod/foo-2", "pod/foo-3"],
@@ -59,7 +59,7 @@ describe("containersToRemove", () => {
       want: ["pod/foo-0", "pod/foo-1", "pod/foo-2"],
     },
     {
-      name: "a running one is no candidate",
+      name: "a running container is not removed",
       containers: [container(0), container(1, { state: "CONTAINER_RUNNING" })],
       given: kept,
       want: [],
@@ -77,7 +77,7 @@ describe("containersToRemove", () => {
       want: ["pod/foo-0", "pod/foo-1"],
     },
     {
-      name: "containers are counted for each name and each pod",
+      name: "the newest container of each name in each pod is kept",
       containers: [container(0), container(0, { name: "bar" }), container(0, { uid: "other" })],
       given: kept,
       want: [],
@@ -95,7 +95,7 @@ describe("containersToRemove", () => {
       want: ["old"],
     },
     {
-      name: "GC1 an exit code that is not stored yet keeps its container",
+      name: "GC1 a container is kept until its exit code is stored",
       containers: fourDead,
       given: { ...deleted, statusStored: (id: string) => id !== "pod/foo-1" },
       want: ["pod/foo-0", "pod/foo-2", "pod/foo-3"],
@@ -120,14 +120,14 @@ describe("sandboxesToRemove", () => {
   const two = [sandbox("s0", 0), sandbox("s1", 1)];
   it.each([
     {
-      name: "[node-agent 88] a sandbox with containers is kept, whatever its pod",
+      name: "[node-agent 88] a sandbox with containers is kept, even if its pod was deleted",
       sandboxes: [sandbox("s-pod", 0)],
       containers: [container(0)],
       given: deleted,
       want: [],
     },
-    { name: "the newest sandbox of an existing pod stays", sandboxes: two, containers: [], given: kept, want: ["s0"] },
-    { name: "no sandbox of a deleted pod stays", sandboxes: two, containers: [], given: deleted, want: ["s0", "s1"] },
+    { name: "the newest sandbox of an existing pod is kept", sandboxes: two, containers: [], given: kept, want: ["s0"] },
+    { name: "no sandbox of a deleted pod is kept", sandboxes: two, containers: [], given: deleted, want: ["s0", "s1"] },
     {
       name: "GC2 before all sources are ready no pod counts as deleted",
       sandboxes: two,
@@ -157,7 +157,7 @@ describe("sandboxesToRemove", () => {
       want: ["s0"],
     },
     {
-      name: "sandboxes are counted for each pod",
+      name: "the newest sandbox of each pod is kept",
       sandboxes: [sandbox("a", 0, {}, "one"), sandbox("b", 0, {}, "two")],
       containers: [],
       given: kept,
@@ -179,7 +179,7 @@ describe("deadInstancesOf", () => {
     exited("foo2", 0, { restartCount: 1 }),
   ];
 
-  it("removes all dead instances of that name except the newest after a container died", () => {
+  it("after a container has died, removes all dead instances with its name except the newest", () => {
     expect(deadInstancesOf(containers, { diedId: "foo1-2" }, all)).toEqual(["foo1-0", "foo1-1"]);
     expect(deadInstancesOf(containers, { diedId: "foo2-1" }, all)).toEqual(["foo2-0"]);
   });

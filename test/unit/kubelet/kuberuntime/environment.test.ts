@@ -378,7 +378,7 @@ describe("makeEnvironment", () => {
   for (const [fieldPath, want] of Object.entries(fields))
     it(`[node-agent 107] resolves ${fieldPath}`, () => expect(field(fieldPath)).toBe(want));
 
-  it("[node-agent 107] an address field is empty while the pod has no address", () =>
+  it("[node-agent 107] a field with the pod's IP is empty while the pod has no address", () =>
     expect(environment({ env: [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }], podIps: [] })).toEqual({ A: "" }));
 
   const own = { requests: { cpu: "250m", memory: "32Mi" }, limits: { cpu: "1250m", memory: "64Mi", "hugepages-2Mi": "4Mi" } };
@@ -396,7 +396,7 @@ describe("makeEnvironment", () => {
     { resource: "requests.cpu", want: "0" },
   ];
   for (const { divisor = "0", given, resource, want } of resources)
-    it(`[node-agent 107] resolves ${resource} by ${divisor} of ${given === undefined ? "nothing set" : "own values"}`, () => {
+    it(`[node-agent 107] resolves ${resource} with divisor ${divisor} and ${given === undefined ? "nothing set" : "own values"}`, () => {
       const env = [{ name: "A", valueFrom: { resourceFieldRef: { resource, divisor } } }];
       expect(environment({ env, ...(given !== undefined && { container: { resources: given } }) })).toEqual({ A: want });
     });
@@ -407,7 +407,7 @@ describe("makeEnvironment", () => {
     expect(environment({ env, pod })).toEqual({ A: "3" });
   });
 
-  it("prints no value in a message", () => {
+  it("an error message contains no value", () => {
     const given = {
       env: [{ name: "A", valueFrom: { secretKeyRef: { name: "s", key: "k" } } }],
       secrets: { s: { data: { other: base64("hunter2") } } },
@@ -427,7 +427,7 @@ describe("a Secret's bytes that are not UTF-8", () => {
     ],
   };
 
-  it("reach variables unchanged, by key, prefix and reference", () => {
+  it("a Secret's bytes reach variables unchanged, by key, prefix and reference", () => {
     const { A = "", B = "", P_key = "" } = environment(given);
     expect([A, P_key].map(bytesOfText)).toEqual([bytes, bytes]);
     expect(bytesOfText(B)).toEqual(Buffer.concat([Buffer.from("é"), bytes, Buffer.from("x")]));

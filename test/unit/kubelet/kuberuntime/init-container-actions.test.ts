@@ -281,21 +281,21 @@ describe("sidecars", () => {
     },
     {
       id: "[node-agent 30]",
-      name: "restarts beside running regular containers, Never",
+      name: "a sidecar restarts next to running regular containers, Never",
       policy: "Never",
       containers: [...s3Failed, ...REGULAR],
       want: init([2]),
     },
     {
       id: "[node-agent 31]",
-      name: "does not keep a pod alive that is done",
+      name: "a sidecar does not keep a completed pod alive",
       policy: "Never",
       containers: [...running(), ...done],
       want: podActions({ killPod: true }),
     },
     {
       id: "[node-agent 31]",
-      name: "is not restarted in a finished pod",
+      name: "a sidecar is not restarted in a completed pod",
       policy: "Never",
       containers: [...running(exited("s1", 1)), ...done],
       want: podActions({ killPod: true }),
@@ -317,7 +317,7 @@ describe("sidecars", () => {
     expect(computePodActions(pod, seen, { liveness: answer(liveness), startup: answer(startup) })).toEqual(want);
   });
 
-  it("starts the next one together with its own restart, in spec order", () => {
+  it("a sidecar that restarts and the next one start together, in spec order", () => {
     const pod = nodePod({ initContainers: sidecars });
     const seen = observed({ containers: [container({ name: "s1", hash: "0" })] });
     expect(computePodActions(pod, seen, NO_PROBES)).toEqual(init([0, 1], { containersToKill: [kill("s1", "definition changed")] }));

@@ -31,7 +31,7 @@ describe("the order of stopping containers", () => {
       running: ["setup", "s1"],
       want: [["setup"], ["s1"]],
     },
-    { name: "no waiting for a container that does not run", init: [sidecar("s1"), sidecar("s2")], running: ["s1"], want: [["s1"]] },
+    { name: "does not wait for a container that is not running", init: [sidecar("s1"), sidecar("s2")], running: ["s1"], want: [["s1"]] },
     { name: "nothing if no container runs", init: [sidecar("s1")], running: [], want: [] },
   ])("the stop order: $name", ({ init, running, want }) => {
     expect(terminationOrder(pod({ initContainers: init }), running)).toEqual(want);

@@ -76,7 +76,7 @@ describe("planMounts", () => {
   ];
   const subPaths: { name: string; mount: Partial<VolumeMounts[number]>; want: string | undefined }[] = [
     { name: "a plain subPath", mount: { subPath: "a/b..c" }, want: "a/b..c" },
-    { name: "an empty subPath, which mounts the volume itself", mount: { subPath: "" }, want: undefined },
+    { name: "an empty subPath, which mounts the whole volume", mount: { subPath: "" }, want: undefined },
     { name: "a subPath with variables, which stay unexpanded", mount: { subPath: "$(POD_NAME)" }, want: "$(POD_NAME)" },
     { name: "an expanded expression", mount: { subPathExpr: "logs/$(POD_NAME)" }, want: "logs/foo" },
     { name: "an expression with an escaped reference", mount: { subPathExpr: "$$(POD_NAME)" }, want: "$(POD_NAME)" },

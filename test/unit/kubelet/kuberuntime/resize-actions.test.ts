@@ -44,7 +44,7 @@ describe("[node-agent 160] the actions for a running container", () => {
       ],
     },
     {
-      name: "a smaller request under the same limit is a decrease, and checks no usage",
+      name: "a smaller request under the same limit is a decrease, and the usage is not checked",
       actuated: { requests: { memory: "64Mi" }, limits: { memory: "64Mi" } },
       desired: { requests: { memory: "32Mi" }, limits: { memory: "64Mi" } },
       want: [{ resource: "memory", change: "decrease", resources: { requests: { memory: "32Mi" }, limits: { memory: "64Mi" } } }],

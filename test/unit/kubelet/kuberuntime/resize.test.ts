@@ -175,7 +175,7 @@ test("[node-agent 171] applies a resize that was requested while the agent was d
   expect(updates(node).length).toBe(1);
 });
 
-test.each(["", '{"data":"{}","checksum":1}'])("[node-agent 171] treats a file containing %j as absent", async (text) => {
+test.each(["", '{"data":"{}","checksum":1}'])("[node-agent 171] treats a checkpoint file containing %j as absent", async (text) => {
   const { node } = await started(both("100m", "64Mi"));
   node.kill();
   node.files.write(FILE, text);
@@ -185,7 +185,7 @@ test.each(["", '{"data":"{}","checksum":1}'])("[node-agent 171] treats a file co
   expect(statusOf(node)?.restartCount).toBe(0);
 });
 
-test("[node-agent 173] sets the resources of an earlier agent's container once, without a restart, condition or Event", async () => {
+test("[node-agent 173] sets the resources of a container from an earlier agent once, without a restart, condition or Event", async () => {
   const resizePolicy = ["cpu", "memory"].map((resourceName) => ({ resourceName, restartPolicy: "RestartContainer" }));
   const { node } = await started(both("100m", "64Mi"), { resizePolicy });
   const id = statusOf(node)?.containerID;
@@ -222,7 +222,7 @@ test.each(["dieBefore", "dieAfter"] as const)(
   },
 );
 
-test("[node-agent 174] does not observe the resize's generation in the status before the decision", async () => {
+test("[node-agent 174] the status does not have the resize's observedGeneration before the decision", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [app(cpuOf("10"))] }, { generation: 1 });
   await node.until("ready", () => node.isReady("p"));
@@ -232,7 +232,7 @@ test("[node-agent 174] does not observe the resize's generation in the status be
   expect(conditionsOf(node).length > 0 || has(node, cpuOf("20"))()).toBe(true);
 });
 
-test("[node-agent 174] uses and reports the allocated resources in an iteration before the decision", async () => {
+test("[node-agent 174] a sync iteration before the decision uses and reports the allocated resources", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app(cpuOf("10"))] });
   await node.until("ready", () => node.isReady("p"));

@@ -66,7 +66,7 @@ describe("containerResources", () => {
   for (const { name, resources, want } of table)
     it(`containerResources are correct for ${name}`, () => expect(of(resources)).toEqual(want));
 
-  it("limit every huge page size of the node, to 0 without a request", () => {
+  it("limits every huge page size of the node; a size without a request is limited to 0", () => {
     const machine = { ...MACHINE, hugePageSizes: ["2MB", "1GB", "64KB"] };
     expect(of({ limits: { "hugepages-2Mi": "4Mi", "hugepages-64Ki": "128Ki", "hugepages-16Mi": "16Mi" } }, machine).hugepageLimits).toEqual(
       [
@@ -77,7 +77,7 @@ describe("containerResources", () => {
     );
   });
 
-  it("kill a container as a whole on OOM where configured", () =>
+  it("an OOM kills all processes of a container if configured", () =>
     expect(of(undefined, { ...MACHINE, killsGroupOnOom: true }).unified).toEqual({ "memory.oom.group": "1" }));
 });
 
@@ -142,7 +142,7 @@ describe("sandboxResources", () => {
   const pair = (cpu: string, memory?: string) => ({ cpu, ...(memory !== undefined && { memory }) });
   const both = (name: string, cpu: string, memory?: string) => ({ name, resources: { requests: pair(cpu), limits: pair(cpu, memory) } });
 
-  it("sum the requests of containers that run together", () => {
+  it("sums the requests of containers that run together", () => {
     const pod = nodePod({
       containers: [both("foo1", "250m", "64Mi"), both("foo2", "250m", "64Mi")],
       initContainers: [{ ...both("s1", "500m", "1Mi"), restartPolicy: "Always" }],
@@ -155,7 +155,7 @@ describe("sandboxResources", () => {
     });
   });
 
-  it("use an init container with the sidecars before it if their sum is larger", () => {
+  it("uses an init container plus the sidecars before it if their sum is larger", () => {
     const pod = nodePod({
       containers: [both("foo1", "250m")],
       initContainers: [{ ...both("s1", "500m"), restartPolicy: "Always" }, both("init1", "1")],
@@ -163,7 +163,7 @@ describe("sandboxResources", () => {
     expect(sandboxResources(pod, MACHINE)).toMatchObject({ cpuShares: 1536, cpuQuota: 150_000 });
   });
 
-  it("exclude the overhead, which is a separate field", () => {
+  it("excludes the overhead, which is a separate field", () => {
     const pod = nodePod({ containers: [both("foo1", "250m")], spec: { overhead: { cpu: "500m", memory: "1Mi" } } });
     expect(sandboxResources(pod, MACHINE)).toMatchObject({ cpuShares: 256, cpuQuota: 25_000 });
     expect(overheadResources(pod, MACHINE)).toEqual({ cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 50_000, memoryLimitInBytes: MIB });

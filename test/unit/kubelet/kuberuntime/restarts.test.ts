@@ -26,7 +26,7 @@ describe("restartsOf", () => {
     readonly ending?: string;
     readonly want: Restarts | undefined;
   }[] = [
-    { name: "nothing ends", containers: [container(), ...rest], want: undefined },
+    { name: "no container is stopped", containers: [container(), ...rest], want: undefined },
     { name: "another image, Never", policy: "Never", containers: [old("foo1"), ...rest], want: { foo1: "foo1-0" } },
     {
       name: "a failed probe, OnFailure",
@@ -42,7 +42,7 @@ describe("restartsOf", () => {
       containers: [container({ state: "CONTAINER_UNKNOWN" }), ...rest],
       want: { foo1: "foo1-0" },
     },
-    { name: "exited by itself, and starts again", containers: [exited("foo1", 1), ...rest], want: undefined },
+    { name: "a container that exited by itself and starts again", containers: [exited("foo1", 1), ...rest], want: undefined },
     {
       name: "a dead sandbox, OnFailure: all containers that are not done",
       policy: "OnFailure",
@@ -73,17 +73,17 @@ describe("restartsOf", () => {
       want: { init: "init-0" },
     },
     {
-      name: "stopped and waits for its next instance while another container is stopped",
+      name: "a stopped container that waits for its next instance while another container is stopped",
       policy: "OnFailure",
       containers: [exited("foo1", 0, { endedForRestart }), old("foo2"), container({ name: "foo3" })],
       want: { foo1: "foo1-0", foo2: "foo2-0" },
     },
     {
-      name: "stopped and has its next instance",
+      name: "a stopped container that has its next instance",
       containers: [exited("foo1", 0, { endedForRestart }), container({ restartCount: 1 }), ...rest],
       want: undefined,
     },
-    { name: "may keep running after all", containers: [container({ endedForRestart }), ...rest], want: undefined },
+    { name: "a container that may keep running after all", containers: [container({ endedForRestart }), ...rest], want: undefined },
     { name: "a stop in progress", containers: [container({ endedForRestart }), ...rest], ending: "foo1-0", want: { foo1: "foo1-0" } },
     {
       name: "the sandbox of a stopped container dies, Never: the pod ends",
@@ -110,12 +110,12 @@ describe("restartsOf", () => {
 describe("computePodActions of a container that was stopped for its restart and exited with 0", () => {
   const cut = exited("foo1", 0, { endedForRestart });
 
-  it.each(["Always", "OnFailure", "Never"] as const)("[node-agent 127] %s: starts it", (restartPolicy) => {
+  it.each(["Always", "OnFailure", "Never"] as const)("[node-agent 127] %s: starts the container", (restartPolicy) => {
     const seen = observed({ containers: [cut, ...rest] });
     expect(computePodActions(nodePod({ restartPolicy }), seen, NO_PROBES)).toEqual(podActions({ containersToStart: [0] }));
   });
 
-  it("[node-agent 127] OnFailure: creates the sandbox for it", () => {
+  it("[node-agent 127] OnFailure: creates a sandbox for the container", () => {
     const seen = observed({ sandboxes: [DEAD], containers: [cut, exited("foo2", 0), exited("foo3", 0)] });
     const want = podActions({ killPod: true, createSandbox: true, attempt: 1, containersToStart: [0] });
     expect(computePodActions(nodePod({ restartPolicy: "OnFailure" }), seen, NO_PROBES)).toEqual(want);

@@ -19,7 +19,7 @@ function pulls(node: NodeHarness): readonly (readonly [string, number])[] {
   );
 }
 
-test("[node-agent 131] starts an app after the proxy before it is pulled and that proxy's postStart hook has ended", async () => {
+test("[node-agent 131] starts an app only after the preceding proxy was pulled and its postStart hook has ended", async () => {
   let hookEndedMs = Number.NaN;
   const exec = () => {
     hookEndedMs = node.clock.now() + 5 * SECONDS;
@@ -33,7 +33,7 @@ test("[node-agent 131] starts an app after the proxy before it is pulled and tha
   expect(created(node)[1]?.[1]).toBeGreaterThanOrEqual(hookEndedMs);
 });
 
-test("[node-agent 131] runs pulls of one pod one after the other, in spec order", async () => {
+test("[node-agent 131] pulls the images of one pod one at a time, in spec order", async () => {
   const node = await startedNode({
     remoteImages: { "a:1": { pullMs: 8 * SECONDS }, "b:1": { pullMs: SECONDS }, "c:1": { pullMs: SECONDS } },
   });

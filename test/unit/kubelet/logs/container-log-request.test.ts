@@ -38,7 +38,7 @@ describe("a container log request", () => {
   });
 
   const refused: readonly { readonly name: string; readonly query: string; readonly want: ParsedLogRequest }[] = [
-    { name: "a number of lines that is no number", query: "tailLines=many", want: UNREADABLE },
+    { name: "a number of lines that is not a number", query: "tailLines=many", want: UNREADABLE },
     { name: "an empty number of lines", query: "limitBytes=", want: UNREADABLE },
     { name: "a number above 64 bits", query: "limitBytes=9223372036854775808", want: UNREADABLE },
     { name: "a fraction of a second", query: "sinceSeconds=1.5", want: UNREADABLE },

@@ -85,7 +85,7 @@ describe("[node-agent 454] periods", () => {
       settings: { totalMs: 2_000, criticalMs: 999 },
       want: ["invalid configuration: shutdownGracePeriodCriticalPods 999ms must be either zero or otherwise >= 1 sec"],
     },
-  ])("rejects mistakes: $want", ({ settings, want }) => expect(shutdownMistakes({ ...NONE, ...settings })).toEqual(want));
+  ])("rejects invalid settings: $want", ({ settings, want }) => expect(shutdownMistakes({ ...NONE, ...settings })).toEqual(want));
 });
 
 describe("[node-agent 454] groups", () => {

@@ -216,7 +216,7 @@ test("[node-agent 457] takes a lost lock again", async () => {
   expect(logind.locks()).toBe(1);
 });
 
-test("[node-agent 457] extends a short shutdown delay; logs an error if that fails", async () => {
+test("[node-agent 457] extends a shutdown delay that is too short, or logs an error if that fails", async () => {
   const asked = createMemoryLogind({ inhibitDelayMs: 5_000 });
   await started({ logind: asked });
   expect(await asked.inhibitDelayMs()).toBe(30_000);

@@ -6,9 +6,9 @@ import type { RequestedGrace } from "../../../../shared/node-agent/kubelet/pod-w
 
 describe("effectiveGrace", () => {
   it.each<{ name: string; wishes: Partial<RequestedGrace>; seconds: number; shortened?: boolean }>([
-    { name: "that of the spec", wishes: {}, seconds: 30 },
-    { name: "that of the API server", wishes: { deletion: 5 }, seconds: 5 },
-    { name: "that of the API server, although it is longer than the spec's", wishes: { deletion: 60 }, seconds: 60 },
+    { name: "the one in the spec", wishes: {}, seconds: 30 },
+    { name: "the one of the API server", wishes: { deletion: 5 }, seconds: 5 },
+    { name: "the one of the API server, although it is longer than the spec's", wishes: { deletion: 60 }, seconds: 60 },
     { name: "the override of the kill", wishes: { deletion: 5, override: 2 }, seconds: 2 },
     { name: "the API server's if the override is longer", wishes: { deletion: 5, override: 8 }, seconds: 5 },
     { name: "at least 1 when the API server's is 0", wishes: { deletion: 0 }, seconds: 1 },

@@ -54,7 +54,7 @@ describe("syncKnownPod", () => {
     else expect(step).toEqual({ kind: want === "purged" ? "purge" : "keep" });
   });
 
-  it("[node-agent 55] [node-agent 46] terminates an orphan of the runtime, with no spec and grace 1", () => {
+  it("[node-agent 55] [node-agent 46] terminates an orphan in the runtime without a spec, with a grace period of 1 s", () => {
     const found = acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true, mayRun: true })).record ?? record();
     const { record: taken } = startSync(found, "start", NOW_MS);
     const step = syncKnownPod(taken, false, NOW_MS);

@@ -191,7 +191,7 @@ describe("pod workers in any order", () => {
     );
   });
 
-  it("[node-agent 49] process every pod at least once, and its last update", async () => {
+  it("[node-agent 49] pod workers process every pod at least once, and its last update", async () => {
     await fc.assert(
       fc.asyncProperty(stepsOf("kill", "loseMessage"), async (steps) => {
         for (const pod of await pods(steps, (one) => one.accept({ kind: "create" }))) {

@@ -53,7 +53,7 @@ describe("acceptUpdate", () => {
   it.each([
     { name: "the pod's update is pending", before: record({ pending: { kind: "create", sinceMs: NOW_MS } }) },
     { name: "the pod was observed before", before: started() },
-  ])("[node-agent 42] uses the real pod for a kill at runtime when $name", ({ before }) => {
+  ])("[node-agent 42] a kill of a pod found in the runtime uses the known pod when $name", ({ before }) => {
     const { record: after, cancel } = acceptUpdate(before, update({ ...GONE, graceOverrideSeconds: 5 }));
     expect(after).toMatchObject({
       deleted: true,
@@ -69,7 +69,7 @@ describe("acceptUpdate", () => {
     expect(acceptUpdate(before, update(plain)).record?.gracePeriodSeconds).toBe(30);
   });
 
-  it("[node-agent 43] terminates a deleted pod with the API server's grace", () => {
+  it("[node-agent 43] terminates a deleted pod with the API server's grace period", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.drain();
@@ -92,7 +92,7 @@ describe("acceptUpdate", () => {
     );
   });
 
-  it("[node-agent 44] evicts with the spec's grace", () => {
+  it("[node-agent 44] evicts with the spec's grace period", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.drain();
@@ -103,7 +103,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, evicted: true, abnormalTerminations: [] });
   });
 
-  it("[node-agent 44] recognises an eviction by the kill's options, because other disruptions have the same status", () => {
+  it("[node-agent 44] recognizes an eviction by the kill's options, because other disruptions have the same status", () => {
     expect(acceptUpdate(started(), update({ kind: "kill", evict: true })).record).toMatchObject({ evicted: true });
     expect(acceptUpdate(started(), update({ kind: "kill", abnormal: EVICTED })).record).not.toHaveProperty("evicted");
   });
@@ -126,7 +126,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true });
   });
 
-  it("[node-agent 46] kills an orphan of the runtime with grace 1 and removes its record", () => {
+  it("[node-agent 46] kills an orphan in the runtime with a grace period of 1 s, and removes its record", () => {
     const worker = new Worker();
     worker.update(GONE);
     expect(worker.record).toMatchObject({

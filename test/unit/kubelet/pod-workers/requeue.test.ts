@@ -15,7 +15,7 @@ const volume = (retryInMs: number): SyncOutcome => ({ kind: "volume", retryAtMs:
 
 describe("requeueDelayMs", () => {
   it.each<{ name: string; outcome: SyncOutcome; want: [number, number] }>([
-    { name: "at once after a transition", outcome: { kind: "transition" }, want: [0, 0] },
+    { name: "immediately after a transition", outcome: { kind: "transition" }, want: [0, 0] },
     { name: "in 60 to 90 s without an error", outcome: { kind: "ok" }, want: [60_000, 90_000] },
     { name: "in 10 to 15 s after an error", outcome: error("no"), want: [10_000, 15_000] },
     {
@@ -33,7 +33,7 @@ describe("requeueDelayMs", () => {
     { name: "after 60 s of a longer back-off", outcome: error("CrashLoopBackOff", 300_000), want: [60_000, 90_000] },
     { name: "[node-agent 134] when a volume is retried", outcome: volume(4_000), want: [4_000, 4_000] },
     { name: "[node-agent 134] after 60 s of a longer volume delay", outcome: volume(122_000), want: [60_000, 60_000] },
-    { name: "at once when the back-off is over", outcome: error("CrashLoopBackOff", -1), want: [0, 0] },
+    { name: "immediately when the back-off is over", outcome: error("CrashLoopBackOff", -1), want: [0, 0] },
   ])("[node-agent 56] a pod is requeued $name", ({ outcome, want }) => {
     expect([requeueDelayMs(outcome, 0), requeueDelayMs(outcome, 1)]).toEqual(want);
     expect(requeueDelayMs(outcome, 0.5)).toBe((want[0] + want[1]) / 2);

@@ -31,11 +31,11 @@ function waits(runsMs: readonly number[]): readonly number[] {
 }
 
 describe("restartDecision", () => {
-  it("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s when it exits at once, and 0 after a run of 11 min", () => {
+  it("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s when a container exits immediately, and 0 after a run of 11 min", () => {
     expect(waits([0, 0, 0, 0, 0, 0, 0, 0, 660_000])).toEqual([0, 10, 20, 40, 80, 160, 300, 300, 0]);
   });
 
-  it("[node-agent 91] restarts after 10 s after a long run, and treats a run of exactly 10 min as not long", () => {
+  it("[node-agent 91] after a long run, restarts immediately and then backs off from 10 s; a run of exactly 10 min is not long", () => {
     expect(waits([0, 0, 660_000, 0, 0])).toEqual([0, 10, 0, 10, 20]);
     expect(waits([0, 0, 600_000, 600_001])).toEqual([0, 10, 20, 0]);
   });

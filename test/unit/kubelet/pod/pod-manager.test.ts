@@ -32,7 +32,7 @@ describe("PodManager", () => {
     expect(manager.orphanMirrors()).toEqual([]);
   });
 
-  it("returns mirror pods whose static pod was removed, and still finds them by the static pod's last spec", () => {
+  it("returns mirror pods whose static pod was removed, and still finds them by its last spec", () => {
     const manager = managing(mirrorOf("h1"), staticOf("h1"), mirrorOf("h5", "never"));
     manager.remove("h1");
     expect(manager.orphanMirrors()).toEqual(["web_new", "never_new"]);
@@ -64,7 +64,7 @@ describe("PodManager", () => {
     expect(manager.get("unknown")).toBeUndefined();
   });
 
-  it("[node-agent 126] PM3 gives the name to an edited static pod, and its mirror to the old one until it is replaced", () => {
+  it("[node-agent 126] PM3 an edited static pod gets the name, while the old pod keeps its mirror pod until that is replaced", () => {
     const manager = managing(staticOf("h1"), mirrorOf("h1"));
     manager.set(staticOf("h2"));
     expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h2"));
@@ -77,7 +77,7 @@ describe("PodManager", () => {
     expect(mirrorStep(staticOf("h2"), manager.mirrorOf(staticOf("h2")))).toBe("none");
   });
 
-  it("PM3 returns a name to the pod that still has it", () => {
+  it("PM3 a name refers again to the earlier pod when the later one is removed", () => {
     const manager = managing(staticOf("h1"), staticOf("h2"), mirrorOf("h1"));
     manager.remove("h2");
     expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h1"));

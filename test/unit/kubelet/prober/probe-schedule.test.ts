@@ -49,8 +49,8 @@ describe("nextDueMs", () => {
 
 describe("firstDueMs", () => {
   it.each([
-    { name: "at once", started: 0, now: 60_000, random: 0.5, want: 60_000 },
-    { name: "at once when the agent is as old as a period", started: 0, now: 10_000, random: 0.5, want: 10_000 },
+    { name: "immediately", started: 0, now: 60_000, random: 0.5, want: 60_000 },
+    { name: "immediately when the agent has run for a period", started: 0, now: 10_000, random: 0.5, want: 10_000 },
     { name: "a part of a period later right after the start", started: 0, now: 9_999, random: 0.5, want: 14_999 },
     { name: "before the end of the first period", started: 0, now: 0, random: 0.999_999_9, want: 9_999 },
   ])("the first probe is due: $name", ({ started, now, random, want }) => {

@@ -47,7 +47,7 @@ describe("versions", () => {
     expect(third).toMatchObject({ version: 3, sentVersion: 2, changedAtMs: LATER_MS });
   });
 
-  it("[node-agent 82] creates a version of an equal status with force, and keeps finished", () => {
+  it("[node-agent 82] with force, creates a new version of an equal status, and keeps podIsFinished", () => {
     const first = accept(undefined, status());
     const finished = accept(first, status(), { force: true, finished: true });
     expect(finished).toMatchObject({ version: 2, podIsFinished: true });
@@ -93,7 +93,7 @@ describe("[node-agent 76] times of an accepted status", () => {
       ],
     });
 
-  it("an accepted status contains startTime once, and changes only Ready's time when Ready flips", () => {
+  it("startTime is set once, and only Ready's transition time changes when Ready changes", () => {
     const first = accept(undefined, all("False"));
     expect(first.status.startTime).toBe(ago(0));
     const flipped = accept(first, all("True"), { nowMs: LATER_MS });

@@ -50,18 +50,18 @@ describe("without an instance", () => {
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 1, lastState: backOff("a", 1).lastState ?? {} },
     },
     {
-      name: "ended unobserved if it ran: one restart more, and the pod does not look new",
+      name: "counts as ended if it ran: restartCount + 1, and the pod does not return to Pending",
       previous: running("a", { restartCount: 2 }),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 3, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "ended unobserved while the pod is being deleted: no restart is expected",
+      name: "counts as ended while the pod is being deleted: restartCount is unchanged",
       pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }),
       previous: running("a", { restartCount: 2 }),
       want: { restartCount: 2, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "ran before and after a known termination: reports that termination",
+      name: "keeps a known termination if it ran before and after it",
       previous: running("a", { restartCount: 2, lastState: ended("a", 7).state ?? {} }),
       want: { restartCount: 2, lastState: ended("a", 7).state ?? {} },
     },
@@ -188,7 +188,7 @@ describe("a failed start", () => {
       name: "of a pod that is being deleted",
       given: { pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }), instances: [exited("a", 1)] },
     },
-  ])("the error of a failed start no longer applies $name", ({ given }) => {
+  ])("drops the error of a failed start $name", ({ given }) => {
     expect(statusOf({ ...given, reason: CRASH })).toEqual(statusOf(given));
   });
 });
@@ -211,7 +211,7 @@ describe("init containers", () => {
     expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
   });
 
-  it("treat a plain init container without an instance as completed if a regular container was created, but not a sidecar", () => {
+  it("treats a plain init container without an instance as completed if a regular container was created, but not a sidecar", () => {
     const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"] });
     const [plain, sidecar] = initStatuses({ pod, instances: [container({ name: "a", state: "CONTAINER_CREATED" })] });
     expect(plain?.state?.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
@@ -238,11 +238,14 @@ describe("stopped for a restart", () => {
   const cut = exited("a", 0, { endedForRestart: true });
   const lastState = { terminated: { exitCode: 0, containerID: "containerd://a-0" } };
 
-  it.each(["OnFailure", "Never"] as const)("[node-agent 127] %s: is Waiting, and not Terminated", (restartPolicy) => {
-    const pod = nodePod({ containers: ["a"], restartPolicy });
-    expect(statusOf({ pod, instances: [cut] })).toMatchObject({ state: { waiting: { reason: "ContainerCreating" } }, lastState });
-    expect(statusOf({ pod, instances: [cut], reason: CRASH })).toMatchObject({ state: { waiting: CRASH }, lastState });
-  });
+  it.each(["OnFailure", "Never"] as const)(
+    "[node-agent 127] %s: a container that was stopped for a restart is Waiting, not Terminated",
+    (restartPolicy) => {
+      const pod = nodePod({ containers: ["a"], restartPolicy });
+      expect(statusOf({ pod, instances: [cut] })).toMatchObject({ state: { waiting: { reason: "ContainerCreating" } }, lastState });
+      expect(statusOf({ pod, instances: [cut], reason: CRASH })).toMatchObject({ state: { waiting: CRASH }, lastState });
+    },
+  );
 
   it("[node-agent 127] reports a container that is being stopped as running, and continues from it for its successor", () => {
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never" });

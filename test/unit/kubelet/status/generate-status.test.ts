@@ -210,7 +210,7 @@ describe("conditions", () => {
   const foreign: PodCondition = { type: "example.com/g", status: "True", lastTransitionTime: ago(9) };
   const disruption = (message: string): PodCondition => ({ type: "DisruptionTarget", status: "True", message });
 
-  it("[node-agent 79] keep the API's conditions of other owners, and compute the kubelet's again", () => {
+  it("[node-agent 79] keeps conditions of other owners from the API server, and computes the kubelet's conditions again", () => {
     const status: PodStatus = { conditions: [foreign, { type: "Ready", status: "False" }, { type: "PodResizePending", status: "True" }] };
     const { conditions = [] } = generate({ pod: nodePod({ containers: ["a"], status }) });
     expect(conditions[0]).toEqual(foreign);
@@ -219,7 +219,7 @@ describe("conditions", () => {
     expect(statusOf({ conditions }, "PodResizePending")).toBeUndefined();
   });
 
-  it("prefer DisruptionTarget of the cache to the API server's", () => {
+  it("prefers the cached DisruptionTarget to the API server's", () => {
     const status: PodStatus = { conditions: [disruption("api"), foreign] };
     const pod = nodePod({ containers: ["a"], status });
     const messages = (previous: PodStatus | undefined) =>

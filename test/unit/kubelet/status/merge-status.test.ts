@@ -62,7 +62,7 @@ describe("conditions", () => {
   });
 });
 
-describe("[node-agent 83] a move to a terminal phase", () => {
+describe("[node-agent 83] a transition to a terminal phase", () => {
   const api: PodStatus = { phase: "Running", reason: "old", conditions: [ready("True", { lastTransitionTime: ago(90) })] };
   const cached: PodStatus = {
     phase: "Failed",
@@ -71,7 +71,7 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     conditions: [disruption("low on memory"), ready("True", { lastTransitionTime: ago(90), observedGeneration: 2 })],
   };
 
-  it("waits while containers may run, with the old phase, reason and message", () => {
+  it("a terminal phase waits while containers may run: phase, reason and message stay unchanged", () => {
     const { phase, reason, message, conditions } = merge(api, cached, true);
     expect([phase, reason, message]).toEqual(["Running", "old", undefined]);
     expect(conditions).toEqual([cached.conditions?.[1]]);
@@ -100,7 +100,7 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     expect(conditions?.map(({ type, status }) => [type, status])).toEqual([["Ready", "False"]]);
   });
 
-  it("a phase that is not terminal never waits", () => {
+  it("a non-terminal phase is never delayed", () => {
     expect(merge({ phase: "Pending" }, { phase: "Running" }, true).phase).toBe("Running");
     expect(merge(undefined, { phase: "Failed" }, true).phase).toBeUndefined();
   });

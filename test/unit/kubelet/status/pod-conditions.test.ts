@@ -93,7 +93,7 @@ describe("Ready with readiness gates", () => {
     expect(brief(podReadyCondition(pod, conditions, [ready("a")], "Running"))).toEqual(want);
   });
 
-  it("[node-agent 84] reports container readiness first", () => {
+  it("[node-agent 84] reports unready containers before readiness gates", () => {
     const want: Said = ["False", "ContainersNotReady", "containers with unready status: [a]"];
     expect(brief(podReadyCondition(pod, [], [running("a")], "Running"))).toEqual(want);
   });

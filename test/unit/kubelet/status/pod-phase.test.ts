@@ -210,14 +210,17 @@ describe("with a sidecar x", () => {
 
 describe("containers that were stopped for a restart", () => {
   const cut = observed({ containers: [exited("a", 0, { endedForRestart: true }), exited("x", 0, { endedForRestart: true })] });
-  it.each(POLICIES)("[node-agent 127] %s: keep the pod non-terminal, whatever the exit code", (restartPolicy) => {
-    const pod = nodePod({ containers: ["a", "b"], restartPolicy });
-    expect(podPhase(pod, [backOff("a", 0), succeeded("b")], cut, false)).toBe("Running");
-    expect(podPhase(pod, [backOff("a", 0), waiting("b")], cut, false)).toBe("Pending");
-    expect(podPhase(pod, [backOff("a", 1), running("b")], cut, false)).toBe("Running");
-  });
+  it.each(POLICIES)(
+    "[node-agent 127] %s: containers stopped for a restart keep the pod non-terminal, whatever their exit codes",
+    (restartPolicy) => {
+      const pod = nodePod({ containers: ["a", "b"], restartPolicy });
+      expect(podPhase(pod, [backOff("a", 0), succeeded("b")], cut, false)).toBe("Running");
+      expect(podPhase(pod, [backOff("a", 0), waiting("b")], cut, false)).toBe("Pending");
+      expect(podPhase(pod, [backOff("a", 1), running("b")], cut, false)).toBe("Running");
+    },
+  );
 
-  it("[node-agent 127] keep an init container pending", () => {
+  it("[node-agent 127] an init container stopped for a restart stays pending", () => {
     const pod = nodePod({ initContainers: ["x"], containers: ["a"], restartPolicy: "OnFailure" });
     expect(podPhase(pod, [backOff("x", 0), backOff("a", 0)], cut, false)).toBe("Pending");
   });

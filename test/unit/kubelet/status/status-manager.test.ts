@@ -85,7 +85,7 @@ test("[node-agent 470] reads a pod before its first status, and not before later
   expect([reads, statuses(node).length]).toEqual([1, expect.toSatisfy((count: number) => count > 3)]);
 });
 
-test("[node-agent 470] reads the pod again after a lost answer", async () => {
+test("[node-agent 470] reads the pod again after a lost response", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 20 * SECONDS } } });
   await node.create("p", { containers: [{ ...APP, image: "ends:1" }] });
   // The next end is followed by a pause.
@@ -111,7 +111,7 @@ test("[node-agent 470] reads the pod again after a lost answer", async () => {
   expect(node.isReady("p")).toBe(true);
 });
 
-test("[node-agent 79] repairs changes by other writers within 10 s, and keeps their own fields", async () => {
+test("[node-agent 79] reverts other writers' changes to the agent's fields within 10 s, and keeps their own fields", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -172,7 +172,7 @@ test("[node-agent 82] does not delete a pod that ends by itself", async () => {
   expect(sent(node, "DELETE", "/pods/p")).toEqual([]);
 });
 
-test("[node-agent 82] never finalises the deletion of a mirror pod, but recreates it", async () => {
+test("[node-agent 82] never finalizes the deletion of a mirror pod, but recreates it", async () => {
   const node = await startedNode({ manifests: true });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [APP] } });
   await node.until("its mirror is ready", () => node.isReady("web-n1"));

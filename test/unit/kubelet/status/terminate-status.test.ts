@@ -39,7 +39,7 @@ it.each(["Pending", "Running", "Unknown", undefined])("phase %s becomes Failed, 
   expect(terminatedStatus(manifest, before, NOW_MS).phase).toBe(phase);
 });
 
-it("is no longer ready", () => {
+it("a terminated pod is no longer ready", () => {
   const conditions = [
     { type: "Ready", status: "True", lastTransitionTime: ago(50) },
     { type: "mine", status: "True" },
@@ -58,11 +58,15 @@ describe("init containers i, j, k and a waiting regular one", () => {
     want: readonly (number | "-")[];
   }[] = [
     {
-      name: "[node-agent 81] initialisation never started: the first is marked, the regular container still waits",
+      name: "[node-agent 81] initialization never started: the first counts as failed, the regular container still waits",
       init: [waiting("i"), waiting("j"), waiting("k")],
       want: [137, "-", "-", "-"],
     },
-    { name: "gaps up to the last one that ever started", init: [waiting("i"), backOff("j", 1), waiting("k")], want: [137, 137, "-", "-"] },
+    {
+      name: "all up to the last one that ever started count as failed",
+      init: [waiting("i"), backOff("j", 1), waiting("k")],
+      want: [137, 137, "-", "-"],
+    },
     { name: "the last one failed", init: [succeeded("i"), succeeded("j"), failed("k")], want: [0, 0, 1, "-"] },
     { name: "the last one ended with 0", init: [succeeded("i"), succeeded("j"), succeeded("k")], want: [0, 0, 0, 137] },
     {
@@ -86,7 +90,7 @@ describe("init containers i, j, k and a waiting regular one", () => {
     expect(status.phase).toBe("Failed");
   });
 
-  it("gaps are also closed up to starts that only the API status shows", () => {
+  it("also considers starts that only the API status shows", () => {
     const before: PodStatus = { initContainerStatuses: [waiting("i")], containerStatuses: [waiting("a")] };
     expect(codes(terminatedStatus(withInit({ containerStatuses: [started("a")] }), before, NOW_MS).containerStatuses)).toEqual([137]);
   });

@@ -16,7 +16,7 @@ it.each(table)("$container.name → $want, as in the kubelet, without leading ze
   expect(containerHash(container)).toBe(want);
 });
 
-it("covers only name and image", () => {
+it("the hash covers only name and image", () => {
   const hash = containerHash(containerSpec("foo1"));
   expect(containerHash(containerSpec("foo1", { command: ["sh"], env: [{ name: "A", value: "1" }] }))).toBe(hash);
   expect(containerHash(containerSpec("foo2"))).not.toBe(hash);

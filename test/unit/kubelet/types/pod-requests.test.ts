@@ -16,12 +16,12 @@ describe("podRequests", () => {
       want: 2000,
     },
     {
-      name: "sidecars beside the containers",
+      name: "sidecars plus the regular containers",
       given: nodePod({ containers: [cpu("a", "1")], initContainers: [sidecar("s", "1"), cpu("i", "500m")] }),
       want: 2000,
     },
     {
-      name: "an init container beside the sidecars before it",
+      name: "an init container plus the sidecars before it",
       given: nodePod({
         containers: [cpu("a", "1"), cpu("b", "1")],
         initContainers: [cpu("i", "2"), sidecar("s", "1"), cpu("j", "3"), sidecar("t", "100m")],

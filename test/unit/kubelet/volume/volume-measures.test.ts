@@ -67,7 +67,7 @@ it("[node-agent 493] pauses a volume's measurement for nine times its duration, 
   expect(asked.filter((one) => one === "great/g").length).toBe(2);
 });
 
-it("[node-agent 492] reports a volume that cannot be measured completely once, and counts the pod's other volumes", async () => {
+it("[node-agent 492] logs once that a volume cannot be measured completely, and counts the pod's other volumes", async () => {
   let isWell = false;
   const { measures, said, look } = measuring((volume) => {
     if (volume === "p/broken" && !isWell) return { usage: new Error("the disk says no") };

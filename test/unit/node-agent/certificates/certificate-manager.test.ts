@@ -300,7 +300,7 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
 });
 
 describe("the files", () => {
-  it("reject a certificate for another key, or a file in place of the link, and keep the existing files [node-agent 428]", async () => {
+  it("the store rejects a certificate for another key, or a file in place of the link, and keeps the existing files [node-agent 428]", async () => {
     const [one, other] = await Promise.all(["a", "b"].map((name) => ca.pki.clientCertificate(name, [])));
     const store = files();
     const first = { cert: one?.certificate ?? "", key: one?.key ?? "" };
@@ -377,7 +377,7 @@ describe("joining [node-agent 429]", () => {
   it.each([
     { fate: "forbidden", asked: 31, want: { reason: "Forbidden" } },
     { fate: "invalid", asked: 1, want: { reason: "Invalid" } },
-  ] as const)("reports a permanent denial: $fate, after $asked calls", async ({ fate, asked, want }) => {
+  ] as const)("reports a permanent failure: $fate, after $asked calls", async ({ fate, asked, want }) => {
     const kube = signer(fate);
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     const joining = joinCluster(options, ending.signal).catch((error: unknown) => error);

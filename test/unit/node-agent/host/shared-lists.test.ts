@@ -35,7 +35,7 @@ function heldRuntime(): { readonly cri: Cri; readonly asked: unknown[]; readonly
 const of = (uid: string): { readonly labelSelector: { readonly uid: string } } => ({ labelSelector: { uid } });
 const turn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve));
 
-it("LI2 lists a single pod for a single caller, and passes on filters beyond labels", async () => {
+it("LI2 lists a single pod for a single caller, and passes other filters than labels through", async () => {
   const { cri, asked, end } = heldRuntime();
   const one = cri.listPodSandbox(of("b"));
   const ready = cri.listPodSandbox({ ...of("b"), state: "SANDBOX_READY" });

@@ -82,7 +82,7 @@ describe("a container's log", () => {
     expect(body.endsWith("line 99999\n")).toBe(true);
   });
 
-  it("skips lines that are not in CRI's format, and fails if no line is [node-agent 103]", async () => {
+  it("skips lines that are not in CRI's format, and fails if every line is invalid [node-agent 103]", async () => {
     writeFileSync(fixture.logPath, `${line("one")}garbage\n${line("two")}`);
     expect((await fixture.ask(LOGS)).body).toBe("one\ntwo\n");
     writeFileSync(fixture.logPath, "garbage\n");
@@ -106,7 +106,7 @@ describe("a container's log", () => {
 });
 
 describe("following a log", () => {
-  it("sends lines as they are written, whole ones only, and ends with the container [node-agent 103]", async () => {
+  it("following sends only complete lines as they are written, and ends with the container [node-agent 103]", async () => {
     appendFileSync(fixture.logPath, line("one"));
     const response = await fixture.open(`${LOGS}?follow=true`);
     const so = reading(response);

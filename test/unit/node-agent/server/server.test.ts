@@ -250,7 +250,7 @@ describe("authorization", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 200 });
   });
 
-  it("authorises the path that is served, in whatever notation it is requested", async () => {
+  it("authorizes the path that is served, in whatever notation it is requested", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) =>
@@ -269,7 +269,7 @@ describe("authorization", () => {
 });
 
 describe("the paths", () => {
-  it("answer 404 for unknown paths, and 405 for wrong methods", async () => {
+  it("returns 404 for unknown paths, and 405 for wrong methods", async () => {
     const { ask } = await start();
     for (const path of [
       "/",
@@ -291,7 +291,7 @@ describe("the paths", () => {
     expect(await ask("/portForward/shop/web/u1/main")).toMatchObject({ code: 404 });
   });
 
-  it("return the agent's options, and the runtime's pods [node-agent 305] [node-agent 306]", async () => {
+  it("returns the agent's options, and the pods in the runtime [node-agent 305] [node-agent 306]", async () => {
     const { ask } = await start();
     expect(JSON.parse((await ask("/configz")).body)).toEqual({ kubeletconfig: { kind: "KubeletConfiguration", maxPods: 110 } });
     for (const path of ["/runningpods", "/runningpods/"])
@@ -299,7 +299,7 @@ describe("the paths", () => {
     expect(await ask("/runningpods/", { method: "POST" })).toMatchObject({ code: 405 });
   });
 
-  it("return all statistics, or only CPU and memory [node-agent 308]", async () => {
+  it("returns all statistics, or only CPU and memory [node-agent 308]", async () => {
     const { ask, script } = await start();
     const path = "/stats/summary";
     expect(await ask(path)).toEqual({ code: 200, body: '{"asked":{"onlyCpuAndMemory":false}}' });
@@ -310,7 +310,7 @@ describe("the paths", () => {
     expect(await ask(path)).toEqual({ code: 500, body: "Internal Error: nobody answers" });
   });
 
-  it("return the agent's health", async () => {
+  it("returns the agent's health", async () => {
     const { ask, script } = await start();
     expect(await ask("/healthz")).toEqual({ code: 200, body: "ok" });
     expect(await ask("/healthz?verbose")).toEqual({ code: 200, body: "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n" });
@@ -322,7 +322,7 @@ describe("the paths", () => {
     expect(await ask("/healthz/ping")).toEqual({ code: 200, body: "ok" });
   });
 
-  it("list the pods with their status", async () => {
+  it("lists the pods with their statuses", async () => {
     const { ask } = await start();
     const { code, body } = await ask("/pods");
     expect([code, JSON.parse(body)]).toEqual([
@@ -358,7 +358,7 @@ describe("the server", () => {
     }
   });
 
-  it("reports a port in use", async () => {
+  it("reports that the port is in use", async () => {
     const { port } = await start();
     await expect(startFixture({ tls, port })).rejects.toThrow(`EADDRINUSE: address already in use 127.0.0.1:${port}`);
   });

@@ -129,7 +129,7 @@ describe("a command in a container", () => {
     expect(fixture.execs).toEqual([{ containerId: "c1", cmd: ["sh"], tty: true, stdin: false, stdout: true, stderr: false }]);
   });
 
-  it("receives the client's request, protocols included, without its token [node-agent 102]", async () => {
+  it("the runtime receives the client's request with its protocols, but without its token [node-agent 102]", async () => {
     const protocols = ["v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"];
     const socket = await upgraded({ headers: { "x-stream-protocol-version": protocols } });
     socket.destroy();
@@ -141,7 +141,7 @@ describe("a command in a container", () => {
     expect(JSON.stringify(fixture.log.lines)).not.toContain("HOME");
   });
 
-  it("receives every byte and returns every byte, then both sides are closed [node-agent 102]", async () => {
+  it("a command receives and returns every byte, and then both sides are closed [node-agent 102]", async () => {
     const socket = await upgraded();
     const back = drained(socket);
     const sent = Buffer.alloc(LARGE_BYTES, "0123456789\n");
@@ -361,7 +361,7 @@ describe("two joined streams", () => {
     expect([a.destroyed, b.destroyed]).toEqual([true, true]);
   });
 
-  it("deliver all bytes to a slow reader, even if the other side has closed", async () => {
+  it("joined streams deliver all bytes to a slow reader, even if the other side has closed", async () => {
     const { slow, said } = slowReader({ highWaterMark: 100 });
     const quick = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done(), allowHalfOpen: false });
     for (const word of ["a", "b", "c", null]) quick.push(word);
@@ -369,7 +369,7 @@ describe("two joined streams", () => {
     expect(said.join("")).toBe("abc");
   });
 
-  it("deliver all bytes to a slow reader, even if the other side was reset [node-agent 466]", async () => {
+  it("joined streams deliver all bytes to a slow reader, even if the other side was reset [node-agent 466]", async () => {
     const { slow, said } = slowReader();
     const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
     const quick = new Duplex({

@@ -103,7 +103,7 @@ describe("a directory", () => {
   });
 
   // https://github.com/kubernetes/kubernetes/issues/136962
-  it("[node-agent 64] yields the pod of a backup, too, which has the same name and another UID", async () => {
+  it("[node-agent 64] also returns the pod of a backup file, which has the same name and another UID", async () => {
     await Promise.all([write("web.yaml", YAML("web")), write("web.yaml.backup", YAML("web"))]);
     const source = start(directory, createVirtualClock(0));
     expect(await source.next()).toEqual(["web-n1", "web-n1"]);
@@ -214,7 +214,7 @@ describe("a file", () => {
     expect(third).not.toBe(first);
   });
 
-  it("yields one pod; nothing changes while it is invalid, and it yields an empty list when removed", async () => {
+  it("a file is one pod; nothing changes while the file is invalid, and the list is empty when it is removed", async () => {
     await write("web.yaml", YAML("web"));
     await write("other.yaml", YAML("other"));
     const clock = createVirtualClock(0);
