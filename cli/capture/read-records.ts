@@ -14,8 +14,8 @@ import { withProgress } from "../output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 import { beginWithSmallYoungHeap } from "../nodejs/young-heap.ts";
 
-/** Size on disk; smaller captures need little memory. */
-const LARGE_BYTES = 4 * 2 ** 20;
+/** Size on disk; smaller captures need little memory. Half a megabyte of gzip data can hold half a gigabyte. */
+const LARGE_BYTES = 2 ** 19;
 const THIRD_MIB = 8;
 
 /** How the file is read first; see `OpenOptions`. */

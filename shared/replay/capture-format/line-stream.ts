@@ -99,7 +99,10 @@ async function* unpacked(packed: Readable, flush: { readonly finishFlush?: numbe
   for await (const chunk of gunzip) yield chunk as Buffer; // no encoding is set
 }
 
-/** The lines that end in each chunk, and finally an unterminated one; without a byte order mark. @throws {CaptureError} for a line beyond LINE_BYTES_MAX */
+/** Lines in one group: a chunk of blank lines has one per byte, and each takes a hundred times its size. */
+const GROUP_LINES = 500;
+
+/** The lines that end in each chunk, in groups, and finally an unterminated one; without a byte order mark. @throws {CaptureError} for a line beyond LINE_BYTES_MAX */
 export async function* linesOf(chunks: AsyncIterable<Buffer>, name: string): AsyncGenerator<readonly Line[]> {
   let pieces: Buffer[] = [];
   let [bytes, number] = [0, 1];
@@ -109,19 +112,22 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>, name: string): Asy
     if (bytes > LINE_BYTES_MAX) throw new CaptureError(`${name}:${number}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
   };
   const end = (isOpen: boolean): Line => {
-    const [first = Buffer.alloc(0)] = pieces;
-    const text = (pieces.length > 1 ? Buffer.concat(pieces) : first).toString("utf8");
+    const [first] = pieces;
+    const text = (pieces.length > 1 ? Buffer.concat(pieces) : first)?.toString("utf8") ?? "";
     const line = { text: number === 1 && text.startsWith(MARK) ? text.slice(MARK.length) : text, number: number++, bytes, isOpen };
     [pieces, bytes] = [[], 0];
     return line;
   };
   for await (const chunk of chunks) {
-    const lines: Line[] = [];
+    let lines: Line[] = [];
     let start = 0;
     for (let feed = chunk.indexOf(LINE_FEED); feed !== -1; feed = chunk.indexOf(LINE_FEED, start)) {
-      add(chunk.subarray(start, feed));
+      if (feed > start) add(chunk.subarray(start, feed));
       lines.push(end(false));
       start = feed + 1;
+      if (lines.length < GROUP_LINES) continue;
+      yield lines;
+      lines = [];
     }
     if (start < chunk.length) add(chunk.subarray(start));
     if (lines.length > 0) yield lines;

@@ -14,7 +14,7 @@ import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import { captureCluster, HELD_MAX, play } from "../../../shared/replay/capture-format/capture-cluster.ts";
 import { captureIn, heldCapture, LINES_HELD_MAX, openCapture, type Capture } from "../../../shared/replay/capture-format/capture-stream.ts";
 import { CaptureError, parseCapture, readCapture, type CaptureRecord } from "../../../shared/replay/capture-format/capture.ts";
-import { bytesHeld, type ByteSource } from "../../../shared/replay/capture-format/line-stream.ts";
+import { bytesHeld, linesOf as capturedLines, type ByteSource } from "../../../shared/replay/capture-format/line-stream.ts";
 import { replay } from "../../../shared/replay/engine/replay.ts";
 import { UNWATCHED_MAX } from "../../../shared/replay/capture-format/timeline.ts";
 import { WINDOW_LINES } from "../../../shared/replay/capture-format/time-window.ts";
@@ -104,6 +104,15 @@ describe("a capture read as a stream", () => {
     const from = performance.now();
     await expect(openCapture(path)).rejects.toThrow(`${path}:100001: is beyond 100000 blank lines; a replay supports no more`);
     expect(performance.now() - from).toBeLessThan(5_000);
+  });
+
+  it("groups the lines of one chunk, so that a chunk of blank lines takes little memory", async () => {
+    const chunk = Buffer.from(`${"\n".repeat(1_200)}a\nb`);
+    const groups: (readonly string[])[] = [];
+    for await (const lines of capturedLines(bytesHeld(chunk).chunks(), "f"))
+      groups.push(lines.map(({ number, text }) => `${number}${text}`));
+    expect(groups.map(({ length }) => length)).toEqual([500, 500, 201, 1]);
+    expect(groups.flat().slice(-3)).toEqual(["1200", "1201a", "1202b"]);
   });
 
   it("buffers a bounded number of lines, whatever the capture's length", async () => {
