@@ -1,6 +1,7 @@
 /**
- * `npm run spec`: how much of the specifications tests name. The rows are in docs/internals/spec/; a test names one as `[informer T12]`.
- * Prints one line per specification, as `informer 37/89`, then the ids that no test names.
+ * `npm run spec`: the share of specification rows that tests name. The rows are in docs/internals/spec/; a test names one as `[informer
+ * T12]`.
+ * Prints one line per specification, such as `informer 37/89`, then the ids that no test names.
  */
 import { glob, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -22,7 +23,7 @@ if (!specifications.some(({ rows }) => rows.size > 0)) {
 }
 
 /**
- * `informer T12` for every `[informer T12]`; `[informer T12 T13]` names two. The title `[deployment $id]` of a table names the
+ * `informer T12` for every `[informer T12]`; `[informer T12 T13]` names two rows. The title `[deployment $id]` of a table names the
  * `id` of each of its rows.
  */
 async function namedRows(): Promise<ReadonlySet<string>> {

@@ -1,4 +1,4 @@
-/** The Kubernetes version that each `NAME.watch.jsonl.gz` was recorded with: these captures do not name it themselves. */
+/** The Kubernetes version that each `NAME.watch.jsonl.gz` was recorded with; these captures do not state it. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

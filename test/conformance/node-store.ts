@@ -1,10 +1,10 @@
-/** What every NodeStore must do (shared/node-agent/ports/node-store.ts). */
+/** The conformance suite of NodeStore (shared/node-agent/ports/node-store.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { Agenda, CachedStatus, NodeStore, NodeTable, NodeTables, WorkerRecord } from "../../shared/node-agent/ports/node-store.ts";
 
 export interface NodeStoreUnderTest {
-  /** Empty. */
+  /** An empty store. */
   readonly store: NodeStore;
   close(): Promise<void>;
 }
@@ -155,7 +155,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
         try {
           Object.assign(target?.pending ?? {}, { kind: "kill" });
         } catch {
-          // A frozen row fails at once; a copied one accepts it.
+          // Writing to a frozen row throws at once; a copied row accepts the write.
         }
       };
       spoil(row);

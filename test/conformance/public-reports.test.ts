@@ -299,7 +299,7 @@ describe("an audit log", () => {
     expect(report).toEqual([CUT]);
   });
 
-  // https://github.com/kubernetes/kubernetes/issues/108551: `deltaloop shadow --audit` was silent about it.
+  // https://github.com/kubernetes/kubernetes/issues/108551: `deltaloop shadow --audit` did not report it.
   it("reports torn lines and cut records to shadow, too", async () => {
     const record = (log: string): string => JSON.stringify({ properties: { log } });
     const lines = [record(first), second.slice(0, 200), record(second.slice(0, 300)), record(third), third.slice(0, 200)];

@@ -18,12 +18,12 @@ const RELEASES = join(import.meta.dirname, "..", "..", "shared", "kube", "releas
 const FIRST_MINOR = 32;
 
 const SHORT: Readonly<Record<string, string>> = { string: "s", bool: "b", int32: "i32", int64: "i64", "map[string]string": "m" };
-/** Structs that print as one value. A Quantity's own fields are printed too: they are read from its package, below. */
+/** Structs that are printed as one value. The fields of Quantity are printed too; they are read from its package, below. */
 const VALUES = new Set(["Time", "Quantity", "IntOrString", "FieldsV1"]);
 
 interface Field {
   readonly name: string;
-  /** "" for one that is flattened in JSON. */
+  /** "" for an inlined field. */
   readonly key: string;
   readonly type: string;
 }
@@ -46,7 +46,7 @@ function fieldsOf(body: string): readonly Field[] {
   });
 }
 
-/** Of a struct of package resource, which has no JSON tags. */
+/** The fields of a struct of package resource, which has no JSON tags. */
 function plainFieldsOf(body: string): readonly Field[] {
   return [...body.matchAll(/^\s*(?:(\w+)[ \t]+)?([\w.*[\]]+)[ \t]*$/gmu)].map(([, name, type = ""]) => {
     const full = type in SHORT || type.includes(".") ? type : `resource.${type}`;
@@ -85,7 +85,7 @@ const changed = [...reached].flatMap((name) => {
   return words.length === 0 && tableBefore.has(name) ? [] : [`${name}{${words.join(" ")}}`];
 });
 
-/** The fields of a new struct, or what changed in a known one. */
+/** The fields of a new struct, or the changed fields of a known one. */
 function wordsOf(name: string): readonly string[] {
   const fields = fieldsAsWords(name);
   const old = tableBefore.get(name);

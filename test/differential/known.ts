@@ -1,4 +1,4 @@
-/** What may differ, and why: everything else is a mistake, here or in our notion of upstream. */
+/** Permitted differences and their reasons; every other difference is a bug, here or in our understanding of upstream. */
 import type { KubeObject, Pod } from "../../shared/kube/objects/wire.ts";
 import type { Fields, State } from "./shared-api-server.ts";
 import { isActive } from "../simulation/mirror.ts";
@@ -10,7 +10,7 @@ type Counted = KubeObject & { readonly spec?: Fields; readonly status?: Fields }
 interface Known {
   readonly name: string;
   readonly why: string;
-  /** Whether nothing but this differs. */
+  /** Returns whether the outcomes differ only in this way. */
   is(upstream: Outcome, ours: Outcome, observed: State): boolean;
 }
 
@@ -173,16 +173,16 @@ export const KNOWN: readonly Known[] = [
 
 export type Verdict = { readonly kind: "same" } | { readonly kind: "known"; readonly name: string } | { readonly kind: "differs" };
 
-/** Whether two outcomes differ, and if they may, by what. */
+/** Returns whether two outcomes differ and, if the difference is permitted, which one it is. */
 export function verdictOn(upstream: Outcome, ours: Outcome, observed: State): Verdict {
   if (sameWork(upstream, ours) && upstream.ending === ours.ending) return { kind: "same" };
   const known = KNOWN.find((each) => each.is(upstream, ours, observed));
   return known === undefined ? { kind: "differs" } : { kind: "known", name: known.name };
 }
 
-/** Pods that go in the words by which they are ranked: of their node only how full it is, of their cost only what is a number. */
+/** Pods named by their rank: of their node only its number of pods, of their deletion cost only valid numbers. */
 function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicasets }: State): Outcome {
-  // Only the pods of a ReplicaSet with a controller are ranked by node.
+  // Only pods of a ReplicaSet with a controller are ranked by node.
   const isRanked = replicasets.some(
     ({ metadata }) => events.some((line) => line.includes(` ReplicaSet/${metadata.name} `)) && isControlled(metadata),
   );
@@ -207,7 +207,7 @@ function readySince(line: string): string | undefined {
   return /, ready "([^"]+)", /.exec(line)?.[1];
 }
 
-/** Whether two pods are ready since then. */
+/** Returns whether two pods have been ready since the same time. */
 function isShared(since: string | undefined, pods: State["pods"]): boolean {
   const conditions = pods.flatMap((pod) => (pod as Pod).status?.conditions ?? []);
   return (

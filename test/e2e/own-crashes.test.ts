@@ -1,6 +1,7 @@
 /**
- * Crash safety of user controllers on a real API server: processes that die before and after calls, lost answers, an emptied Store, a watch
- * that is late, other writers. A sample; `npm run own-crashes` runs every point and random ones.
+ * Crash safety of user controllers on a real API server: processes that are killed before and after calls, lost responses, an emptied
+ * Store, a late
+ * watch, concurrent writers. A sample; `npm run own-crashes` runs every fault point and random ones.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { contestedTrials, everyPoint, plainTrials } from "../harness/own/matrix.ts";
@@ -9,7 +10,7 @@ import type { Outcome } from "../harness/own/trials.ts";
 import { startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 
-/** Every nth point, so that each example, call and kind of fault occurs. */
+/** Tests every nth fault point, so that each example, call and kind of fault occurs. */
 const SAMPLED = 5;
 /** A Store that was emptied three times in ten minutes hands out no keys. */
 const EMPTIED_MS = [500, 2_000];
@@ -36,7 +37,7 @@ await whereRealPartsAre("crash safety of user controllers", () => {
     const trials = everyPoint(plain).filter((_, index) => index % SAMPLED === 0);
     const { failures, faultsOccurred } = await runTrials(cluster, { trials: [...trials, ...contestedTrials("other")] });
     expect(failures).toEqual([]);
-    // A last sync without writes is sometimes none.
+    // The last sync of a history, without writes, sometimes does not occur.
     expect(faultsOccurred).toBeGreaterThanOrEqual(trials.length * 0.9);
   });
 

@@ -1,6 +1,7 @@
 /**
- * What an API server may do to its clients, what people do meanwhile, and what upstream's controllers make of it: one row, one
- * namespace. Each is played with upstream's controllers behind the fault-injecting API server and with ours (test/e2e/fault-injecting.test.ts), and with
+ * API server faults, user requests during them, and the resulting behaviour of upstream's controllers: one row per case, one
+ * namespace per row. Each case runs with upstream's controllers and with ours behind the fault-injecting API server
+ * (test/e2e/fault-injecting.test.ts), and with
  * ours on memory adapters (test/conformance/fault-injecting-cases.test.ts).
  */
 import { eventually } from "../support/eventually.ts";
@@ -12,36 +13,37 @@ import type { RawClient } from "../support/raw-client.ts";
 
 export interface Stage {
   readonly namespace: string;
-  /** Straight to the good API server. */
+  /** Connects directly to the API server behind the fault injection. */
   readonly client: RawClient;
 }
 
 export interface Case {
-  /** Names the namespace, too. */
+  /** Also the suffix of the namespace. */
   readonly id: string;
   readonly name: string;
   readonly rules: (namespace: string) => readonly FaultRule[];
   /** The user requests; resolves when all requested objects exist. */
   readonly play: (stage: Stage) => Promise<void>;
-  /** What upstream makes of it, and so do we, in the facts of outcome.ts. */
+  /** The behaviour of upstream, which ours must equal, as facts of outcome.ts. */
   readonly facts: readonly string[];
   /**
-   * Default `"together"`. `"long"` begins with these, and nobody waits for it. `"heavy"` comes after them. `"alone"` comes last, one
-   * by one: its rules are about watches, and these are about all namespaces.
+   * Default `"together"`. `"long"` cases start first and run in parallel with the others. `"heavy"` cases run after the others. `"alone"`
+   * cases run last, one
+   * by one, because their rules apply to watches, which cover all namespaces.
    */
   readonly turn?: "long" | "heavy" | "alone";
-  /** How many requests the rules struck is a fact, too. */
+  /** The number of requests that the rules applied to is also a fact. */
   readonly countsStruck?: true;
 }
 
 const COMPLETE_MS_MAX = 90_000;
-/** Beyond a burst of 500. */
+/** More than a burst of 500. */
 const MANY = 520;
 /** Concurrent requests of the user who creates many pods. */
 const PARALLEL = 16;
-/** Caches hear of most pods before they hear of their owner. */
+/** Caches receive most pods before their owner. */
 const HEARD_MS = 2_000;
-/** Retries after 5 ms, each time twice as long: for a second, so that a Deployment on a busy machine reports the failure, too. */
+/** Retries start after 5 ms and double: they take a second, so that a Deployment on a busy machine reports the failure, too. */
 const DENIED = 9;
 const APPS = "/apis/apps/v1";
 
@@ -171,9 +173,9 @@ export const CASES: readonly Case[] = [
 ];
 
 /**
- * Plays `cases` in their turns, as `play` does one.
+ * Runs `cases` with `play`, in the order of their `turn`.
  *
- * @returns what each came to; nobody needs to look at all of them
+ * @returns the result of each case; callers need not await all of them
  */
 export function playInTurns<T>(cases: readonly Case[], play: (given: Case) => Promise<T>): ReadonlyMap<string, Promise<T>> {
   const played = new Map<string, Promise<T>>();
@@ -204,7 +206,7 @@ function denied(code: DenialCode): Case {
   };
 }
 
-/** One rule about one namespace. */
+/** A rule for one namespace. */
 function on(about: About, often: Often, fault: Fault): Case["rules"] {
   return (namespace) => [{ name: fault.kind, about: { ...about, namespace }, often, fault }];
 }
@@ -220,7 +222,7 @@ async function comesUpAndShrinks(stage: Stage): Promise<void> {
   await complete(stage, "deployments", 2);
 }
 
-/** Each look at the ReplicaSet is a chance to ask for its pods once more. */
+/** Enqueues the ReplicaSet again and again: each sync is a chance for a surplus create. */
 async function looksAgain(stage: Stage): Promise<void> {
   await create(stage, "replicasets", replicaSet("web", 3));
   for (let look = 0; look < 4; look++) {
@@ -242,7 +244,7 @@ async function adoptsAndDeletesMany(stage: Stage): Promise<void> {
   await complete(stage, "replicasets", 0);
 }
 
-/** No scheduler takes them, so that no node is busy with them. */
+/** Assigned to a missing scheduler, so that no node is busy with the pods. */
 const UNSCHEDULED = { schedulerName: "nobody" };
 const labels = { app: "web" };
 const containers = [{ name: "main", image: "shop:1" }];
@@ -280,7 +282,7 @@ async function read({ namespace, client }: Stage, resource: Workload): Promise<P
   return (await client.request("GET", `${APPS}/namespaces/${namespace}/${resource}/web`)) as unknown as Progress; // a workload
 }
 
-/** By the rules of `kubectl rollout status`. */
+/** By the criteria of `kubectl rollout status`. */
 async function complete(stage: Stage, resource: Workload, replicas: number): Promise<void> {
   const counts = resource === "deployments" ? (["replicas", "updatedReplicas", "availableReplicas"] as const) : (["replicas"] as const);
   await eventually(

@@ -33,13 +33,13 @@ const SHRUNK = "change replicasets web-2 200 spec.replicas 4 -> 2";
 const TAKEN = "create replicasets web-1 409";
 const DELETED = 'delete pods <n1, Running, ready "not", 0, x, 2026-03-01T10:00:00Z> 200';
 const pod = (name: string, nodeName: string): KubeObject =>
-  ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // of a pod
+  ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // a pod's fields
 const [EARLIER, LATER] = ["2026-03-01T09:59:50Z", "2026-03-01T09:59:51Z"];
 const readyPod = (name: string, lastTransitionTime: string): KubeObject =>
   ({ metadata: { name }, status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime }] } }) as unknown as KubeObject; // of a pod
 const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // of a ReplicaSet
 
-/** One of each known difference, as short as possible. */
+/** A minimal example of each known difference. */
 const EXAMPLES: readonly {
   readonly name: string;
   readonly upstream: Partial<Outcome>;
@@ -108,7 +108,7 @@ describe("permitted differences", () => {
     expect(verdictOn(a, b, state)).toEqual({ kind: "known", name });
     const more = "change replicasets web-9 200 metadata.labels.a none -> 1";
     expect(verdictOn(a, { ...b, writes: [more, ...b.writes] }, state)).toEqual({ kind: "differs" });
-    // After a sync restarted on another state the next writes are unpredictable.
+    // After a sync that restarted from another state, the next writes are unpredictable.
     if (name === "Q11 and a refusal") return;
     expect(verdictOn(a, { ...b, writes: [...b.writes, more] }, state)).toEqual({ kind: "differs" });
     expect(verdictOn(a, { ...b, events: ["deployment-controller Deployment/web Normal ScalingReplicaSet"] }, state)).toEqual({

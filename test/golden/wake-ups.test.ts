@@ -1,6 +1,4 @@
-/**
- * Recorded clusters, cut at spread points (wake-ups.ts): a change after which a key's sync would write something else enqueues that key.
- */
+/** Recorded clusters at sampled changes (wake-ups.ts): if a change makes a key's sync write something else, it must enqueue that key. */
 import { afterAll, describe, expect, it } from "vitest";
 
 import { shareOf } from "../support/share.ts";
@@ -26,11 +24,12 @@ const CAPTURES = [
   "scale-up-down",
 ];
 /**
- * A pod that ends, the last one that ran, lets a Recreate Deployment continue: upstream enqueues such a Deployment when a pod is deleted,
- * not when it ends, and so do we. Its ReplicaSet's status, 6 ms later here, enqueues it.
+ * When the last running pod of a Recreate Deployment ends, its rollout can continue. Upstream enqueues the Deployment when a pod is
+ * deleted,
+ * not when it ends, and so do we. The status of its ReplicaSet, 6 ms later here, enqueues it.
  */
 const LEFT_TO_THE_NEXT: Readonly<Record<string, readonly string[]>> = { "recreate 50": ["deployment web"] };
-/** Of each capture. */
+/** Cuts per capture. */
 const [CUTS, CUTS_CHECKED] = [80, 4];
 
 describe.each(CAPTURES)("affected keys of %s", (name) => {

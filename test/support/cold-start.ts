@@ -18,7 +18,7 @@ export interface ColdStart {
 }
 
 export interface ColdStage {
-  /** `bundle`: of the function of that name. After dead-deltas, which abandons a cache, no key is queued any more. */
+  /** `bundle`: the bundle of the function of that name. After dead-deltas, which abandons the cache, no key is queued any more. */
   start(name: string, bundle: string): Promise<ColdStart>;
   /** An empty Node.js process: the baseline. */
   bare(): Promise<Pick<ColdStart, "cpuMs" | "ms">>;
@@ -69,7 +69,7 @@ export async function startColdStage(redisUrl: string): Promise<ColdStage> {
     AWS_SECRET_ACCESS_KEY: "none",
   });
 
-  /** The message that invokes the function; the sweep has none. */
+  /** The message that invokes the function; undefined for the sweep, which gets none. */
   const message = async (name: string): Promise<string | undefined> => {
     if (name === "sweep") return undefined;
     const owner = OWNERS[name];

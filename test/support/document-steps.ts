@@ -1,5 +1,5 @@
 /**
- * The code blocks of a document that state where they belong: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file
+ * The code blocks of a document with a label for their place: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file
  * `.
  */
 import { execFile } from "node:child_process";
@@ -13,7 +13,7 @@ import { ROOT } from "./e2e.ts";
 import type { Cluster } from "./e2e.ts";
 
 const run = promisify(execFile);
-/** The documents' name for the machine. */
+/** The name of the machine in the documents. */
 const DOCUMENTS_NAME = "node-1";
 
 export type DocumentStep =

@@ -1,4 +1,5 @@
-// Would catch: a published schema that recorded captures, or what the recorder and the importers write today, do not fit; and one that fits anything.
+// Would catch: a published schema that recorded captures, or the current output of the recorder and the importers, do not match; and one
+// that matches anything.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";

@@ -1,5 +1,5 @@
 /**
- * README, CONTRIBUTING.md and pages that promise something. Catches: a README that is too long, a cost that `deltaloop cost` does not print,
+ * README, CONTRIBUTING.md and pages with claims. Catches: a README that is too long, a cost that `deltaloop cost` does not print,
  * measurements without date and commit, and a path, script, verb or option that does not exist.
  */
 import { spawnSync } from "node:child_process";

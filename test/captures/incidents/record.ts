@@ -1,6 +1,7 @@
 /**
  * `npm run incidents [-- incidents | healthy | incidents/NAME …]`: plays incidents.ts and healthy.ts on a real control plane with upstream's controllers and scheduler, and two nodes of the
- * agent on containerd, and records each with `deltaloop capture -n`. A recorded file is replaced only by a scene that reached its sign.
+ * agent on containerd, and records each with `deltaloop capture -n`. A recorded file is replaced only if its scene reached its final
+ * condition.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -156,6 +157,6 @@ async function binariesOf(isIt: (version: string) => boolean): Promise<ControlPl
 }
 
 function inNamespace(object: object, namespace: string): object {
-  const { kind, metadata } = object as { readonly kind: string; readonly metadata: object }; // of stage.ts
+  const { kind, metadata } = object as { readonly kind: string; readonly metadata: object }; // from stage.ts
   return CLUSTER_SCOPED.includes(kind) ? object : { ...object, metadata: { ...metadata, namespace } };
 }

@@ -20,7 +20,7 @@ export interface Verdicts {
   readonly tls: readonly Verdict[];
 }
 
-/** Changes with what the verdicts are about. */
+/** Digest of the recorded inputs; it reveals outdated verdicts. */
 const digest = createHash("sha256")
   .update(JSON.stringify([ANSWERS, PATHS]))
   .digest("hex");
@@ -30,7 +30,7 @@ export function writtenVerdicts({ answers, paths, tls }: Verdicts): string {
   return [digest, ...lines].map((line) => `${JSON.stringify(line)}\n`).join("");
 }
 
-/** @throws {Error} when the answers have changed since */
+/** @throws {Error} when the inputs have changed since the recording */
 export function recordedVerdicts(): Verdicts {
   const [of, ...lines] = readFileSync(VERDICTS, "utf8")
     .trimEnd()
@@ -42,7 +42,7 @@ export function recordedVerdicts(): Verdicts {
     output,
     hook === 1,
     manifest === 1,
-  ]); // as written above
+  ]); // as `record.ts` wrote it
   const [a, p] = [ANSWERS.length, ANSWERS.length + PATHS.length];
   return { answers: verdicts.slice(0, a), paths: verdicts.slice(a, p), tls: verdicts.slice(p) };
 }

@@ -44,7 +44,7 @@ import { isChange, Phases, wrongInRuntime, wrongToSend } from "./rules.ts";
 
 export interface NodeHarnessOptions {
   readonly seed?: number;
-  /** On the machine from the start; `app` runs until it is stopped. */
+  /** Images on the machine from the start; `app` runs until it is stopped. */
   readonly images?: Readonly<Record<string, ImageScript>>;
   readonly remoteImages?: Readonly<Record<string, RemoteImage>>;
   /** Enables the manifest source, even while it is empty. Default: the API server is the only source. */
@@ -57,7 +57,7 @@ export interface NodeHarnessOptions {
   readonly eviction?: EvictionPolicy;
   readonly credentials?: NodeCredentials;
   readonly logind?: Logind;
-  /** Anything else. */
+  /** Other options of the node. */
   readonly nodeOptions?: Partial<NodeOptions>;
   readonly imagePulls?: ImagePullPolicy;
 }
@@ -80,7 +80,7 @@ export interface SentCall {
 export const NODE = "n1";
 const START_MS = Date.UTC(2026, 2, 1, 10);
 const STEP_MS = 250;
-/** The runtime's duration of each operation; it also determines the order of creation. */
+/** Duration of each runtime operation; it also determines the order of creation. */
 const CRI_MS = 3;
 const MANIFESTS_MS = 20_000;
 /**
@@ -274,12 +274,12 @@ export class NodeHarness {
 
   /** @returns its UID */
   async create(name: string, spec: Partial<PodSpec> & Pick<PodSpec, "containers">, metadata: object = {}): Promise<string> {
-    // This API server makes no tokens.
+    // This API server does not issue tokens.
     const own = { nodeName: NODE, automountServiceAccountToken: false, ...spec };
     const body = { apiVersion: "v1", kind: "Pod", metadata: { name, ...metadata }, spec: own };
     const response = await this.server.request({ method: "POST", path: "/api/v1/namespaces/default/pods", body });
     if (response.kind !== "object" || response.status !== 201) throw new Error(`not created: ${JSON.stringify(response)}`);
-    return (response.body as unknown as NodePod).metadata.uid; // the answer to a request for a pod is a pod
+    return (response.body as unknown as NodePod).metadata.uid; // a request for a pod returns a pod
   }
 
   async delete(name: string, gracePeriodSeconds?: number): Promise<void> {
@@ -382,7 +382,7 @@ export class NodeHarness {
   #judge({ verb, args: [first] }: Call): void {
     const isSandbox = verb === "runPodSandbox";
     const id = isSandbox ? "" : String(first);
-    const uid = isSandbox ? (first as Parameters<Cri["runPodSandbox"]>[0]).metadata.uid : this.#owners.get(id); // its parameter
+    const uid = isSandbox ? (first as Parameters<Cri["runPodSandbox"]>[0]).metadata.uid : this.#owners.get(id); // the call's parameter
     if (uid === undefined) return;
     const { cri } = this;
     const input = { cri, uid, id, verb, ports: this.agent.ports, deletedBefore: this.#deletedBefore };

@@ -12,14 +12,12 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 
 export interface Base {
   readonly commit: string;
-  /** Its sources, with this checkout's packages. */
+  /** The folder of its sources, with this checkout's packages. */
   readonly root: string;
   remove(): Promise<void>;
 }
 
-/**
- * The commit in a file of test/upgrade, or the reason why it is unavailable. @throws when it is no ancestor of this commit
- */
+/** The commit in a file of test/upgrade, or the reason why it is unavailable. @throws when it is not an ancestor of this commit */
 export async function baseCheckout(
   name: "base" | "same-identity" | "same-identity-before" = "base",
 ): Promise<Base | { readonly missing: string }> {

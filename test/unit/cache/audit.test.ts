@@ -28,7 +28,7 @@ function listed({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletio
   return item;
 }
 
-/** A row with its index entry. `entry`: false = it does not verify. */
+/** A row with its index entry. `entry`: false: the entry does not verify. */
 function cached({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletionTimestamp }: Pod, isBelieved = true): CachedEntry {
   const object = cachedPod({
     name: "a",

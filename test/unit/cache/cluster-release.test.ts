@@ -25,7 +25,7 @@ function scene(first = "v1.36.3", options: ClusterReleaseOptions = {}) {
     release,
     reads: () => reads,
     runs: (version: string | Error) => void (answer = version),
-    /** Time passes, a checkpoint requests the release, and a read ends. */
+    /** Advances the time; a checkpoint requests the release, and a read ends. */
     async pass(ms: number): Promise<string | undefined> {
       await clock.advance(ms);
       release.current();

@@ -432,7 +432,7 @@ describe("the leader terms that an annotation of the Lease lists", () => {
     expect(annotations(s)).not.toHaveProperty([LEASE_FINAL]);
     b.ends.abort();
     kept();
-    // An older build held it meanwhile, and kept what it does not know.
+    // An older build held the Lease meanwhile, and kept the fields that it does not know.
     await server.request({
       method: "PATCH",
       path: `${PATH}/${LEASE.name}`,
@@ -461,7 +461,7 @@ describe("a Lease that a user deletes", () => {
     await clock.advance(5_000);
     const before = termsIn(at());
     expect(before).toHaveLength(1);
-    one.ends.abort(); // it ends without a word
+    one.ends.abort(); // the election ends without an error
     await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}`, headers: {} });
     await clock.advance(3_000);
     expect(two.leader()).toBeDefined();

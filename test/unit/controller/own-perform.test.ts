@@ -1,6 +1,7 @@
 /**
- * The writes of one sync of a user controller. Catches: a write for a primary that is gone, a taken name that is written, fields taken from
- * another user controller, an object pruned after a write that failed, and a request without its precondition.
+ * The writes of one sync of a user controller. Catches: a write for a deleted primary, a write to an object that has a taken name, fields
+ * taken from
+ * another user controller, an object pruned after a failed write, and a request without its precondition.
  */
 import { describe, expect, it } from "vitest";
 import { cachedAs } from "../../../shared/controllers/cache/cache-registry.ts";

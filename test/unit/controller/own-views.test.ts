@@ -1,4 +1,7 @@
-/** Views, keys and rights of user controllers. Catches: a value that travels although it is not visible, and a change that enqueues no key. */
+/**
+ * Views, keys and rights of user controllers. Catches: a value that leaves the API server although it is not visible, and a change that
+ * enqueues no key.
+ */
 import { describe, expect, it } from "vitest";
 
 import { cacheOf, gatewayContractOf } from "../../../shared/controllers/registry/registry.ts";

@@ -23,7 +23,7 @@ const it = base.extend("scene", async () => await Scene.create());
 
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 
-/** A Deployment `d` with one ReplicaSet `web`, a run of its key, and what was written through. */
+/** A Deployment `d` with one ReplicaSet `web`, a run of its key, and the recorded write-throughs. */
 class Scene {
   readonly api: ScriptedApi;
   readonly saved: WriteThrough[] = [];

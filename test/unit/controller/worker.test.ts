@@ -29,9 +29,9 @@ interface Scene {
   readonly renews?: readonly (number | "stopped" | undefined | Error)[];
   readonly done?: DoneResult;
   readonly ring?: () => Promise<void>;
-  /** What the worker passes to each call of the run. */
+  /** Receives what the worker passes to each call of the run. */
   readonly hear?: (retryBudget: RetryBudget | undefined) => unknown;
-  /** The handler's Event: how often it occurred, this one included. */
+  /** An Event of the handler: how often it occurred, including this time. */
   readonly told?: number;
 }
 
@@ -299,7 +299,7 @@ describe("runKey", () => {
 });
 
 describe("the retry budget of a run", () => {
-  /** The answers to the run at `atMs`, as `waitMsMax mayStart`. */
+  /** The remaining retry budget of the run at `atMs`, as `waitMsMax mayStart`. */
   async function told(
     atMs: readonly number[],
     { call = "delete", ...scene }: Omit<Scene, "takes" | "sync" | "hear"> & { readonly call?: "delete" | "event" } = {},

@@ -12,7 +12,7 @@ const FROM_MS = 1_000_000;
 const FIRST: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 const due = (more: Partial<Doorbell> = {}): Doorbell => ({ controller: "replicaset", key: "shop/a", epoch: "e1", delayMs: 0, ...more });
 
-/** The sync of FIRST takes this long and then makes `bells` due; their syncs are `look`'s. */
+/** The sync of FIRST takes this long and then makes `bells` due; `look` runs their syncs. */
 function harness(
   bells: readonly Doorbell[],
   { lastsMs = 0, look }: { lastsMs?: number; look?: (bell: Doorbell, doorbells: Doorbells, clock: Clock) => Promise<void> } = {},
@@ -194,7 +194,7 @@ it("returns the result of the first sync to its caller, after the others have en
 });
 
 describe("GO6: a key that a write is about to make due", () => {
-  /** The first sync expects `expected` of its step, which is answered with `due` when `answered` resolves. */
+  /** The first sync waits for a step with the result `due`, which is returned when `answered` resolves. */
   function stepRig(
     expected: readonly Doorbell[],
     answer: readonly Doorbell[],

@@ -197,6 +197,6 @@ it("[informer T121] a sweep publishes which gates are open and then fails if the
   const sweep = createSweep({ ...wired, cluster: () => away, metrics });
   await expect(sweep()).rejects.toThrow("SQS is away");
   expect(lines.filter((line) => line.includes('"deltaloop_gate_open":1'))).toHaveLength(CONTROLLERS.length);
-  // It has not swept, so it reports no count.
+  // No sweep has run, so no count is reported.
   expect(lines.join()).not.toContain("deltaloop_sweeper_rings_total");
 });

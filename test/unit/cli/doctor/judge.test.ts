@@ -1,7 +1,7 @@
 /**
- * The doctor's findings for collected facts. Catches: a fault that passes for health, a verdict that is too hard or too soft at its bound,
- * a
- * finding that does not say what to do, and a part that is dead and takes the judgement of others with it.
+ * The doctor's findings for collected facts. Catches: a fault that is reported as healthy, a verdict that is too strict or too lenient at
+ * its limit, a
+ * finding without a remedy, and an unavailable component that prevents the checks of others.
  */
 import { expect, it } from "vitest";
 
@@ -16,7 +16,7 @@ import type { QueueFacts } from "../../../../shared/store/sqs/queue-facts.ts";
 import type { Intent, Stop } from "../../../../shared/store/ports/store.ts";
 import { HEALTHY, NOW_MS, seen, unseen } from "./facts.ts";
 
-/** Redis' time in `HEALTHY`. */
+/** The time of Redis in `HEALTHY`. */
 const REDIS_MS = NOW_MS + 500;
 
 const api = (change: Partial<Facts["api"]>): Facts => ({ ...HEALTHY, api: { ...HEALTHY.api, ...change } });

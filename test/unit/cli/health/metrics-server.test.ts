@@ -1,4 +1,5 @@
-// Would catch: a wrong status code for a probe, a reason that leaves the process, a check that blocks the answer, another address.
+// Would catch: a wrong status code for a probe, a reason that leaves the process, a check that delays the response, a server on another
+// address.
 import { afterEach, describe, expect, it } from "vitest";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/health/health-checks.ts";
 import { healthAnswer } from "../../../../cli/health/healthz.ts";

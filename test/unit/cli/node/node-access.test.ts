@@ -1,4 +1,4 @@
-/** Would catch: an agent that continues forever with an expired certificate, and one that ends because the API server is unavailable. */
+/** Would catch: an agent that continues forever with an expired certificate, and one that exits because the API server is unavailable. */
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";

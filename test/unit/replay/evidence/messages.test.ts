@@ -1,4 +1,5 @@
-// Messages of the kubelet, scheduler, runtime and API server: what a capture keeps of them. Would catch a kept output of a probe or webhook.
+// Messages of the kubelet, scheduler, runtime and API server: the parts that a capture keeps. Would catch a kept output of a probe or
+// webhook.
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../../shared/kube/pod-template/digest.ts";
 import { messageOf } from "../../../../shared/replay/evidence/messages.ts";
