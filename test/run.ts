@@ -181,7 +181,8 @@ async function runAndRepeat(step: Step): Promise<Result> {
   let { tally, output } = await step.run();
   const failed = (tally.files ?? []).filter((file) => file.failed > 0);
   if (failed.length > REPEATED_MAX) return { tally, output };
-  for (const line of failed.length > 0 ? failedNames(output) : []) console.log(`!!!!  failed beside other files, repeated alone: ${line}`);
+  for (const line of failed.length > 0 ? failedNames(output) : [])
+    console.log(`!!!!  failed in parallel with other files, repeated alone: ${line}`);
   for (const file of failed) {
     const again = await step.run([file.path]);
     const skipped = [...tally.skipped.filter(({ path }) => path !== file.path), ...again.tally.skipped];
@@ -226,7 +227,7 @@ async function prepare(): Promise<void> {
   if (containerd !== undefined) console.log(`!!!!  cannot run real containers: ${containerd}`);
   const browser = ensureChromium();
   if (browser !== undefined) console.log(`!!!!  cannot show pages in a browser: ${browser}`);
-  console.log("      control plane: looking for it, or building it once (about 5 minutes)");
+  console.log("      control plane: looking for its binaries, or building them once (about 5 minutes)");
   const binaries = await controlPlaneBinaries();
   if ("missing" in binaries) console.log(`!!!!  cannot run against a real API server: ${binaries.missing}`);
   const upstream = await upstreamTests();

@@ -131,7 +131,7 @@ async function live(scene: Pick<Awaited<ReturnType<typeof productionAndClone>>, 
   }
 }
 
-describe("a clone of a living cluster", () => {
+describe("a clone of a running cluster", () => {
   it.each([
     { name: "with lower versions", firstRevision: 1n, functions: false },
     { name: "with a raised revision", firstRevision: 9_000_000n, functions: false },
@@ -175,7 +175,7 @@ describe("a clone of a living cluster", () => {
     await production.stop(returned);
   });
 
-  it("may replace the epoch in the moment when production returns: one of them works, the other one stops with an alarm", async () => {
+  it("may replace the epoch at the moment production returns; then one of the two continues and the other stops with an alarm", async () => {
     const downSince = async () => {
       const scene = await productionAndClone(1n);
       await scene.production.stop(scene.running);

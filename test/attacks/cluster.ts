@@ -1,7 +1,6 @@
 /**
  * A small cluster for attacks: API server, watcher, queues, Store, functions and two nodes in one process under a virtual clock. It has no
- * faults
- * and no garbage collector, which would sooner or later delete what an attack has set up.
+ * faults and no garbage collector, which would sooner or later delete what an attack has set up.
  *
  * A tenant sends only requests that its rights in one namespace allow.
  */

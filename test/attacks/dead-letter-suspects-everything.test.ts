@@ -1,7 +1,6 @@
 /**
  * Threat: one message in Q1's dead-letter queue closes every gate. Who: anyone who may send to that queue, or send to Q1 what no applier
- * can
- * apply. Before: a body without content was taken to concern all resources of all clusters, and each was listed again for every such
+ * can apply. Before: a body without content was taken to concern all resources of all clusters, and each was listed again for every such
  * message.
  */
 import { expect, it } from "vitest";

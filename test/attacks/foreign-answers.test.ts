@@ -1,9 +1,8 @@
 /**
  * Threat: a tenant's pod is taken for the result of a create that another namespace's ReplicaSet has in flight, so that the create is
- * repeated.
- * Who: anyone who may create and delete pods in one namespace and learns the name of the pod being created.
- * Worst effect before owners were bound to their namespace: the tenant's pod lowered the intent, the sync took the create for executed, and
- * created one pod more than the ReplicaSet wants.
+ * repeated. Who: anyone who may create and delete pods in one namespace and learns the name of the pod being created. Worst effect before
+ * owners were bound to their namespace: the tenant's pod lowered the intent, the sync took the create for executed, and created one pod
+ * more than the ReplicaSet wants.
  */
 import { afterEach, expect, it } from "vitest";
 import { UnansweredError } from "../../shared/kube/client/errors.ts";

@@ -1,11 +1,9 @@
 /**
  * Threat: entries of managedFields are forged, so that a tenant's change is taken for another controller's write of a status, and the
  * foreign-write guard stops all functions of the deployment (informer §11.9). Who: anyone who may change one Deployment, without rights on
- * its
- * status: the API server keeps managedFields as a PATCH of the main resource sends them. Worst effect before claims were proven: a
- * standstill of
- * the whole cluster until a user resumed it, repeatable at will; and after an entry with a time in 2099 was forgiven once, every real
- * conflict was hidden.
+ * its status: the API server keeps managedFields as a PATCH of the main resource sends them. Worst effect before claims were proven: a
+ * standstill of the whole cluster until a user resumed it, repeatable at will; and after an entry with a time in 2099 was forgiven once,
+ * every real conflict was hidden.
  *
  * managedFields are changed here as apimachinery pkg/util/managedfields does it; test/e2e/dev.test.ts uses a real API server.
  */

@@ -1,9 +1,9 @@
 /**
- * Threat: an object, or a set of object names, makes the watcher build a message that SQS rejects. Who: anyone who may create objects
- * in one namespace. Before: a ReplicaSet whose owner's name was 515,000 Chinese characters (1.5 MB, which the API server accepts) made a
+ * Threat: an object, or a set of object names, makes the watcher build a message that SQS rejects. Who: anyone who may create objects in
+ * one namespace. Before: a ReplicaSet whose owner's name was 515,000 Chinese characters (1.5 MB, which the API server accepts) made a
  * message of 1.6 MB, which was sent again forever: its lane stopped, after a minute every gate closed, and the gates stayed closed after
- * the
- * object was deleted. The manifest of 4,000 objects of one lane, whose names a tenant can choose, was as large, and no list could complete.
+ * the object was deleted. The manifest of 4,000 objects of one lane, whose names a tenant can choose, was as large, and no list could
+ * complete.
  */
 import { afterEach, expect, it } from "vitest";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";

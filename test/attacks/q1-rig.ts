@@ -91,7 +91,7 @@ export async function startQ1Rig() {
   };
   let injected = 0;
   await rig.pass(3_000);
-  if (!(await rig.gateIsOpen())) throw new Error("the gate is shut");
+  if (!(await rig.gateIsOpen())) throw new Error("the gate is closed");
   return rig;
 }
 

@@ -1,8 +1,7 @@
 /**
  * Threat: a forged flag `gone`, which no MAC covers, hides healthy pods from their owner, which creates others in their place. Who: anyone
  * who may write to Redis. The flag is valid for 60 s, and its owner is requeued after 61 s: surplus pods are at most as many as the owner
- * has,
- * until that long after the last forgery. A flag from the future, or an old one, is ignored.
+ * has, until that long after the last forgery. A flag from the future, or an old one, is ignored.
  */
 import { describe, expect, it } from "vitest";
 

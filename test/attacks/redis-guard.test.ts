@@ -1,7 +1,6 @@
 /**
  * Threat: the values of the foreign-write guard are deleted, forged, corrupted or replayed. Who: anyone who may write to Redis, and has no
- * MAC key.
- * An attacker can always stop all controllers; a stopped deployment acts again only while the attack continues.
+ * MAC key. An attacker can always stop all controllers; a stopped deployment acts again only while the attack continues.
  */
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";

@@ -1,7 +1,6 @@
 /**
  * Threat: values that no MAC covers (lanes, state of a resource, epoch, leases, queue, intents) are changed. Who: anyone who may write to
- * Redis.
- * The attacker can cause a standstill and surplus pods; nothing is deleted, and no object of another owner is changed.
+ * Redis. The attacker can cause a standstill and surplus pods; nothing is deleted, and no object of another owner is changed.
  */
 import { describe, expect, it } from "vitest";
 

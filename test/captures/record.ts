@@ -1,8 +1,7 @@
 /**
  * `node infra/nodejs-runtime/run.js test/captures/record.ts [NAME]…`: records scenes again in which upstream's own controllers work on a
- * real
- * control plane with scripted nodes, each in its own namespace: the watches with `deltaloop capture --no-redact`, and the
- * workload writes from the audit log. Both omit managedFields.
+ * real control plane with scripted nodes, each in its own namespace: the watches with `deltaloop capture --no-redact`, and the workload
+ * writes from the audit log. Both omit managedFields.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -176,7 +176,7 @@ it.each(
       random: createSeededRandom(1),
       digester,
       log: silentLog,
-      quarantine: () => Promise.reject(new Error("nothing to set aside")),
+      quarantine: () => Promise.reject(new Error("unexpected quarantine")),
     };
     const feed = {
       view: "pods" as const,

@@ -194,7 +194,7 @@ describe("cri over gRPC", () => {
     closing.push(() => next.forceShutdown());
     const giveUpAt = performance.now() + 5_000;
     while ((await cri.version().catch(() => undefined)) === undefined) {
-      if (performance.now() > giveUpAt) throw new Error("still away");
+      if (performance.now() > giveUpAt) throw new Error("still unavailable");
       await sleep(20);
     }
   });

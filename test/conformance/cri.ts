@@ -82,7 +82,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
         if (found !== undefined) return found;
         await underTest.elapse(100);
       }
-      throw new Error(`not within ${WAIT_MS_MAX} ms: ${what}`);
+      throw new Error(`timed out after ${WAIT_MS_MAX} ms: ${what}`);
     };
     /** Creates a sandbox with one started container; waits until the program handles signals, unless it is `exit`. */
     const started = async (program: Program) => {

@@ -92,7 +92,7 @@ async function nodes(text: string): Promise<Result> {
     socket.once("data", () => socket.end(Buffer.from(text, "latin1")));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens on a port
+  const { port } = server.address() as AddressInfo; // a listening server has a port
   const answered = new Promise<Result>((resolve) => {
     const refuse = (): void => resolve("refused");
     const asked = request({ createConnection: () => connect(port, "127.0.0.1") }, (response) => {

@@ -278,7 +278,7 @@ it("passes the head of each response to the caller, including error responses", 
   const server = createServer((_, response) => response.writeHead(403, { date: "Sun, 01 Mar 2026 10:00:00 GMT" }).end("{}"));
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens on a port
+  const { port } = server.address() as AddressInfo; // a listening server has a port
   const dates: (string | undefined)[] = [];
   const client = createClient({ server: `http://127.0.0.1:${port}`, component: "doctor" });
   const call = client.json({ method: "GET", path: "/version", onHead: ({ date }) => void dates.push(date) });

@@ -90,9 +90,9 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const failing = store.update("workers", "u1", () => {
-        throw new Error("no such change");
+        throw new Error("the change was not reported");
       });
-      await expect(failing).rejects.toThrow("no such change");
+      await expect(failing).rejects.toThrow("the change was not reported");
       expect(await store.read("workers", "u1")).toEqual(WORKER);
     });
 

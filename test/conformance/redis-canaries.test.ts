@@ -1,7 +1,6 @@
 /**
  * No secret leaves the API server: canaries are planted wherever users and tools keep secrets, and every text that the whole system sends
- * on
- * a real Redis and fauxqs is searched for them. Writes to the API server are complete.
+ * on a real Redis and fauxqs is searched for them. Writes to the API server are complete.
  */
 import { Socket } from "node:net";
 

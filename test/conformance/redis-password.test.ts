@@ -1,7 +1,6 @@
 /**
  * The Redis password changes while everything runs (docs/internals/threat-model.md, Rotation): a function reconnects without a
- * redeployment,
- * the watcher exits with 4 and must be restarted. On a real server, with secrets in files.
+ * redeployment, the watcher exits with 4 and must be restarted. On a real server, with secrets in files.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,7 +1,6 @@
 /**
  * Two Stores with the same random history: every result and, now and then, everything that can be read must be equal. Catches what a case
- * per
- * rule cannot: rules that interact in an unexpected order. A failure prints its seed and the last calls.
+ * per rule cannot: rules that interact in an unexpected order. A failure prints its seed and the last calls.
  *
  * The history is deliberately not plausible: versions, uids, owners, fences, sequences, tokens and rows read
  * are sometimes wrong, so that rejections are compared as often as changes.

@@ -56,7 +56,7 @@ const stack = await startStack({
   observeSqs: meter.sqs,
   onInvocation: meter.onInvocation,
 });
-if (stack.redisUrl === undefined) throw new Error("there is no redis-server on this machine, and what is counted goes to one");
+if (stack.redisUrl === undefined) throw new Error("redis-server is missing on this machine, and the counts need one");
 meter.started(stack.url, stack.redisUrl);
 const sweep = createSweep(sweepWiring(stack));
 const sweeping = setInterval(() => void swept(), SWEEP_MS);

@@ -29,7 +29,7 @@ export async function readCorpora(): Promise<readonly Corpus[]> {
     files.map(async (file) => {
       const version = /^syncs-(.*)\.json\.gz$/.exec(file)?.[1] ?? "";
       const release = releaseOf(version, RELEASED);
-      if (release === undefined) throw new Error(`${file} is of no release in shared/kube/releases`);
+      if (release === undefined) throw new Error(`the release of ${file} is not in shared/kube/releases`);
       const text = gunzipSync(await readFile(join(FOLDER, file))).toString("utf8");
       return { version, release, lives: JSON.parse(text) as readonly RecordedLife[] }; // written below
     }),

@@ -16,7 +16,7 @@ export function diceOf(seed: number): Dice {
     chance: (probability) => random.next() < probability,
     pick: (items) => {
       const item = items[int(0, items.length - 1)];
-      if (item === undefined) throw new Error("nothing to pick from");
+      if (item === undefined) throw new Error("cannot pick from an empty list");
       return item;
     },
   };

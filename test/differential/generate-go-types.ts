@@ -116,7 +116,7 @@ function tableOf(structs: Structs, names: ReadonlySet<string>): string {
 const api = structsOf(API);
 /** EphemeralContainerCommon has Container's fields (pod-template-layout.ts rests on it), and is left out. */
 if (fieldsAsText(api, "EphemeralContainerCommon") !== fieldsAsText(api, "Container"))
-  throw new Error("EphemeralContainerCommon and Container differ: pod-template-layout.ts takes the one for the other");
+  throw new Error("EphemeralContainerCommon and Container differ, but pod-template-layout.ts assumes that they are equal");
 const template = reachedFrom(api, ["PodTemplateSpec"]);
 
 function writeTable(file: string, name: string, comment: string, text: string): void {

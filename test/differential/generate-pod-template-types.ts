@@ -67,7 +67,7 @@ function printed({ name, key, type }: Field): string {
 const fieldsAsWords = (name: string): readonly string[] => (structs.get(name) ?? []).map(printed);
 /** EphemeralContainerCommon has Container's fields (pod-template-layout.ts rests on it), and is left out. */
 if (fieldsAsWords("EphemeralContainerCommon").join() !== fieldsAsWords("Container").join())
-  throw new Error("EphemeralContainerCommon and Container differ: pod-template-layout.ts takes the one for the other");
+  throw new Error("EphemeralContainerCommon and Container differ, but pod-template-layout.ts assumes that they are equal");
 
 const reached = new Set(ROOTS);
 for (const name of reached)

@@ -96,7 +96,7 @@ export function startJudge(program: string): Judge {
   const say = (value: object): void => void child.stdin.write(`${exactText(value)}\n`);
   const next = async (): Promise<Line> => {
     const { value, done } = await lines.next();
-    if (done === true || !value.startsWith("{")) throw new Error(`the judge ended: ${value ?? ""}\n${complaints}`);
+    if (done === true || !value.startsWith("{")) throw new Error(`upstream's program exited: ${value ?? ""}\n${complaints}`);
     return JSON.parse(value) as Line; // written by judge_test.go
   };
   const answered = async (door: Door, question: object): Promise<Answer> => {
@@ -104,7 +104,7 @@ export function startJudge(program: string): Judge {
     for (;;) {
       const line = await next();
       if ("answer" in line) return line.answer;
-      if (!("request" in line)) throw new Error("the judge answers another question");
+      if (!("request" in line)) throw new Error("unexpected type of response");
       const { status, ...answer } = await door.request(line.request);
       say({ status, body: answer.kind === "object" ? answer.body : {} });
     }
@@ -124,7 +124,7 @@ export function startJudge(program: string): Judge {
     async compare(a, b, collisionCount) {
       say({ templates: [a, b], ...(collisionCount !== undefined && { collisionCount }) });
       const line = await next();
-      if (!("templates" in line)) throw new Error("the judge answers another question");
+      if (!("templates" in line)) throw new Error("unexpected type of response");
       return line.templates;
     },
     async live(server, beginning) {
@@ -136,7 +136,7 @@ export function startJudge(program: string): Judge {
             await server.watch(line.watch);
             continue;
           }
-          if (!("request" in line)) throw new Error("the judge answers another question");
+          if (!("request" in line)) throw new Error("unexpected type of response");
           const { nowMs, ...request } = line.request;
           const { status, ...answer } = await server.request(request, nowMs);
           say({ status, body: answer.kind === "object" ? answer.body : {} });

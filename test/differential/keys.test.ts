@@ -41,10 +41,8 @@ function withChange(state: State, { resource, old, new: now }: Changed): State {
 
 /**
  * Keys that ours may queue in addition, when a pod changes its owner: its former owner even if the pod is being deleted, because it then
- * has
- * fewer terminating replicas; and the Recreate Deployment that the pod leaves, although the pod still exists, or before 1.37 although
- * others
- * remain (affected-keys.ts of shared/controllers/replicaset and shared/controllers/deployment).
+ * has fewer terminating replicas; and the Recreate Deployment that the pod leaves, although the pod still exists, or before 1.37 although
+ * others remain (affected-keys.ts of shared/controllers/replicaset and shared/controllers/deployment).
  */
 function mayQueueMore({ resource, old, new: now }: Changed, controller: Controller): boolean {
   const owner = (object: KubeObject | undefined): string => JSON.stringify(object?.metadata.ownerReferences ?? []);

@@ -118,7 +118,7 @@ export async function keysOfOurs(
     rv,
     object: strip(changed.resource, { ...object, metadata: { ...object.metadata, resourceVersion: rv } }, digester),
   };
-  const live = (): Promise<never> => Promise.reject(new Error("what is cached can be believed"));
+  const live = (): Promise<never> => Promise.reject(new Error("unexpected live read: every cached value verifies"));
   const { items, counts } = await prepareChanges(store, CORE_CACHE, changed.resource, [change], { live });
   const sequence = (sequences.get(changed.resource) ?? 0) + 1;
   const pack = { epoch: EPOCH, fence: FENCE, generation: 1, resource: changed.resource, lane: 0, sequence };
@@ -158,7 +158,7 @@ async function fill(
       const { namespace = "", name, uid, resourceVersion: rv } = object.metadata;
       const change = { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
       const { items, counts } = await prepareChanges(store, CORE_CACHE, resource, [change], {
-        live: () => Promise.reject(new Error("what is cached can be believed")),
+        live: () => Promise.reject(new Error("unexpected live read: every cached value verifies")),
       });
       await store.applyPack({ ...pack, kind: "D", sequence: ++sequence }, items, { counts, commit: { watermark: rv } });
     }

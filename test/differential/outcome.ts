@@ -48,11 +48,11 @@ export function outcomeOf({ writes, events, ending, begunAnewAfter }: Sync): Out
  * ActivePodsWithRanks.
  */
 function rankOf({ metadata, spec, status }: Fields): string {
-  const { annotations, creationTimestamp } = metadata as Fields; // a pod's
-  const { phase, conditions, containerStatuses } = (status ?? {}) as Fields; // a pod's
-  const ready = ((conditions ?? []) as readonly Fields[]).find(({ type }) => type === "Ready"); // a pod's
+  const { annotations, creationTimestamp } = metadata as Fields; // the type of a pod's field
+  const { phase, conditions, containerStatuses } = (status ?? {}) as Fields; // the type of a pod's field
+  const ready = ((conditions ?? []) as readonly Fields[]).find(({ type }) => type === "Ready"); // the type of a pod's field
   const readySince = ready?.["status"] === "True" ? (ready["lastTransitionTime"] ?? "some time") : "not";
-  const [container] = (containerStatuses ?? []) as readonly Fields[]; // a pod's
+  const [container] = (containerStatuses ?? []) as readonly Fields[]; // the type of a pod's field
   const cost = Object.values((annotations ?? {}) as Fields).join();
   return `<${[(spec as Fields)["nodeName"] ?? "no node", phase, `ready ${JSON.stringify(readySince)}`, container?.["restartCount"] ?? 0, cost, creationTimestamp].join(", ")}>`;
 }
@@ -99,7 +99,7 @@ const VOLATILE = new Set(["resourceVersion", "managedFields", "selfLink"]);
 /** An object without the fields that differ in every run. */
 function plain(object: Fields): Fields {
   const metadata = Object.fromEntries(
-    Object.entries((object["metadata"] ?? {}) as Fields).filter(([field]) => !VOLATILE.has(field) && field !== "uid"), // an object's
+    Object.entries((object["metadata"] ?? {}) as Fields).filter(([field]) => !VOLATILE.has(field) && field !== "uid"), // the type of an object's metadata
   );
   return { ...object, metadata };
 }

@@ -1,9 +1,7 @@
 /**
  * `npm run releases [-- v1.37.2 …]`: for each release that can be built, one after the other, compares our template hashes, syncs and
- * sequences
- * with upstream's; runs `deltaloop capture` and `shadow` beside its control plane, hand-overs, and upstream's own tests with our loops.
- * Prints a table
- * with minutes and disk space; exits with 1 if anything differs.
+ * sequences with upstream's; runs `deltaloop capture` and `shadow` beside its control plane, hand-overs, and upstream's own tests with our
+ * loops. Prints a table with minutes and disk space; exits with 1 if anything differs.
  */
 import { spawnSync } from "node:child_process";
 import { statfsSync } from "node:fs";

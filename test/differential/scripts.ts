@@ -1,7 +1,6 @@
 /**
  * The environment of the tested controller: random actions of users and other controllers. A script is the history of a Deployment or a
- * ReplicaSet
- * (ReplicationController) in about a dozen steps; the controller syncs once after each step.
+ * ReplicaSet (ReplicationController) in about a dozen steps; the controller syncs once after each step.
  */
 import type { Controller } from "../../shared/kube/objects/resources.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
@@ -192,7 +191,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
   const takeName = async (): Promise<void> => {
     const d = await deployment();
     if (d === undefined) return;
-    const state = podTemplateHashState(d.spec["template"] as unknown as PodTemplateSpec, shared.release); // a Deployment's
+    const state = podTemplateHashState(d.spec["template"] as unknown as PodTemplateSpec, shared.release); // the type of a Deployment's field
     const collisions = d.status["collisionCount"];
     const hash = podTemplateHash(state, typeof collisions === "number" ? collisions : undefined);
     const name = `${NAME}-${hash}`;

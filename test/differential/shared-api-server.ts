@@ -193,7 +193,7 @@ export class Door {
     const asked = fault === undefined ? sent : { ...sent, query: { ...queryOf(sent), dryRun: "All" } };
     const answer = await this.#server.request(asked);
     const object = answer.kind === "object" && answer.status < 400 && verb !== "delete" ? (answer.body as Fields) : undefined; // JSON
-    const metadata = object?.["metadata"] as Fields | undefined; // an object's
+    const metadata = object?.["metadata"] as Fields | undefined; // the type of an object's metadata
     const refusal = fault && answer.status < 400 ? refusalOf(fault.refusal) : undefined;
     this.writes.push({
       verb,
@@ -237,12 +237,12 @@ function fieldsOf(body: unknown): Fields {
 }
 
 function nameIn(body: unknown): string {
-  const { name, generateName } = (fieldsOf(body)["metadata"] ?? {}) as Fields; // an object's
+  const { name, generateName } = (fieldsOf(body)["metadata"] ?? {}) as Fields; // the type of an object's metadata
   return String(name ?? generateName ?? "");
 }
 
 function eventText({ type, reason, message, source, involvedObject }: Fields): string {
-  const { kind, name } = involvedObject as Fields; // an Event's
+  const { kind, name } = involvedObject as Fields; // every Event has an involvedObject
   return [(source as Fields)["component"], `${String(kind)}/${String(name)}`, type, reason, message].join(" ");
 }
 
@@ -252,7 +252,7 @@ function thirdOf(name: string): number {
 }
 
 function versionOf(object: Fields): Json {
-  return (object["metadata"] as Fields)["resourceVersion"] ?? null; // an object's
+  return (object["metadata"] as Fields)["resourceVersion"] ?? null; // the type of an object's metadata
 }
 
 /** The merge patch (RFC 7386) that turns `before` into `after`. */

@@ -28,7 +28,7 @@ const digester = createDigester("0123456789abcdef0123456789abcdef");
 
 function digestOf(template: PodTemplateSpec): string | undefined {
   const metadata = { name: "d", namespace: "n", uid: "u", resourceVersion: "1" };
-  const deployment: KubeObject = { metadata, spec: { replicas: 1, selector: {}, template } } as KubeObject; // a Deployment's
+  const deployment: KubeObject = { metadata, spec: { replicas: 1, selector: {}, template } } as KubeObject; // the type of a Deployment's field
   return strip("deployments", deployment, digester).spec.template?.digest;
 }
 

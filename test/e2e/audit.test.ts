@@ -174,7 +174,7 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
     differences: async () => (await auditResource({ kube: watcher, store, clock }, "pods", 0, ends.signal)).differences,
     async stop() {
       await host.stop();
-      ends.abort(new Error("the test is over"));
+      ends.abort(new Error("the test has ended"));
       await watching.catch(() => undefined);
       redis.disconnect();
     },

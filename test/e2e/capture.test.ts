@@ -48,8 +48,7 @@ const SEEDS = [1, 2, 3];
 const LOOK_MS = 10_000;
 /**
  * At this age the youngest pod is past 2^34 ns and the oldest not near 2^35, so their ages count as equal. Close to such a boundary, the
- * time of a
- * sync decides which pod is deleted, and a replay's time differs by milliseconds.
+ * time of a sync decides which pod is deleted, and a replay's time differs by milliseconds.
  */
 const AS_OLD_MS = 18_000;
 /** How often a capture is flushed. */

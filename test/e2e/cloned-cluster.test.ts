@@ -1,7 +1,6 @@
 /**
- * On two real control planes: an etcd backup of production is restored elsewhere, and its watcher and functions start with the
- * same cluster id, keys and Redis. Catches: an epoch that the copy replaces, pods that are created or deleted because of it, and a copy
- * that stops
+ * On two real control planes: an etcd backup of production is restored elsewhere, and its watcher and functions start with the same cluster
+ * id, keys and Redis. Catches: an epoch that the copy replaces, pods that are created or deleted because of it, and a copy that stops
  * without logging the reason.
  */
 import { writeFile } from "node:fs/promises";

@@ -1,7 +1,7 @@
 /**
  * Cold starts within a budget: each function's bundle in a fresh process, with its secrets in Secrets Manager, until its first work is
- * done: a
- * pack applied, a key synced. Catches: an unused package that is loaded, work at import, a second call for secrets, a delayed first sync.
+ * done: a pack applied, a key synced. Catches: an unused package that is loaded, work at import, a second call for secrets, a delayed first
+ * sync.
  *
  * The measure is processor time, as a multiple of that of an idle Node.js process, and the minimum of a few starts.
  */

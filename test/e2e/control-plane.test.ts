@@ -193,7 +193,7 @@ async function names(controlPlane: ControlPlane, namespace: string, kind: string
 async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const giveUpAt = performance.now() + WAIT_MAX_MS;
   while (!(await holds())) {
-    if (performance.now() > giveUpAt) throw new Error(`not within ${WAIT_MAX_MS} ms: ${what}`);
+    if (performance.now() > giveUpAt) throw new Error(`timed out after ${WAIT_MAX_MS} ms: ${what}`);
     await sleep(100);
   }
 }

@@ -49,7 +49,7 @@ if (missing !== undefined) {
   it.skip(`the drill: ${missing}`);
 } else {
   const binaries = await controlPlaneBinaries();
-  if ("missing" in binaries) process.stderr.write(`!!!!  the drill, on the API server in memory: ${binaries.missing}\n`);
+  if ("missing" in binaries) process.stderr.write(`!!!!  the drill uses the in-memory API server: ${binaries.missing}\n`);
   suite("missing" in binaries ? memoryCluster : realCluster, "missing" in binaries ? binaries.missing : undefined);
 }
 
@@ -60,7 +60,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     beforeAll(async () => {
       const checkout = await baseCheckout();
       if ("missing" in checkout) {
-        process.stderr.write(`!!!!  the upgrade is from this very commit: ${checkout.missing}\n`);
+        process.stderr.write(`!!!!  the upgrade starts from this same commit: ${checkout.missing}\n`);
         base = { preamble: "globalThis.deltaloopBase = true;" };
       } else base = { ...checkout, kubernetes: "any" }; // the base commit may be older than the control plane's release
       deployed = await startDeployed({
@@ -96,7 +96,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await rolledOut("web", 6, "shop:2");
       await eventually("the ReplicationController has its pods", async () => {
         const { status } = await client().request("GET", "/api/v1/namespaces/default/replicationcontrollers/old-way");
-        return (status as { readonly readyReplicas?: number }).readyReplicas === 2; // a ReplicationController's
+        return (status as { readonly readyReplicas?: number }).readyReplicas === 2; // the type of a ReplicationController's field
       });
     });
 

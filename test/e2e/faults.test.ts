@@ -148,8 +148,7 @@ function expectWithinBounds(history: History, before: number): void {
 
 /**
  * Checks that each ReplicaSet has created exactly the desired number of pods, and that the API server's audit log contains exactly one
- * create with
- * response 201 per pod. If the caller was killed, the response of a stored create may be missing or different.
+ * create with response 201 per pod. If the caller was killed, the response of a stored create may be missing or different.
  */
 async function expectCreatedOnce(cluster: Cluster, namespace: string, history: History, killsTheCaller: boolean): Promise<void> {
   expect(Object.values(podsCreated(history.changes()))).toEqual([REPLICAS, REPLICAS]);

@@ -1,7 +1,6 @@
 /**
  * Two watchers (informer §14) on a real control plane, with real Redis and queue: in the middle of a rollout, the leader is terminated,
- * killed,
- * suspended and resumed, or loses its Lease; and both are killed at once.
+ * killed, suspended and resumed, or loses its Lease; and both are killed at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

@@ -1,7 +1,6 @@
 /**
  * User controllers on a real API server. Catches: a CRD or role that it rejects, a missing right, a field that stays after the code has
- * dropped
- * it, a request without a reason, and a change of another owner's object.
+ * dropped it, a request without a reason, and a change of another owner's object.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -197,7 +196,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
           return /→ nothing/.test(lines.at(-1) ?? "");
         }));
 
-      it("creates what a primary wants, and reports it in the status", async () => {
+      it("creates the objects that a primary wants, and reports them in the status", async () => {
         await site("a");
         await eventually(
           "both objects",
@@ -282,7 +281,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         );
       });
 
-      it("prunes what is no longer wanted, and nothing else", async () => {
+      it("prunes objects that are no longer wanted, and nothing else", async () => {
         await site("alone");
         await eventually("its Service", async () => (await cluster.kubectl("get", "services", "-o", "name")).includes("service/alone"));
         await cluster.kubectl("patch", SITE, "alone", "--type=merge", "-p", '{"spec":{"image":"alone"}}');
@@ -292,7 +291,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         await settled("default/alone");
       });
 
-      it("drops a field that the code drops, although a process that was killed created it", async () => {
+      it("removes a field that the code no longer sets, even if a killed process created the object", async () => {
         expect(await field("service/a", ".metadata.labels.extra")).toBe("old");
         await site("between");
         await eventually("one object", async () => (await field("deployment/between", ".metadata.name").catch(() => "")) !== "");
@@ -313,7 +312,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         expect(new Set(creates.map((write) => write.split(" ")[1]))).toEqual(new Set(["deployments", "services"]));
       });
 
-      it("leaves the deletion of what it owns to the garbage collector", async () => {
+      it("leaves the deletion of owned objects to the garbage collector", async () => {
         await cluster.kubectl("delete", SITE, "a");
         await eventually(
           "neither",

@@ -1,7 +1,6 @@
 /**
  * Crash safety of user controllers on a real API server: processes that are killed before and after calls, lost responses, an emptied
- * Store, a late
- * watch, concurrent writers. A sample; `npm run own-crashes` runs every fault point and random ones.
+ * Store, a late watch, concurrent writers. A sample; `npm run own-crashes` runs every fault point and random ones.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { contestedTrials, everyPoint, plainTrials } from "../harness/own/matrix.ts";
@@ -28,12 +27,12 @@ await whereRealPartsAre("crash safety of user controllers", () => {
     await cluster?.stop();
   });
 
-  it("reaches the end of each stage without faults", () => {
+  it("reaches the final state of each stage without faults", () => {
     expect(plain.failures).toEqual([]);
     expect([...plain.calls.values()].every((calls) => calls.length > 0)).toBe(true);
   });
 
-  it("reaches the same end after a death or a lost answer at a sample of calls, beside other writers", async () => {
+  it("reaches the same state after a crash or a lost response at a sample of calls, with concurrent writers", async () => {
     const trials = everyPoint(plain).filter((_, index) => index % SAMPLED === 0);
     const { failures, faultsOccurred } = await runTrials(cluster, { trials: [...trials, ...contestedTrials("other")] });
     expect(failures).toEqual([]);
@@ -41,7 +40,7 @@ await whereRealPartsAre("crash safety of user controllers", () => {
     expect(faultsOccurred).toBeGreaterThanOrEqual(trials.length * 0.9);
   });
 
-  it("reaches the same end although the Store is emptied twice", async () => {
+  it("reaches the same state although the Store is emptied twice", async () => {
     const { failures } = await runTrials(cluster, {
       trials: [...plainTrials("emptied"), ...contestedTrials("emptied")],
       lossesMs: EMPTIED_MS,
@@ -49,7 +48,7 @@ await whereRealPartsAre("crash safety of user controllers", () => {
     expect(failures).toEqual([]);
   });
 
-  it("reaches the same end although the watch is a minute late", async () => {
+  it("reaches the same state although the watch is a minute late", async () => {
     const trials = [...plainTrials("late"), ...contestedTrials("late")];
     const { failures } = await runTrials(cluster, { trials, lateMs: LATE_MS, stages: 1, timesFaster: 10 });
     expect(failures).toEqual([]);

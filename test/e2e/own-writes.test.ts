@@ -257,7 +257,7 @@ await whereRealPartsAre("writes of user controllers", () => {
     }
   });
 
-  it("lets no value of Secrets, ConfigMaps, env, annotations, hidden fields and third parties' specs travel", async () => {
+  it("keeps values of Secrets, ConfigMaps, env, annotations, hidden fields and third parties' specs out of messages, Store, Events and logs", async () => {
     const texts: string[] = [];
     const say =
       (level: string): Log["info"] =>

@@ -24,7 +24,7 @@ const CUT_OFF = [
   ["unshare", "--map-root-user", "--net"],
 ].find(([program = "", ...parameters]) => spawnSync(program, [...parameters, "true"]).status === 0);
 if (CUT_OFF === undefined)
-  process.stderr.write("!!!!  packaging is tried with a proxy that leads nowhere, for this user may cut no network off\n");
+  process.stderr.write("!!!!  packaging runs with an unreachable proxy, because this user may not create network namespaces\n");
 
 interface Copy {
   readonly zips: ReadonlyMap<string, Buffer>;

@@ -1,7 +1,6 @@
 /**
  * On a real control plane: etcd is restored without advancing its revision, under a running system. All watches are then at future
- * revisions, and
- * the API server sends no event until it reaches them (kubernetes#107457).
+ * revisions, and the API server sends no event until it reaches them (kubernetes#107457).
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -217,8 +217,7 @@ function withoutNumbers(events: readonly string[]): readonly string[] {
 
 /**
  * After ten Events of one object and reason, a recorder aggregates further ones into one with the newest text; which one that is, is
- * random.
- * From then on, on either side, Events of that object and reason are not compared.
+ * random. From then on, on either side, Events of that object and reason are not compared.
  */
 function withoutFolded({ events, ...rest }: Snapshot, folded: ReadonlySet<string>): Snapshot {
   return { ...rest, events: events.filter((event) => !folded.has(subjectOf(event))) };
@@ -525,9 +524,8 @@ interface Owner {
 
 /**
  * Checks the bounds from the time on at which the minimum number of pods is ready: the ReplicaSets' sizes never exceed the surge, and the
- * number of
- * ready pods never falls below the minimum. (A surplus pod may exist until its ReplicaSet's sync deletes it,
- * as with upstream, so the number of pods is only measured.)
+ * number of ready pods never falls below the minimum. (A surplus pod may exist until its ReplicaSet's sync deletes it, as with upstream, so
+ * the number of pods is only measured.)
  */
 function expectBounds(history: History, bounds: { readonly asked: number; readonly ready: number }): void {
   const all = momentsOf(history.changes(), "web");

@@ -118,6 +118,6 @@ async function run(program: string, parameters: readonly string[], cwd: string, 
   child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
   child.stdin.end(input);
   await new Promise((resolve, reject) => child.once("error", reject).once("close", resolve));
-  if (output === "") throw new Error(`${program} said nothing:\n${errors}`);
+  if (output === "") throw new Error(`${program} printed nothing:\n${errors}`);
   return output;
 }

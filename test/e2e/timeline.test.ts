@@ -1,7 +1,6 @@
 /**
  * The timeline page in Chromium. Would catch: a finding that shows nothing, a page that cannot be used with a keyboard or screen reader,
- * text
- * without contrast, a layout wider than the window, capture text that becomes markup, and any request.
+ * text without contrast, a layout wider than the window, capture text that becomes markup, and any request.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -67,7 +67,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     queue = deltaloop(["queue", "--prefix", "image-test", "--invocations", join(folder, "invocations")]);
     pins = await pinsToTest(architecture);
     [cluster, redis, image] = await Promise.all([startCluster({ machines: "scheduler" }), startRedis(), make()]);
-    [node = await Promise.reject(new Error("one node was asked for"))] = await startNodes(cluster, ["node-a"]);
+    [node = await Promise.reject(new Error("expected exactly one node"))] = await startNodes(cluster, ["node-a"]);
     await node.containerd.importArchive(platformsArchive(IMAGE_NAME, [image], {}).archive, [IMAGE_NAME]);
     await nodesReady(cluster, node);
   });

@@ -41,7 +41,7 @@ export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server
           response.on("end", () => resolve({ code: response.statusCode ?? 0, body: parsed(text) }));
         },
       );
-      request.on("timeout", () => request.destroy(new Error(`${method} ${path}: no answer in ${ANSWER_TIMEOUT_MS} ms`)));
+      request.on("timeout", () => request.destroy(new Error(`${method} ${path}: no response within ${ANSWER_TIMEOUT_MS} ms`)));
       request.on("error", reject);
       request.end(text);
     });

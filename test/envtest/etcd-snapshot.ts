@@ -10,11 +10,11 @@ interface SnapshotMessage {
 /** Writes a file that `etcdutl snapshot restore` reads. @throws when etcd ends the stream early */
 export async function saveSnapshot(etcdUrl: string, path: string): Promise<void> {
   const response = await fetch(`${etcdUrl}/v3/maintenance/snapshot`, { method: "POST", body: "{}" });
-  if (!response.ok) throw new Error(`etcd gave no snapshot: ${response.status} ${await response.text()}`);
+  if (!response.ok) throw new Error(`etcd returned no snapshot: ${response.status} ${await response.text()}`);
   const lines = (await response.text()).split("\n").filter((line) => line !== "");
   const blobs = lines.map((line) => {
     const { result, error } = JSON.parse(line) as SnapshotMessage; // the format of etcd's API
-    if (error !== undefined) throw new Error(`etcd broke its snapshot off: ${error.message}`);
+    if (error !== undefined) throw new Error(`etcd aborted the snapshot: ${error.message}`);
     return Buffer.from(result?.blob ?? "", "base64");
   });
   await writeFile(path, Buffer.concat(blobs), { mode: 0o600 });

@@ -71,8 +71,7 @@ export function etcdFlags(url: string, dataFolder: string): readonly string[] {
 
 /**
  * Flags that restore a snapshot as the data of such a member, with its revision advanced by `bumpRevision` and everything before it
- * compacted, so
- * that no watch continues from a revision with another meaning. With 0, the revision goes back to that of the snapshot.
+ * compacted, so that no watch continues from a revision with another meaning. With 0, the revision goes back to that of the snapshot.
  */
 export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevision: number): readonly string[] {
   return [

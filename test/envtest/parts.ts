@@ -27,7 +27,10 @@ export function createParts(directory: string, logFolder: string): Parts {
     name: "control-plane-guard",
     script: GUARD,
     parameters: [directory],
-    onGone: ({ message }) => process.stderr.write(`control plane: its guard is gone (${message}); nothing ends it if we are killed\n`),
+    onGone: ({ message }) =>
+      process.stderr.write(
+        `control plane: the guard process has exited (${message}); the control plane keeps running if this process is killed\n`,
+      ),
   });
   const running = new Map<string, Component>();
   const startedOnce = new Set<string>();
@@ -56,7 +59,7 @@ export function createParts(directory: string, logFolder: string): Parts {
       void component.ended.then((how) => {
         running.delete(name);
         tellGuard();
-        if (reporting && !stopping.has(component)) process.stderr.write(`control plane: ${name} ended with ${how}, see ${logFile}\n`);
+        if (reporting && !stopping.has(component)) process.stderr.write(`control plane: ${name} exited with ${how}, see ${logFile}\n`);
       });
       return component;
     },

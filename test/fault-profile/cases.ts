@@ -1,8 +1,7 @@
 /**
- * API server faults, user requests during them, and the resulting behaviour of upstream's controllers: one row per case, one
- * namespace per row. Each case runs with upstream's controllers and with ours behind the fault-injecting API server
- * (test/e2e/fault-injecting.test.ts), and with
- * ours on memory adapters (test/conformance/fault-injecting-cases.test.ts).
+ * API server faults, user requests during them, and the resulting behaviour of upstream's controllers: one row per case, one namespace per
+ * row. Each case runs with upstream's controllers and with ours behind the fault-injecting API server (test/e2e/fault-injecting.test.ts),
+ * and with ours on memory adapters (test/conformance/fault-injecting-cases.test.ts).
  */
 import { eventually } from "../support/eventually.ts";
 import { WRITES } from "./fault-profile.ts";
@@ -28,8 +27,7 @@ export interface Case {
   readonly facts: readonly string[];
   /**
    * Default `"together"`. `"long"` cases start first and run in parallel with the others. `"heavy"` cases run after the others. `"alone"`
-   * cases run last, one
-   * by one, because their rules apply to watches, which cover all namespaces.
+   * cases run last, one by one, because their rules apply to watches, which cover all namespaces.
    */
   readonly turn?: "long" | "heavy" | "alone";
   /** The number of requests that the rules applied to is also a fact. */
@@ -94,7 +92,7 @@ export const CASES: readonly Case[] = [
   ...([400, 403, 409, 422] as const).map(denied),
   {
     id: "namespace-ending",
-    name: "a ReplicaSet of 3 in a namespace that ends asks three times for a pod, whatever else happens to it",
+    name: "a ReplicaSet of 3 in a terminating namespace tries three pod creates, whatever other faults occur",
     rules: (namespace) =>
       on({ verbs: ["create"], resource: "pods" }, "always", { kind: "refuse", with: namespaceTerminating(namespace) })(namespace),
     play: looksAgain,
@@ -104,7 +102,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "status-conflicts",
-    name: "a ReplicaSet's status that conflicts sixteen times is written in the end",
+    name: "a ReplicaSet's status is written after sixteen conflicts",
     rules: on({ resource: "replicasets/status" }, { first: 16 }, { kind: "refuse", with: CONFLICT }),
     play: async (stage) => {
       await create(stage, "replicasets", replicaSet("web", 2));
@@ -120,21 +118,21 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "lost-answers",
-    name: "a Deployment of 6 comes up while the answer of each third pod create is lost",
+    name: "a Deployment of 6 comes up while the response to every third pod create is lost",
     rules: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "loseAnswer" }),
     play: (stage) => comesUp(stage, 6),
     facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "half-answers",
-    name: "a Deployment of 6 comes up while the answer of each third pod create breaks off",
+    name: "a Deployment of 6 comes up while the response to every third pod create is truncated",
     rules: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "cutAnswer" }),
     play: (stage) => comesUp(stage, 6),
     facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "many",
-    name: `a ReplicaSet of none adopts ${MANY} pods at once, and deletes them at 400 ms each`,
+    name: `a ReplicaSet of 0 adopts ${MANY} pods at once, and deletes them at 400 ms each`,
     rules: on({ verbs: ["delete"], resource: "pods" }, "always", { kind: "admitSlowly", ms: 400 }),
     play: adoptsAndDeletesMany,
     facts: [`${MANY} × update pods`, `${MANY} × delete pods`, "Event Normal SuccessfulDelete of ReplicaSet", "update replicasets/status"],
@@ -142,7 +140,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "new-fields",
-    name: "a Deployment of 4 comes up and goes to 2 while all objects, in statuses too, have fields that nobody knows",
+    name: "a Deployment of 4 comes up and scales to 2 while all objects and their statuses have unknown fields",
     rules: () => [{ name: "new fields", about: {}, often: "always", fault: { kind: "addFields" } }],
     play: comesUpAndShrinks,
     turn: "alone",
@@ -150,7 +148,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "cut-watches",
-    name: "a Deployment of 4 comes up and goes to 2 although the first two pieces of each watch are cut in their middle",
+    name: "a Deployment of 4 comes up and scales to 2 although the first two chunks of each watch are cut in the middle",
     rules: () =>
       ["deployments", "replicasets", "pods"].map((resource) => ({
         name: `watches of ${resource} cut`,
@@ -164,7 +162,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "stalled-watches",
-    name: "a Deployment of 4 comes up and goes to 2 while watches are silent for 2 s now and then",
+    name: "a Deployment of 4 comes up and scales to 2 while watches occasionally pause for 2 s",
     rules: () => [{ name: "watches stall", about: { verbs: ["watch"] }, often: { every: 8 }, fault: { kind: "stallWatch", ms: 2_000 } }],
     play: comesUpAndShrinks,
     turn: "alone",

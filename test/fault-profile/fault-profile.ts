@@ -51,8 +51,7 @@ export interface About {
 
 /**
  * Which of its matching requests a rule applies to: `{ every: 3 }` to the third, the sixth, …; `{ first: 2 }` to the first two; `{ nth: 2
- * }` to the
- * second.
+ * }` to the second.
  */
 export type Often =
   | "always"

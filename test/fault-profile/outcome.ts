@@ -43,8 +43,7 @@ export function expectedOutcome({ facts }: Case): Outcome {
 
 /**
  * Returns whether `outcome` lacks facts of the case, but only those that a pause of the machine hides: Events are sent once, and a
- * condition
- * that lasts milliseconds may change before it is read. A sync whose lease ends during the pause reports neither.
+ * condition that lasts milliseconds may change before it is read. A sync whose lease ends during the pause reports neither.
  */
 export function lacksOnlyTransientFacts(outcome: Outcome, given: Case): boolean {
   const missing = given.facts.filter((fact) => !outcome.includes(fact));

@@ -265,7 +265,7 @@ function passable(headers: IncomingHttpHeaders, length?: string): IncomingHttpHe
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {
   const body = await readAll(request);
-  if (body.length > BODY_BYTES_MAX) throw new Error("a body beyond the API server's own limit");
+  if (body.length > BODY_BYTES_MAX) throw new Error("the body exceeds the API server's limit");
   return body;
 }
 

@@ -12,8 +12,7 @@ import { readRecording } from "./shadow.ts";
 
 /**
  * The share of a capture that `check` covers; the project `long` covers everything. Writes of different kinds alternate, so the share is
- * not a simple
- * fraction.
+ * not a simple fraction.
  */
 const CHECKED = 0.2;
 const CAPTURES = [

@@ -25,8 +25,7 @@ const CAPTURES = [
 ];
 /**
  * When the last running pod of a Recreate Deployment ends, its rollout can continue. Upstream enqueues the Deployment when a pod is
- * deleted,
- * not when it ends, and so do we. The status of its ReplicaSet, 6 ms later here, enqueues it.
+ * deleted, not when it ends, and so do we. The status of its ReplicaSet, 6 ms later here, enqueues it.
  */
 const LEFT_TO_THE_NEXT: Readonly<Record<string, readonly string[]>> = { "recreate 50": ["deployment web"] };
 /** Cuts per capture. */
@@ -37,7 +36,7 @@ describe.each(CAPTURES)("affected keys of %s", (name) => {
   const step = Math.max(1, recording.changes.length / CUTS);
   const cuts = Array.from({ length: Math.min(CUTS, recording.changes.length) }, (_, i) => Math.floor(i * step));
   let [needed, queued] = [0, 0];
-  afterAll(() => void process.stderr.write(`      measured: ${name}: ${needed} wake-ups needed, ${queued} given\n`));
+  afterAll(() => void process.stderr.write(`      measured: ${name}: ${needed} wake-ups needed, ${queued} made\n`));
 
   it.each(shareOf(cuts, CUTS_CHECKED))("change %i enqueues exactly the affected keys", async (index) => {
     const wakeUps = await wakeUpsAt(recording, index);

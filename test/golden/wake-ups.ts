@@ -7,12 +7,11 @@
  * WU3 a change enqueues only the changed object, its current and former controller, for an orphan its possible adopters, and
  * for a deleted pod also the controller of its owner: a Recreate Deployment waits for its last pod.
  *
- * The effect of leaving out rows of the tables, in the 929 cuts: a changed pod and its owner 162; a ReplicaSet and its Deployment,
- * unless it is new 131; a new pod and its owner 67; an owner itself 47; a Deployment itself 44; a released pod and its former owner 3; an
- * orphan
- * whose labels change 2. No recording has a state in which these rows matter: a deleted pod (it has counted as terminating before), a
- * new orphan, a ReplicaSet that is deleted, orphaned or without owner, the last pod of a Recreate Deployment.
- * test/differential/keys.test.ts covers them.
+ * The effect of leaving out rows of the tables, in the 929 cuts: a changed pod and its owner 162; a ReplicaSet and its Deployment, unless
+ * it is new 131; a new pod and its owner 67; an owner itself 47; a Deployment itself 44; a released pod and its former owner 3; an orphan
+ * whose labels change 2. No recording has a state in which these rows matter: a deleted pod (it has counted as terminating before), a new
+ * orphan, a ReplicaSet that is deleted, orphaned or without owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts
+ * covers them.
  */
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { controllerOf, type CachedResource, type Controller } from "../../shared/kube/objects/resources.ts";
@@ -37,7 +36,7 @@ export interface WakeUps {
 /** The keys that the change at `index` of a recording enqueues, and those that it must. */
 export async function wakeUpsAt({ changes, history, place }: Recording, index: number): Promise<WakeUps> {
   const change = changes[index];
-  if (change === undefined) throw new Error(`no change ${index}`);
+  if (change === undefined) throw new Error(`the recording has no change ${index}`);
   const [before, after] = [history.after(index), history.after(index + 1)];
   const needed: string[] = [];
   for (const owner of after) {

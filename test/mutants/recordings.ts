@@ -1,8 +1,7 @@
 /**
  * Prints as one line of JSON the findings of `deltaloop shadow` for test/captures: how many of upstream's writes are unexplained, how many
- * are explained only by
- * an older state (with a window of zero they are unexplained), how many writes ours would have sent at rest, and the rules that `deltaloop
- * explain` cites for those syncs. Runs in a copy.
+ * are explained only by an older state (with a window of zero they are unexplained), how many writes ours would have sent at rest, and the
+ * rules that `deltaloop explain` cites for those syncs. Runs in a copy.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -68,7 +67,7 @@ function differencesIn(finding: Finding): readonly Difference[] {
 
 function controllerNamed(name: string): Controller {
   const found = CONTROLLERS.find((each) => each === name);
-  if (found === undefined) throw new Error(`no controller ${name}; there are those of ${Object.keys(RESOURCES).join(", ")}`);
+  if (found === undefined) throw new Error(`no controller ${name}; valid names are ${Object.keys(RESOURCES).join(", ")}`);
   return found;
 }
 

@@ -1,15 +1,11 @@
 /**
  * `npm run mutants [-- TEXT]`: applies each mistake of decisions.ts, releases.ts and imports.ts (or those whose file or description
- * contains TEXT) to a copy, runs the comparison of `deltaloop shadow` on
- * all of test/captures, and prints its findings. If it finds nothing, closed replays of the same recordings run
- * (test/golden/closed.test.ts), then
- * the comparison with upstream's results for random objects (test/golden/differential.test.ts), and finally the controller's unit tests.
- * Exit code 1: no check found it.
- * If shadow finds the mistake, `deltaloop explain`'s replay of that recording must cite the rule that the mistake violates, or its section,
- * among the
- * reasons of the syncs concerned. The script also prints what shadow would find with a window of zero, in which no older state explains a
- * write: that must
- * not be more than it finds, or the window hides mistakes.
+ * contains TEXT) to a copy, runs the comparison of `deltaloop shadow` on all of test/captures, and prints its findings. If it finds
+ * nothing, closed replays of the same recordings run (test/golden/closed.test.ts), then the comparison with upstream's results for random
+ * objects (test/golden/differential.test.ts), and finally the controller's unit tests. Exit code 1: no check found it. If shadow finds the
+ * mistake, `deltaloop explain`'s replay of that recording must cite the rule that the mistake violates, or its section, among the reasons
+ * of the syncs concerned. The script also prints what shadow would find with a window of zero, in which no older state explains a write:
+ * that must not be more than it finds, or the window hides mistakes.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -83,8 +79,8 @@ try {
 } finally {
   rmSync(folder, { recursive: true });
 }
-process.stdout.write(`${missed} of ${chosen.length} were not seen; of ${shown} that shadow saw, explain leads to the rule of ${led}\n`);
-process.stdout.write(`with a window of zero shadow sees ${atZero}, of which the window hides ${hidden}\n`);
+process.stdout.write(`${missed} of ${chosen.length} were not found; of ${shown} found by shadow, explain cites the rule of ${led}\n`);
+process.stdout.write(`with a window of zero shadow finds ${atZero}, of which the window hides ${hidden}\n`);
 if (missed > 0) process.exitCode = 1;
 
 function isRed(tests: string): boolean {

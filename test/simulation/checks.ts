@@ -43,9 +43,8 @@ export interface Violation {
 
 /**
  * Known violations: documented and not prevented (informer §13 layer 4), or writes of a run across a loss of the Store, or of a call that
- * is executed too late. The
- * excuse of a loss occurred in none of the seeds 2,000,001 to 2,000,150, with `rewind` and with `restore`. It is kept for names that are
- * given up before a loss (informer §13 layer 5); `run.ts` prints how often each excuse was used.
+ * is executed too late. The excuse of a loss occurred in none of the seeds 2,000,001 to 2,000,150, with `rewind` and with `restore`. It is
+ * kept for names that are given up before a loss (informer §13 layer 5); `run.ts` prints how often each excuse was used.
  */
 export function isKnown(rule: string): boolean {
   return rule === "SC1reuse" || rule.endsWith("loss") || rule.endsWith("late");
@@ -105,8 +104,7 @@ export class Checks implements KubeObserver {
 
   /**
    * Called when the Store has lost data. A run in progress may write what the next list does not show yet, which nothing can prevent
-   * (informer §20).
-   * Later runs are not excused: every gate is closed immediately, or, after a `rewind`, with the next checkpoint.
+   * (informer §20). Later runs are not excused: every gate is closed immediately, or, after a `rewind`, with the next checkpoint.
    */
   lost(loss: Loss): void {
     this.#lossMs = this.#options.clock.now();
@@ -512,8 +510,7 @@ export class Checks implements KubeObserver {
 
 /**
  * Returns whether upstream would leave a Deployment on the scale path forever: a size written by hand, or (Recreate) several ReplicaSets
- * with
- * replicas, and an annotation with another desired size (deployment quirk Q3, sync.go scale).
+ * with replicas, and an annotation with another desired size (deployment quirk Q3, sync.go scale).
  */
 function isStuckAsUpstream(d: Deployment, rss: readonly ReplicaSet[]): boolean {
   const active = rss.filter(({ spec }) => (spec?.replicas ?? 0) > 0);

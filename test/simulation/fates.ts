@@ -28,7 +28,7 @@ export class Fate {
   }
 
   die(): void {
-    if (!this.died.aborted) this.#died.abort(new Error("died"));
+    if (!this.died.aborted) this.#died.abort(new Error("the process was killed"));
   }
 
   /** The `ports` of this process with every method wrapped. */

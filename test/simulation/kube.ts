@@ -106,18 +106,18 @@ export function createSimulatedKube(options: KubeOptions): Kube {
             await clock.after(5 + below(40));
             await ended(run());
             await clock.after(timeoutMs, signal);
-            throw new UnansweredError("simulated: the answer was lost");
+            throw new UnansweredError("simulated: the response was lost");
           case "cutAnswer":
             await clock.after(5 + below(40));
             await ended(run());
-            throw new UnansweredError("simulated: the answer broke off");
+            throw new UnansweredError("simulated: the response was truncated");
           case "landLate":
             if (method !== "GET") {
               options.observer?.late();
               void clock.after(timeoutMs + below(LAND_WITHIN_MS - timeoutMs)).then(() => ended(run()));
             }
             await clock.after(timeoutMs, signal);
-            throw new UnansweredError("simulated: the request takes too long");
+            throw new UnansweredError("simulated: the request timed out");
           case "refuse":
             await clock.after(5 + below(40), signal);
             throw errorOf(fault.with);
@@ -194,7 +194,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
         if (fault === "slow") await clock.after(below(5_000), signal);
         if (fault === "silent") {
           await clock.after(INACTIVITY_MS, signal);
-          throw new UnansweredError("simulated: no byte for 100 s");
+          throw new UnansweredError("simulated: no data for 100 s");
         }
       }
       yield lines;

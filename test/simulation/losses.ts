@@ -5,8 +5,7 @@ import type { Random } from "../../shared/base/random.ts";
 
 /**
  * `flush`: everything. `damage`: half of the keys. `restore`: the Store returns to an earlier state on another primary, as after a restart
- * from a
- * snapshot or a failover. `rewind`: the same on a primary that looks unchanged, as behind a service that does not report it.
+ * from a snapshot or a failover. `rewind`: the same on a primary that looks unchanged, as behind a service that does not report it.
  */
 export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
 export type Loss = (typeof LOSSES)[number];

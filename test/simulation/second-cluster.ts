@@ -1,7 +1,6 @@
 /**
  * A copy of the cluster, as in a restored backup: workloads with their uids, and the watcher's Lease at that time, with the same keys,
- * Store
- * and queues. Its versions are lower or higher than those of the original. Its pods are gone, so it lacks objects that the cache has.
+ * Store and queues. Its versions are lower or higher than those of the original. Its pods are gone, so it lacks objects that the cache has.
  */
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createApiServer } from "../../shared/api-server/api-server.ts";

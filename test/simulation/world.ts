@@ -3,9 +3,8 @@
  * the Store, the deployed handlers behind event source mappings, nodes and users; and every kind of fault between
  * them. It follows the idea of the protocol's model, with the shipped code.
  *
- * A run: three bursts of 30 s with faults and user requests, a calm of 45 s after each, then quiet until nothing is outstanding and
- * 40 s more. One seed of ten is thorough: its quiet phase lasts at least 250 s, its messages are signed, and the Store's counters are
- * checked
+ * A run: three bursts of 30 s with faults and user requests, a calm of 45 s after each, then quiet until nothing is outstanding and 40 s
+ * more. One seed of ten is thorough: its quiet phase lasts at least 250 s, its messages are signed, and the Store's counters are checked
  * after each call.
  */
 import type { ControllerName } from "../../shared/kube/objects/resources.ts";
@@ -457,7 +456,7 @@ class World {
       handlers: {
         applyDeltas: handler("apply-deltas"),
         // A queue in memory has no dead-letter queue; the checks look for dead messages themselves.
-        deadDeltas: () => Promise.reject(new Error("nobody calls this")),
+        deadDeltas: () => Promise.reject(new Error("unexpected call")),
         sync: {
           deployment: handler("sync-deployment"),
           replicaset: handler("sync-replicaset"),
@@ -596,12 +595,12 @@ class World {
           if (fails) this.#fault(before ? "Store: not reached" : "Store: answer lost");
           const [share, msMax] = this.#mix.slow ? [0.3, 600] : [0.05, 60];
           await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
-          if (before) throw new UnansweredError("simulated: the Store was not reached");
+          if (before) throw new UnansweredError("simulated: the call to the Store was lost");
           const askedMs = clock.now();
           const answer = await Reflect.apply(verb, target, parameters);
           this.#heard(property, parameters, answer, askedMs);
           if (this.#isThorough) this.#accounted(property, parameters, answer);
-          if (fails) throw new UnansweredError("simulated: the Store's answer was lost");
+          if (fails) throw new UnansweredError("simulated: the Store's response was lost");
           await clock.after(random.next() * 2);
           return answer;
         };

@@ -122,6 +122,6 @@ async function run(code: string, env: Readonly<Record<string, string>>): Promise
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
   const ended = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
-  if (ended !== 0) throw new Error(`a cold start ended with ${ended}:\n${output.slice(-OUTPUT_MAX)}`);
+  if (ended !== 0) throw new Error(`a cold start exited with ${ended}:\n${output.slice(-OUTPUT_MAX)}`);
   return output;
 }

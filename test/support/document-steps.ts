@@ -33,7 +33,7 @@ export function stepsOf(document: string): readonly DocumentStep[] {
     const [, place = ""] = info.split(" ");
     if (place === "cluster" || place === "machine") steps.push({ kind: place, section, script: content });
     else if (place.startsWith("/")) steps.push({ kind: "file", section, path: place, content });
-    else throw new Error(`${document}: a block of ${section} does not say where it belongs: ${info}`);
+    else throw new Error(`${document}: a block of ${section} has no label for its place: ${info}`);
   }
   return steps;
 }

@@ -45,8 +45,7 @@ const END_MS_MAX = 8_000;
 
 /**
  * Runs `suite` if this machine has a control plane, a redis-server and whatever else it needs; otherwise reports one skipped test whose
- * name is the reason. With
- * `CI=true` that is a failure, unless only Go is missing, which a test run does not install.
+ * name is the reason. With `CI=true` that is a failure, unless only Go is missing, which a test run does not install.
  */
 export async function whereRealPartsAre(title: string, suite: () => void, other?: { readonly missing?: string }): Promise<void> {
   const binaries = await controlPlaneBinaries();
@@ -249,7 +248,7 @@ const LAST_LINES = 60;
 function lastWords(): void {
   for (const [command, { output }] of programs) {
     const lines = output().trimEnd().split("\n").slice(-LAST_LINES);
-    process.stderr.write(`${command} said last:\n${lines.map((line) => `    ${line}\n`).join("")}`);
+    process.stderr.write(`last output of ${command}:\n${lines.map((line) => `    ${line}\n`).join("")}`);
   }
 }
 

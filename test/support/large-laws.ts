@@ -1,7 +1,6 @@
 /**
  * The laws for large objects (design.md): no step of a sync grows with data that it does not read. Two test environments that differ only
- * in
- * size run the same actions, and their costs are compared as counts, so that no clock is needed.
+ * in size run the same actions, and their costs are compared as counts, so that no clock is needed.
  */
 import { afterEach, describe, expect, it } from "vitest";
 

@@ -1,8 +1,7 @@
 /**
- * Two builds of this repository in one process, on the same rows of a real Redis, the same messages and the same in-memory or
- * real API server: the state of an upgrade between the first new function and the last old one. Each build runs its own sources, including
- * the Store's
- * scripts.
+ * Two builds of this repository in one process, on the same rows of a real Redis, the same messages and the same in-memory or real API
+ * server: the state of an upgrade between the first new function and the last old one. Each build runs its own sources, including the
+ * Store's scripts.
  */
 import { join } from "node:path";
 import { Redis } from "ioredis";

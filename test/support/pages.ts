@@ -41,7 +41,7 @@ export function blocksOf(page: string, text: string): readonly Block[] {
     const body = content.replaceAll(new RegExp(`^${indent}`, "gmu"), "");
     const [language = "", ...words] = info.split(" ");
     const block = blockFrom(language, words, line, body);
-    if (block === undefined) throw new Error(`${page}:${line}: a block must say where it runs or what it is: \`\`\`${info}`);
+    if (block === undefined) throw new Error(`${page}:${line}: a block must have a known label: \`\`\`${info}`);
     return block;
   });
 }

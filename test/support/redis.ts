@@ -219,7 +219,7 @@ export async function startRedisCluster(size: number): Promise<RedisCluster> {
         });
         if (owned) return i;
       }
-      throw new Error(`nobody serves slot ${slot}`);
+      throw new Error(`no node serves slot ${slot}`);
     },
     async moveSlot(slot, from, to, { batch = 10, pauseMs = 5 } = {}) {
       await call(to, "SETSLOT", slot, "IMPORTING", ids[from] ?? "");

@@ -3,11 +3,8 @@
  * lose or delay it; all other requests are answered by the server, with upstream's rules and messages. Requests of other clients
  * bypass the script but not the server, so every object is one that an API server would accept.
  *
- * const api = await ScriptedApi.create({ clock });
- * await api.put("pods", pod({ name: "a" }));
- * api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined), "patch replicasets/status": refusal(500, "InternalError",
- * "no") };
- * await sync(api);
+ * const api = await ScriptedApi.create({ clock }); await api.put("pods", pod({ name: "a" })); api.script = { "create pods": (_, nth) =>
+ * (nth === 2 ? "lost" : undefined), "patch replicasets/status": refusal(500, "InternalError", "no") }; await sync(api);
  * expect(api.writes).toEqual(["create pods", "create pods"]);
  *
  * The server's own garbage collector is off, because tests do not check its deletes. The model is controller-runtime's
@@ -154,7 +151,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
   find(resource: CachedResource, name: string, namespace: string = NAMESPACE): LiveObject {
     this.#mirror.update();
     const object = this.#mirror.get(resource, objectKey(namespace, name));
-    if (!object) throw new Error(`no ${resource} ${name}`);
+    if (!object) throw new Error(`${resource} ${name} does not exist`);
     return object as LiveObject; // of a namespace, all of them
   }
 

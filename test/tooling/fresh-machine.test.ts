@@ -1,7 +1,6 @@
 /**
  * The requirements for `npm ci && npm run demo` on a fresh machine: facts of package.json and the lockfile, and the error message for a
- * Node.js
- * that is too old. `npm run matrix` tests the same with real versions of Node.js and npm.
+ * Node.js that is too old. `npm run matrix` tests the same with real versions of Node.js and npm.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";

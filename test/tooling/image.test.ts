@@ -52,7 +52,7 @@ describe("tar", () => {
     }
   });
 
-  it("rejects a truncated archive, and an entry that is no file, link or folder", () => {
+  it("rejects a truncated archive, and an entry that is neither a file, link nor folder", () => {
     expect(() => untar(tar([file("a")]).subarray(0, 1024))).toThrow("truncated tar archive");
     const device = tar([file("null", "")]);
     device.write("3", 156, "latin1");

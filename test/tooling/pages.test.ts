@@ -1,7 +1,6 @@
 /**
  * The commands of docs/start and docs/guides, and the quoted output. Catches: a command that fails or prints something else, and a block
- * that no test
- * runs and that is not marked with `aws`.
+ * that no test runs and that is not marked with `aws`.
  */
 import { execSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";

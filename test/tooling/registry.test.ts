@@ -84,7 +84,7 @@ describe("a fourth controller, as one more entry", () => {
       cacheOf(OPEN),
       "pods",
       [change],
-      { live: () => Promise.reject(new Error("what is cached can be believed")) },
+      { live: () => Promise.reject(new Error("unexpected live read: every cached value verifies")) },
     );
     expect(items[0]?.effects.map(({ controller }) => controller)).toContain("team-guard");
   });

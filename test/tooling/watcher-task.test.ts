@@ -98,7 +98,7 @@ it.each([
     response.writeHead(status).end();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens on a port
+  const { port } = server.address() as AddressInfo; // a listening server has a port
   const [how, program, ...parameters] = container.HealthCheck.Command;
   expect([how, program]).toEqual(["CMD", imageConfig("arm64").entrypoint[0]]);
   const where = container.Command.find((argument) => argument.startsWith("--metrics="))?.slice("--metrics=".length) ?? "";

@@ -107,7 +107,7 @@ sleep 60
   await new Promise((resolve) => child.once("close", resolve));
   clearTimeout(timer);
   try {
-    if (!existsSync(code)) throw new Error(`the machine ended before its script did: ${console.slice(-2000)}`);
+    if (!existsSync(code)) throw new Error(`user-mode Linux exited before its script: ${console.slice(-2000)}`);
     return { code: Number(readFileSync(code, "utf8")), output: readFileSync(output, "utf8") };
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -101,7 +101,7 @@ async function record({ folder, name, scene }: Named): Promise<void> {
 }
 
 function imageOf(name: string): string {
-  const { port } = limited.address() as AddressInfo; // it listens on a port
+  const { port } = limited.address() as AddressInfo; // a listening server has a port
   if (name === "limited") return `127.0.0.1:${port}/limited:1`;
   return name === "denied" ? closed.image(name) : registry.image(name);
 }
@@ -143,7 +143,7 @@ function stageOf({ client, kubectl, plane, list, ...rest }: Cluster, namespace: 
     },
     async hold(what) {
       const pid = what === "controllers" ? plane.pids()["kube-controller-manager"] : nodes.find(({ name }) => name === what)?.agent().pid;
-      if (pid === undefined) throw new Error(`${what} does not run: ${JSON.stringify(plane.pids())}`);
+      if (pid === undefined) throw new Error(`${what} is not running: ${JSON.stringify(plane.pids())}`);
       process.kill(pid, "SIGSTOP");
       undo.push(() => void process.kill(pid, "SIGCONT"));
     },

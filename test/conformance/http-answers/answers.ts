@@ -163,7 +163,7 @@ export async function startAnswering(): Promise<Answering> {
     });
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens
+  const { port } = server.address() as AddressInfo; // a listening server has a port
   const answering: Answering = { port, answer: undefined, close: () => server.close() };
   return answering;
 }

@@ -36,7 +36,7 @@ export function recordedVerdicts(): Verdicts {
     .trimEnd()
     .split("\n")
     .map((line) => JSON.parse(line) as unknown);
-  if (of !== digest) throw new Error("the answers have changed: record their verdicts again with record.ts");
+  if (of !== digest) throw new Error("the responses have changed: record the verdicts again with record.ts");
   const verdicts = (lines as [Verdict[0], string, number, number][]).map(([probe, output, hook, manifest]): Verdict => [
     probe,
     output,

@@ -89,7 +89,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
   it("[informer T94] replaces a validly signed row if its labels differ at the same version", async () => {
     const [entry] = await harness.store.readEntries("pods", ["shop/web-2"]);
     const { row } = entry ?? {};
-    if (!row) throw new Error("it is cached");
+    if (!row) throw new Error("the row is not cached");
     await harness.redis.hset(
       harness.slice,
       row.key,
@@ -102,7 +102,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
 
   it("[informer T94] removes a row whose object does not exist, and enqueues its owner", async () => {
     const [like] = await harness.store.readEntries("pods", ["shop/web-2"]);
-    if (!like?.row) throw new Error("it is cached");
+    if (!like?.row) throw new Error("the row is not cached");
     const zombie = { ...like.row, key: "shop/web-z", uid: "z", object: { ...like.row.object, name: "web-z", uid: "z" } };
     await harness.redis.hset(...harness.row(zombie.key), rowText(await harness.seal(), "pods", zombie));
     await harness.redis.hset(harness.slice, zombie.key, entryText(await harness.seal(), "pods", zombie));

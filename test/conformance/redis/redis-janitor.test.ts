@@ -17,7 +17,7 @@ const MORE = 100;
 describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   const redis = suiteRedis();
   let nowMs = 0;
-  const clock = { now: () => nowMs, after: () => Promise.reject(new Error("nobody waits")) };
+  const clock = { now: () => nowMs, after: () => Promise.reject(new Error("unexpected wait")) };
   const storeOf = (deployment: string, cluster: string): Store =>
     createRedisStore(redis.client, {
       deployment,

@@ -24,7 +24,7 @@ function start(program: string, test: string): { readonly ask: Ask; readonly clo
     async ask(question) {
       child.stdin.write(`${JSON.stringify(question)}\n`);
       const { value, done } = await lines.next();
-      if (done === true || !/^[[{]/u.test(value)) throw new Error(`upstream's program ended: ${value ?? ""}\n${complaints}`);
+      if (done === true || !/^[[{]/u.test(value)) throw new Error(`upstream's program exited: ${value ?? ""}\n${complaints}`);
       return JSON.parse(value);
     },
     close: () => void child.stdin.end(),

@@ -67,8 +67,7 @@ function writes(
 
 /**
  * Compares the statuses at each time when neither side has written one for a while; a status that lasted less is random. While writes are
- * rejected,
- * upstream reports available pods with the next retry: its queue stores one time per key, so a retry replaces their timer.
+ * rejected, upstream reports available pods with the next retry: its queue stores one time per key, so a retry replaces their timer.
  */
 function statuses(
   { podsLagMs, apartMs, endMs, acts, asleepFromMs = endMs }: Script,

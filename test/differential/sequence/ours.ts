@@ -77,7 +77,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
     await scenario.act(act);
   }
   await clock.advance(script.endMs - scenario.nowMs);
-  ends.abort(new Error("the life is over"));
+  ends.abort(new Error("the history has ended"));
   const stopped = Promise.all([host.stop(), watching.catch(() => undefined)]);
   await clock.advance(60_000);
   await stopped;

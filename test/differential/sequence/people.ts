@@ -135,7 +135,7 @@ export class People {
   async #collide(name: string, change: Fields): Promise<void> {
     const path = `${collection("deployments")}/${name}`;
     const { spec, status } = await this.ask("PATCH", `${path}?dryRun=All`, { spec: change }, "application/merge-patch+json");
-    const state = podTemplateHashState((spec as Fields)["template"] as unknown as PodTemplateSpec, COMPARED_RELEASE); // a Deployment's
+    const state = podTemplateHashState((spec as Fields)["template"] as unknown as PodTemplateSpec, COMPARED_RELEASE); // the type of a Deployment's field
     const collisions = (status as Fields | undefined)?.["collisionCount"];
     const taken = `${name}-${podTemplateHash(state, typeof collisions === "number" ? collisions : undefined)}`;
     if ((await this.all("replicasets")).every(({ metadata }) => metadata.name !== taken)) {

@@ -63,8 +63,7 @@ export interface Script {
 
 /**
  * Histories of a Deployment and its ReplicaSets; of a ReplicaSet or ReplicationController alone; of a Deployment whose events and wake-ups
- * are
- * lost; of a ReplicaSet whose own writes race with their events.
+ * are lost; of a ReplicaSet whose own writes race with their events.
  */
 export type Life = (typeof LIVES)[number];
 export const LIVES = ["deployment", "replicas", "losses", "races"] as const;

@@ -20,7 +20,7 @@ export async function playUpstream(scenario: Scenario, script: Script, judge: Ju
     async watch({ resource, resourceVersion }) {
       const query = { watch: true, timeoutSeconds: 1_000_000, resourceVersion };
       const answer = await server.request({ method: "GET", path: `/${RESOURCES[resource].path}/${resource}`, query });
-      if (answer.kind !== "watch") throw new Error("no watch");
+      if (answer.kind !== "watch") throw new Error("the server returned no watch");
       streams.set(resource, answer.stream);
     },
   };
@@ -41,7 +41,7 @@ export async function playUpstream(scenario: Scenario, script: Script, judge: Ju
   });
   const goOnTo = async (untilMs: number): Promise<void> => {
     for (let steps = 0; ; steps++) {
-      if (steps > STEPS_MAX) throw new Error("never quiet");
+      if (steps > STEPS_MAX) throw new Error("the controllers never become idle");
       collect();
       const due = waiting.filter(({ dueMs }) => dueMs <= clock.now());
       if (due.length === 0 && clock.now() >= untilMs) return;

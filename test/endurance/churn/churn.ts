@@ -37,8 +37,7 @@ const RESTART_EVERY_MS = 25_000;
 const SAMPLE_EVERY_MS = 5_000;
 /**
  * Enough space for the images pulled within five minutes, between two collections, and for one greedy pod's writes; otherwise all pods are
- * rejected
- * for lack of disk.
+ * rejected for lack of disk.
  */
 const DISK_BYTES = 384 * 1024 ** 2;
 

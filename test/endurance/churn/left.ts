@@ -1,4 +1,4 @@
-/** The leftovers after all pods should be gone, as text. */
+/** What a node has left behind when all pods must be gone, as text. */
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -43,8 +43,7 @@ export async function leftOf(before: Inventory, take: () => Promise<Inventory>):
 
 /**
  * Returns whether a leftover is the agent's. A shim whose sandbox the runtime has removed cannot be reached by CRI: containerd leaves one
- * now and then where the disk is slow, with
- * every agent. Source: containerd issues 7496, 8931, 9309.
+ * now and then where the disk is slow, with every agent. Source: containerd issues 7496, 8931, 9309.
  */
 export function isAgents(one: string): boolean {
   if (!one.startsWith("shims: ")) return true;

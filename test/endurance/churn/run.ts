@@ -45,7 +45,7 @@ async function main(): Promise<number> {
     try {
       const churned = await churn(cluster, { side: one, minutes, seed, programs: upstream.programs });
       for (const what of churned.found) console.log(`FOUND  ${one}: ${what}`);
-      console.log(`${one}: ${churned.found.length === 0 ? "nothing is left" : `${churned.found.length} found`}`);
+      console.log(`${one}: ${churned.found.length === 0 ? "no leftovers" : `${churned.found.length} found`}`);
       return churned;
     } finally {
       await cluster.stop();

@@ -59,10 +59,10 @@ type Figures = Readonly<Record<string, number>>;
 /** Rows that are left. Back-offs, which are kept for ten minutes, are not checked. */
 export async function rowsLeft(agentLog: string): Promise<readonly string[]> {
   const [, address] = /metrics and health: (\S+)\/metrics/u.exec(agentLog) ?? [];
-  if (address === undefined) throw new Error("the agent does not say where its metrics are");
+  if (address === undefined) throw new Error("the agent has not logged the address of its metrics");
   const text = await (await fetch(`${address}/metrics`)).text();
   const rows = [...text.matchAll(/^deltaloop_node_rows\{table="(\w+)"\} (\d+)$/gmu)];
-  if (rows.length === 0) throw new Error("the agent counts no rows");
+  if (rows.length === 0) throw new Error("the agent exports no row count");
   return rows.flatMap(([, table, count]) => (table !== "backOffs" && count !== "0" ? [`${count} rows of ${table}`] : []));
 }
 

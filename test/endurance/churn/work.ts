@@ -51,7 +51,7 @@ export async function live(cluster: Cluster, kind: Kind, name: string, node: str
 async function comesTo(cluster: Cluster, { until }: Kind, name: string): Promise<true> {
   const pod = await getPod(cluster, name);
   if (pod !== undefined && until(pod)) return true;
-  throw new Error(JSON.stringify(pod?.status ?? "it is not there"));
+  throw new Error(JSON.stringify(pod?.status ?? "the pod does not exist"));
 }
 
 /** Runs pods of random kinds one after the other; failures go into `found`. @returns the number of pods by kind */
@@ -59,7 +59,7 @@ export async function lives(lane: number, { cluster, node, sources, random, unti
   const counts = new Map<string, number>();
   for (let number = 0; performance.now() < untilMs; number++) {
     const kind = KINDS[Math.floor(random.next() * KINDS.length)];
-    if (kind === undefined) throw new Error("there are no kinds of pods");
+    if (kind === undefined) throw new Error("the list of pod kinds is empty");
     const name = `${kind.name}-${lane}-${number}`;
     await live(cluster, kind, name, node, sources).catch((error: unknown) => found.push(`${name}: ${whole(error)}`));
     counts.set(kind.name, (counts.get(kind.name) ?? 0) + 1);

@@ -175,7 +175,7 @@ export class NodeHarness {
 
   /** The current agent. */
   get agent(): NodeAgent {
-    if (this.#agent === undefined) throw new Error("no agent lives");
+    if (this.#agent === undefined) throw new Error("no agent is running");
     return this.#agent;
   }
 
@@ -267,7 +267,7 @@ export class NodeHarness {
   async until(what: string, isSo: () => boolean | Promise<boolean>, msMax = 120_000): Promise<void> {
     const endMs = this.clock.now() + msMax;
     while (!(await isSo())) {
-      if (this.clock.now() >= endMs) throw new Error(`not within ${msMax} ms: ${what}\n${await this.describe()}`);
+      if (this.clock.now() >= endMs) throw new Error(`timed out after ${msMax} ms: ${what}\n${await this.describe()}`);
       await this.advance(STEP_MS);
     }
   }
@@ -278,7 +278,7 @@ export class NodeHarness {
     const own = { nodeName: NODE, automountServiceAccountToken: false, ...spec };
     const body = { apiVersion: "v1", kind: "Pod", metadata: { name, ...metadata }, spec: own };
     const response = await this.server.request({ method: "POST", path: "/api/v1/namespaces/default/pods", body });
-    if (response.kind !== "object" || response.status !== 201) throw new Error(`not created: ${JSON.stringify(response)}`);
+    if (response.kind !== "object" || response.status !== 201) throw new Error(`the pod was not created: ${JSON.stringify(response)}`);
     return (response.body as unknown as NodePod).metadata.uid; // a request for a pod returns a pod
   }
 
@@ -291,7 +291,7 @@ export class NodeHarness {
     const path = `/api/v1/namespaces/default/pods/${name}${subresource}`;
     const headers = { "content-type": "application/strategic-merge-patch+json" };
     const response = await this.server.request({ method: "PATCH", path, body, headers });
-    if (response.status !== 200) throw new Error(`not patched: ${JSON.stringify(response)}`);
+    if (response.status !== 200) throw new Error(`the pod was not patched: ${JSON.stringify(response)}`);
   }
 
   /** The current object in the API server. */
@@ -450,7 +450,7 @@ export class NodeHarness {
   /** The API server's pods, event by event. */
   async #followPods(): Promise<void> {
     const response = await this.server.request({ method: "GET", path: "/api/v1/pods", query: { watch: "true" } });
-    if (response.kind !== "watch") throw new Error("pods cannot be watched");
+    if (response.kind !== "watch") throw new Error("the watch of pods was rejected");
     for await (const { type, object } of response.stream) {
       const pod = object as unknown as NodePod; // a watch of pods
       const { uid } = pod.metadata;

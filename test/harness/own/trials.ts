@@ -271,7 +271,7 @@ function look(user: RawClient, signal: AbortSignal): { readonly state: () => Pro
     while (!signal.aborted) {
       const asked = next;
       next = Promise.withResolvers();
-      next.promise.catch(() => undefined); // nobody may be awaiting it
+      next.promise.catch(() => undefined); // possibly never awaited
       await listed().then(asked.resolve, asked.reject);
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     }

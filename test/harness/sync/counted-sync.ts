@@ -59,7 +59,7 @@ class CountingRedis extends Redis {
   /** Makes each script count the arguments and replies of its commands. */
   override defineCommand(name: string, definition: { readonly lua: string; readonly numberOfKeys?: number }): void {
     const lua = definition.lua.replace(BARE_CALL, COUNTED_CALL);
-    if (lua === definition.lua) throw new Error(`${name} does not begin as lib/base.lua does`);
+    if (lua === definition.lua) throw new Error(`${name} does not start with lib/base.lua`);
     super.defineCommand(name, { ...definition, lua });
   }
 
@@ -335,7 +335,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
     async sync(controller, key) {
       const id = `${controller} ${key}`;
       const bell = bells.get(id);
-      if (bell === undefined) throw new Error(`${id} was not rung`);
+      if (bell === undefined) throw new Error(`no doorbell for ${id}`);
       bells.delete(id);
       await ready(controller, key);
       return await cost(() => run(bell));

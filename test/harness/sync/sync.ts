@@ -145,7 +145,7 @@ export class SyncHarness {
         CORE_CACHE,
         resource,
         [{ type: type === "DELETED" ? "delete" : "put", key: objectKey(namespace, name), uid, rv, object: cached }],
-        { live: () => Promise.reject(new Error("what is cached can be believed")) },
+        { live: () => Promise.reject(new Error("unexpected live read: every cached value verifies")) },
       );
       await this.store.applyPack({ ...this.#pack(resource), kind: "D" }, items, { counts, commit: { watermark: rv } });
     }

@@ -1,8 +1,7 @@
 /**
  * Invariants of a Deployment during user requests and crashes: no two ReplicaSets with one template, the ReplicaSets' sizes add up to no
- * more
- * than the greatest size since the last rest plus the surge, and, once all pods were ready, never fewer ready pods than the smallest size
- * since then, minus maxUnavailable and minus pods deleted by users. Upstream's own arithmetic exceeds this where a template returns
+ * more than the greatest size since the last rest plus the surge, and, once all pods were ready, never fewer ready pods than the smallest
+ * size since then, minus maxUnavailable and minus pods deleted by users. Upstream's own arithmetic exceeds this where a template returns
  * whose ReplicaSet was being scaled down (deployment Q15), and where a Recreate Deployment is rolled back (deployment Q16).
  */
 import { DESIRED_REPLICAS, ROLLBACK_TO } from "../../../shared/controllers/deployment/annotations.ts";
@@ -60,7 +59,7 @@ export class Bounds {
   /** @returns the violation, if any */
   broken(at: Observed): string | undefined {
     const images = at.replicaSets.map(imageOf);
-    if (new Set(images).size < images.length) return `two ReplicaSets of one template: ${images.join(", ")}`;
+    if (new Set(images).size < images.length) return `two ReplicaSets have the same template: ${images.join(", ")}`;
     const { deployment } = at;
     const isRollingBack = deployment.metadata.annotations?.[ROLLBACK_TO] !== undefined;
     if (isRollingBack && strategyOf(deployment) === "Recreate") this.#beside = Math.max(this.#beside, sizeOf(deployment));
@@ -99,7 +98,7 @@ function askedOf(replicaSets: readonly LiveObject[]): number {
 }
 
 function isReady({ metadata, status }: LiveObject): boolean {
-  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type: string; readonly status: string }[]; // a pod's
+  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type: string; readonly status: string }[]; // the type of a pod's field
   return metadata.deletionTimestamp === undefined && conditions.some(({ type, status: is }) => type === "Ready" && is === "True");
 }
 

@@ -44,7 +44,7 @@ const SCENARIOS: readonly Scenario[] = [
     name: "a rolling update, and the history cleaned up",
     steps: [create({ revisionHistoryLimit: 0 }), spec({ template: template("v2") })],
   },
-  { name: "a Deployment that recreates", steps: [create({ strategy: { type: "Recreate" } }), spec({ template: template("v2") })] },
+  { name: "a Recreate Deployment", steps: [create({ strategy: { type: "Recreate" } }), spec({ template: template("v2") })] },
   {
     name: "a size that changes in the middle of a rollout",
     steps: [create({}), spec({ template: template("v2"), replicas: 6 }), spec({ replicas: 1 })],

@@ -47,7 +47,7 @@ export async function operate(person: RawClient, namespace: string, operation: O
 }
 
 export function strategyOf({ spec }: Pick<LiveObject, "spec">): Strategy {
-  const strategy = spec?.["strategy"] as { readonly rollingUpdate?: Exclude<Strategy, "Recreate"> } | undefined; // a Deployment's
+  const strategy = spec?.["strategy"] as { readonly rollingUpdate?: Exclude<Strategy, "Recreate"> } | undefined; // the type of a Deployment's field
   return strategy?.rollingUpdate ?? "Recreate";
 }
 

@@ -80,7 +80,7 @@ export class CrashRig {
       if ((await this.#queued()) === 0) return;
       await this.#sweep();
     }
-    throw new Error("does not come to rest");
+    throw new Error("does not settle");
   }
 
   /** Leases expire, and due keys run, before the stream delivers a dead run's writes. */

@@ -34,5 +34,5 @@ export function imageOf({ spec }: LiveObject): string {
 /** @throws {Error} when two ReplicaSets have one template */
 export function noTwins({ replicaSets }: CrashRig): void {
   const images = replicaSets.map(imageOf);
-  if (new Set(images).size < images.length) throw new Error(`two ReplicaSets of one template: ${images.join(", ")}`);
+  if (new Set(images).size < images.length) throw new Error(`two ReplicaSets have the same template: ${images.join(", ")}`);
 }

@@ -92,7 +92,7 @@ class NodeSimulation {
     const node = this.#node;
     const endMs = node.clock.now() + CALM_MS_MAX;
     for (let wrong = await this.#unlikeWanted(); wrong !== undefined; wrong = await this.#unlikeWanted()) {
-      if (node.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s of calm: ${wrong}\n${await node.describe()}`);
+      if (node.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s without faults: ${wrong}\n${await node.describe()}`);
       await node.advance(2 * SECONDS);
       // A kill that was drawn before the quiet phase may happen in it.
       if (!node.isAlive) this.#restart();
@@ -101,10 +101,10 @@ class NodeSimulation {
     await node.advance(KEPT_MS);
     const wrong = await this.#unlikeWanted();
     if (wrong !== undefined && !wrong.startsWith("loops"))
-      throw new Error(`as wanted, and then not any more: ${wrong}\n${await node.describe()}`);
+      throw new Error(`reached the desired state and then left it: ${wrong}\n${await node.describe()}`);
     for (const { id, state, image } of await node.containers())
       if (lasting.includes(id) && LASTING.includes(image) && state !== "CONTAINER_RUNNING")
-        throw new Error(`${id} was ended without need\n${await node.describe()}`);
+        throw new Error(`${id} was stopped unnecessarily\n${await node.describe()}`);
   }
 
   /** @returns what differs from the desired state */
@@ -221,7 +221,7 @@ class NodeSimulation {
     }
     if (port !== "cri") return "live";
     const { clock } = this.#node;
-    if (clock.now() < this.#runtimeAwayUntilMs) return { fail: new CriError("Unavailable", "nobody answers") };
+    if (clock.now() < this.#runtimeAwayUntilMs) return { fail: new CriError("Unavailable", "no response") };
     if (this.#chance(this.#mix.cri)) {
       this.#did("runtime faults");
       const fault = this.#pick(["unavailable", "lost", "slow"] as const);

@@ -56,8 +56,7 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
 ];
 /**
  * Rules without which no seed up to 10,000 fails, the reason, and the title of a direct test that fails without the rule. `beside`: no seed
- * fails
- * without these rules either.
+ * fails without these rules either.
  */
 const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[]; readonly why: string; readonly direct: string }[] = [
   {

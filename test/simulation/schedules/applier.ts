@@ -29,7 +29,7 @@ export interface ApplyPorts {
   readonly pause: () => Promise<void>;
 }
 
-const none = (): Promise<never> => Promise.reject(new Error("no message of a schedule needs a live read"));
+const none = (): Promise<never> => Promise.reject(new Error("unexpected live read in a schedule"));
 const READER: KubeReader = { get: none, list: none };
 const DIGESTER = createDigester("schedules");
 

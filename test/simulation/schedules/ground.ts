@@ -30,7 +30,7 @@ export interface Ground {
 
 /** Options of a Store on the clock of a schedule. */
 export function storeOptions(cluster: string) {
-  const clock = { now: () => START_MS, after: (): Promise<never> => Promise.reject(new Error("no schedule waits on the clock")) };
+  const clock = { now: () => START_MS, after: (): Promise<never> => Promise.reject(new Error("unexpected wait on the Store's clock")) };
   return { deployment: DEPLOYMENT, cluster, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS, signer: testSigner(DEPLOYMENT), clock };
 }
 

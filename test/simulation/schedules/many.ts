@@ -58,7 +58,7 @@ function mutate({ scripts, from, to }: NonNullable<Breakage["script"]>): () => v
   const before = scripts.map((name) => [name, table[name] ?? []] as const);
   for (const [name, parts] of before) {
     const at = parts.findIndex((part) => part.includes(from));
-    if (at === -1) throw new Error(`${name} holds no "${from}"`);
+    if (at === -1) throw new Error(`${name} does not contain "${from}"`);
     table[name] = parts.map((part, i) => (i === at ? part.replace(from, () => to) : part));
   }
   return () => {

@@ -1,9 +1,8 @@
 /**
- * One random schedule on a real Store: watchers with fences, messages that are lost, repeated and reordered, appliers, workers that
- * crash or are late, users, and a Store that is rolled back; each Store call is a step, and between any two steps of a process other
- * processes
- * may run. The scripts are the product's own; their callers are as small as possible, so that thousands of schedules can run.
- * The invariants are in ../invariants.ts.
+ * One random schedule on a real Store: watchers with fences, messages that are lost, repeated and reordered, appliers, workers that crash
+ * or are late, users, and a Store that is rolled back; each Store call is a step, and between any two steps of a process other processes
+ * may run. The scripts are the product's own; their callers are as small as possible, so that thousands of schedules can run. The
+ * invariants are in ../invariants.ts.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
@@ -431,7 +430,7 @@ class Schedule {
   }
 
   #prepare(resource: PackHeader["resource"], changes: readonly Change[]): ReturnType<typeof prepareChanges> {
-    const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`nobody forges ${key} here`));
+    const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`unexpected forged value: ${key}`));
     return prepareChanges(this.#store, CORE_CACHE, resource, changes, { live });
   }
 

@@ -22,7 +22,7 @@ export async function baseCheckout(
   name: "base" | "same-identity" | "same-identity-before" = "base",
 ): Promise<Base | { readonly missing: string }> {
   const commit = (await readFile(join(ROOT, "test", "upgrade", name), "utf8")).trim();
-  if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error(`test/upgrade/${name}: the 40 digits of a commit`);
+  if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error(`test/upgrade/${name}: expected the 40 digits of a commit`);
   const git = async (...args: readonly string[]): Promise<boolean> =>
     await run("git", ["-C", ROOT, ...args]).then(
       () => true,
@@ -31,7 +31,7 @@ export async function baseCheckout(
   if (!(await git("cat-file", "-e", `${commit}^{commit}`)))
     return { missing: `commit ${commit.slice(0, 7)} is not in this clone: git fetch --unshallow, where git has a history` };
   if (!(await git("merge-base", "--is-ancestor", commit, "HEAD")))
-    throw new Error(`test/upgrade/${name}: ${commit} is no ancestor of HEAD`);
+    throw new Error(`test/upgrade/${name}: ${commit} is not an ancestor of HEAD`);
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-base-"));
   const root = join(folder, commit.slice(0, 7));
   await mkdir(root);

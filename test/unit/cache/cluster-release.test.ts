@@ -73,7 +73,7 @@ describe("the cluster's release", () => {
   it("the release stays the same when the version cannot be read or is invalid", async () => {
     const s = scene();
     await s.pass(11 * MINUTE);
-    for (const answer of [new Error("away"), "unknown"]) {
+    for (const answer of [new Error("unavailable"), "unknown"]) {
       s.runs(answer);
       await s.release.look();
       expect(await s.pass(MINUTE)).toBe("1.36");

@@ -67,7 +67,7 @@ function scene() {
       void lines.push(`${level} ${message}`);
   const log: Log = { debug: note("debug"), info: note("info"), warn: note("warn"), error: note("error") };
   const reached = async <T>(ask: (store: Store) => Promise<T>): Promise<T> => {
-    if (away) throw new Error("redis is away");
+    if (away) throw new Error("redis is unavailable");
     return await ask(store());
   };
   const ends = new AbortController();
@@ -325,7 +325,7 @@ describe("the guard against a second active controller", () => {
     guard.look("deployments", written(3));
     await s.clock.advance(3_000);
     expect(await s.isStopped()).toBe(false);
-    await expect(guard.beforeTerm()).rejects.toThrow("redis is away"); // FG4
+    await expect(guard.beforeTerm()).rejects.toThrow("redis is unavailable"); // FG4
     s.redisIsAway(false);
     await s.clock.advance(1_000);
     expect(await s.isStopped()).toBe(true);

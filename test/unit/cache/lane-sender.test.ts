@@ -467,7 +467,7 @@ test("[informer T107] retries a message without objects, whatever the queue answ
 
 test("a full buffer blocks the reader until the buffer drains", async () => {
   let open = false;
-  const { clock, sender, ends } = setUp(() => (open ? { failed: [] } : new Error("away")));
+  const { clock, sender, ends } = setUp(() => (open ? { failed: [] } : new Error("unavailable")));
   for (let i = 0; i < 10_001; i++) sender.live(item(`p${i}`, i + 1));
   let waited = false;
   const room = sender.room(ends.signal).then(() => (waited = true));

@@ -264,7 +264,7 @@ describe("the watcher's Lease", () => {
     const writer = {
       ...kube,
       replace: (request: Parameters<typeof kube.replace>[0]) =>
-        away ? Promise.reject(new UnansweredError("away")) : kube.replace(request),
+        away ? Promise.reject(new UnansweredError("unavailable")) : kube.replace(request),
     };
     const a = candidate("a", { writer });
     await clock.advance(5_000);
@@ -319,7 +319,7 @@ describe("the watcher's Lease", () => {
     const writer = {
       ...kube,
       create: (request: Parameters<typeof kube.create>[0]) =>
-        ++calls === 1 ? Promise.reject(new UnansweredError("away")) : kube.create(request),
+        ++calls === 1 ? Promise.reject(new UnansweredError("unavailable")) : kube.create(request),
     };
     const a = candidate("a", { writer });
     await clock.advance(5_000);
@@ -337,7 +337,7 @@ describe("the leader terms that an annotation of the Lease lists", () => {
     const a = s.candidate("a");
     await s.clock.advance(100);
     const leader = a.leader();
-    if (!leader?.lineage) throw new Error("nobody leads");
+    if (!leader?.lineage) throw new Error("no watcher leads");
     return { ...s, s, leader, lineage: leader.lineage };
   };
 

@@ -101,7 +101,7 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
   const running = loop.run(ends.signal).catch((error: unknown) => (failed = error));
   await meanwhile?.(loop);
   await clock.advance(forMs);
-  ends.abort(new Error("the test is over"));
+  ends.abort(new Error("the test has ended"));
   await running;
   return { asked, queries, told, log, failed };
 }

@@ -51,7 +51,7 @@ function scene() {
   const doorbells = { ring: async () => {} };
   const queue = {
     send: async (entries: readonly QueueEntry[]) => {
-      if (queueIsAway) throw new UnansweredError("the queue is away");
+      if (queueIsAway) throw new UnansweredError("the queue is unavailable");
       sent.push(...entries);
       waiting.push(...entries.filter(({ body }) => accepts(envelopeOf(body))));
       return { failed: [] };
@@ -70,7 +70,7 @@ function scene() {
     const client = createSimulatedKube({ server, clock, random, component: identity, faults: () => ({ api: 0, watch: 0 }) });
     let standAfterRenewalMs = 0;
     const replace: typeof client.replace = async (request) => {
-      if (away) throw new UnansweredError("away");
+      if (away) throw new UnansweredError("unavailable");
       const answer = await client.replace(request);
       [standMs, standAfterRenewalMs] = [standAfterRenewalMs, 0];
       return answer;
@@ -400,7 +400,7 @@ describe("one watcher", () => {
       look: (resource, object) => void looked.push(`${resource} ${(object as { metadata: { name: string } }).metadata.name}`),
       beforeTerm: async () => {
         epochs.push((await s.store.epoch())?.epoch);
-        if (isAway) throw new UnansweredError("redis is away");
+        if (isAway) throw new UnansweredError("redis is unavailable");
       },
     };
     s.start("one", { guard });

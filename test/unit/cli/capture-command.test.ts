@@ -1,7 +1,6 @@
 /**
  * `deltaloop capture` as a process, beside an API server in memory. Catches an earlier capture that is overwritten by one that never
- * started, and
- * one that cannot be read while it runs.
+ * started, and one that cannot be read while it runs.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";

@@ -1,7 +1,6 @@
 /**
  * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is reported as a failure of components that
- * had not
- * started, and leftover keys.
+ * had not started, and leftover keys.
  */
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";

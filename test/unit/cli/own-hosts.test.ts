@@ -93,7 +93,7 @@ describe("the function host of user controllers", () => {
     expect(await slow).toContain("the function host ended (SIGKILL)");
   });
 
-  it("fails what runs when the host ends, and starts it again after a second", async () => {
+  it("fails running syncs when the host exits, and restarts the host after a second", async () => {
     const { clock, children, sync } = scene();
     const loop = sync("a/loop").catch(String);
     await clock.advance(1);

@@ -46,7 +46,7 @@ it("does not treat a closed reader as an error", async () => {
   expect(ended).toMatchObject({ code: 0, stderr: "" });
 });
 
-it("rejects a file that is no capture in one line without its escapes, with code 2", async () => {
+it("rejects a file that is not a capture with exit code 2 and one line without the escapes of the file", async () => {
   const path = join(folder, "escapes");
   await writeFile(path, "\x1b]0;owned\x07");
   const { code, stdout, stderr } = await replayOf(path);

@@ -19,7 +19,7 @@ const it = base.extend("s", async () => {
     state.gets++;
     if (state.failing-- > 0) state.connectionFailed();
     await clock.advance(state.pausedMs.shift() ?? 0);
-    if (state.isAway) throw new UnansweredError("away");
+    if (state.isAway) throw new UnansweredError("unavailable");
     return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // only these fields are read
   };
   const store = { markSuspect: async (resource: string) => void marked.push(resource) };
@@ -60,11 +60,14 @@ it("LP3 a response that is ten seconds old, because the process was paused, prov
 
 it("a connection error ends the proof, even for a call in flight", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
-  const away = { get: () => Promise.reject(new UnansweredError("away")), list: () => Promise.reject(new UnansweredError("away")) };
+  const away = {
+    get: () => Promise.reject(new UnansweredError("unavailable")),
+    list: () => Promise.reject(new UnansweredError("unavailable")),
+  };
   const reader = provenReader(away, proof, () => proof.require("e1", TOKEN));
-  await expect(reader.get("pods", "shop", "a")).rejects.toThrow("away");
+  await expect(reader.get("pods", "shop", "a")).rejects.toThrow("unavailable");
   expect(state.gets).toBe(1);
-  await expect(reader.list("pods", "shop")).rejects.toThrow("away");
+  await expect(reader.list("pods", "shop")).rejects.toThrow("unavailable");
   expect(state.gets).toBe(2);
 });
 

@@ -93,7 +93,7 @@ class Scene {
       case "UpdateStatus":
         return this.session.updateStatus(write);
       case "RollBack":
-        throw new Error("no test here rolls back");
+        throw new Error("rollbacks are not tested here");
       default:
         return this.session.perform([write]);
     }

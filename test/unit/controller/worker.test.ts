@@ -211,7 +211,7 @@ describe("runKey", () => {
         }
         return { kind: "done" };
       };
-    const error = new Error("redis is away");
+    const error = new Error("redis is unavailable");
     await play({ takes: [ok], sync: watch([1, 11_950, 12_000]), renews: [error, error, error] });
     await play({ takes: [ok], sync: watch([1, 3_950, 4_000]), options: { invocationEndsMs: 17_000 } });
     await play({ takes: [ok], sync: watch([1, 6_000]), renews: [undefined] });
@@ -340,7 +340,7 @@ describe("the retry budget of a run", () => {
   });
 
   it("starts no call after a renewal has failed, however much time is left", async () => {
-    const error = new Error("redis is away");
+    const error = new Error("redis is unavailable");
     expect(await told([11_999, 12_000], { renews: [error, error, error], options: { invocationEndsMs: 60_000 } })).toEqual([
       "35001 true",
       "35000 false",

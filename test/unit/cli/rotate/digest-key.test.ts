@@ -1,8 +1,7 @@
 /**
  * `deltaloop rotate digest-key`. Catches: a key that is printed, or weaker than docs/internals/threat-model.md requires, one written to
- * another secret, a
- * "done" before the gates of the new epoch are open, a duration that includes earlier steps, and an abort because Redis was unavailable for
- * a moment.
+ * another secret, a "done" before the gates of the new epoch are open, a duration that includes earlier steps, and an abort because Redis
+ * was unavailable for a moment.
  */
 import { afterEach, expect, it } from "vitest";
 

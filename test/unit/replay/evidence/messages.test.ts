@@ -139,8 +139,8 @@ describe("a message of no listed format", () => {
 });
 
 it.each([
-  { name: "a class that there is not", stored: { class: canary("class"), slots: {} } },
-  { name: "a digest that is none", stored: { length: 3, digest: canary("digest") } },
+  { name: "an unknown class", stored: { class: canary("class"), slots: {} } },
+  { name: "an invalid digest", stored: { length: 3, digest: canary("digest") } },
 ])("a capture file cannot add $name", ({ stored }) => expect(messageOf(stored, "", digester)).toBeUndefined());
 
 it("a capture file cannot insert arbitrary text into a message's parameter", () => {
