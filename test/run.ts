@@ -1,11 +1,11 @@
 /**
- * `npm run check`, `npm test` and `npm run test:e2e`: one line per step with its time, the output of a step that failed, one
- * reason for each part that could not run, and at the end a plain line `N passed, N failed, N skipped`.
+ * `npm run check`, `npm test` and `npm run test:e2e`: prints one line per step with its time, the output of a failed step, one
+ * reason for each part that could not run, and at the end `N passed, N failed, N skipped`.
  *
- *     check   format, lint, types, architecture, unused code, and every test that needs nothing but this checkout
- *     e2e     tests against real components; installs what it may
- *     endure  what takes ten minutes and more; in none of the others
- *     all     check, then the adapters' conformance and every case of what is long, the compiler, then e2e
+ * check format, lint, types, architecture, unused code, and every test that needs only this checkout
+ * e2e tests against real components; installs missing programs where possible
+ * endure tests of ten minutes and more; part of no other command
+ * all check, then the adapters' conformance and every case of the long tests, the compiler, then e2e
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -19,11 +19,11 @@ type Environment = Readonly<Record<string, string>>;
 
 interface Step {
   readonly name: string;
-  /** Its files take long enough to be reported one by one. */
+  /** Its test files take so long that each one's time is printed. */
   readonly tellsTimes?: true;
-  /** Its files share the machine with each other: up to REPEATED_MAX that failed run once more, alone, and count as they end then. */
+  /** Its test files compete for the machine: up to REPEATED_MAX failed files run again alone, and the second result counts. */
   readonly repeats?: true;
-  /** It was run for its measurements. */
+  /** Its measurements are printed. */
   readonly tellsFigures?: true;
   run(files?: readonly string[]): Promise<Result>;
 }
@@ -35,18 +35,18 @@ interface Result {
 
 const ROOT = join(import.meta.dirname, "..");
 const BIN = join(ROOT, "node_modules", ".bin");
-/** No second compiling of the same source for the many Nodes that tests start. */
+/** A compile cache, so that the many Node.js processes of tests do not compile the same source again. */
 const COMPILED = { NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "compiled") };
-/** For the linter, whose type checker is written in Go: a fifth less of its processor time, for a tenth more memory. */
+/** For the linter, whose type checker is written in Go: a fifth less processor time for a tenth more memory. */
 const SELDOM_COLLECTED = { GOGC: "400" };
-/** One step runs the tests, which keep two workers busy; the other steps take turns beside them. */
+/** One step runs the tests with two workers; the other steps run beside it, one at a time. */
 const PARALLEL = 2;
-/** More files than this do not fail by chance. */
+/** More failed files than this are not flaky. */
 const REPEATED_MAX = 2;
 
 const CHECK: readonly Step[] = [
   tests("tests", ["check"], ["unit", "tooling", "conformance", "golden", "examples", "attacks", "simulation"]),
-  // One program is read for both: by TypeScript 7, which comes with the linter. `npm test` asks the compiler itself, too.
+  // Types are checked by TypeScript 7, which comes with the linter; `npm test` also runs the compiler itself.
   command("types, lint", ["oxlint", "--type-aware", "--type-check", "--deny-warnings"], SELDOM_COLLECTED),
   command("architecture", ["node", "infra/build/architecture.ts"]),
   command("unused code", ["knip", "--no-config-hints"]),
@@ -60,7 +60,7 @@ const ADAPTERS: readonly Step[] = [
 const E2E: readonly Step[] = [{ ...sideBySide("e2e", ["e2e-controllers", "e2e-nodes"]), tellsTimes: true, repeats: true }];
 const ENDURE: readonly Step[] = [{ ...tests("endurance", ["endurance"]), tellsFigures: true }];
 
-/** A command counts as one: it passed or it failed. */
+/** A command counts as one test: passed or failed. */
 function command(name: string, [program, ...parameters]: readonly [string, ...string[]], environment: Environment = {}): Step {
   return {
     name,
@@ -71,7 +71,7 @@ function command(name: string, [program, ...parameters]: readonly [string, ...st
   };
 }
 
-/** Vitest projects; something of each of `folders` must have run. */
+/** Runs Vitest projects; at least one test of each of `folders` must have run. */
 function tests(name: string, projects: readonly string[], folders: readonly string[] = projects): Step {
   return {
     name,
@@ -83,7 +83,7 @@ function tests(name: string, projects: readonly string[], folders: readonly stri
         const parameters = ["run", ...chosen, ...files, "--reporter=default", "--reporter=./test/tally-reporter.ts"];
         const { code, output } = await execute("vitest", parameters, { [TALLY_FILE]: file });
         const tally = await readTally(file);
-        // Whatever made vitest end with another code than 0 is a failure.
+        // Any exit code of vitest other than 0 is a failure.
         const failed = code !== 0 && tally.failed === 0 ? 1 : tally.failed;
         const empty = files.length > 0 ? [] : emptyFolders(folders, tally);
         return {
@@ -97,7 +97,7 @@ function tests(name: string, projects: readonly string[], folders: readonly stri
   };
 }
 
-/** As `tests` of the project `name`, whose files are run by two processes: each has a project with half of them. */
+/** Like `tests` for the project `name`, in two processes: each runs a project with half of the files. */
 function sideBySide(name: string, halves: readonly string[]): Step {
   return {
     name,
@@ -113,7 +113,7 @@ function sideBySide(name: string, halves: readonly string[]): Step {
   };
 }
 
-/** A run that left no tally behind did not get to its end. */
+/** Without a tally file, the run did not finish. */
 async function readTally(file: string): Promise<Tally> {
   try {
     // Written by tally-reporter.ts just now.
@@ -123,7 +123,7 @@ async function readTally(file: string): Promise<Tally> {
   }
 }
 
-/** Folders that contributed no test: a check that looked at no file must fail. */
+/** Folders without any test: a check that runs no file must fail. */
 function emptyFolders(folders: readonly string[], { files = [] }: Tally): readonly string[] {
   return folders.filter((folder) => !files.some(({ path }) => path.includes(folder === "examples" ? "/examples/" : `/test/${folder}/`)));
 }
@@ -164,7 +164,7 @@ async function runStep(step: Step): Promise<Tally> {
   const counts = tally.files === undefined ? "" : `  ${describe(tally)}`;
   console.log(`${tally.failed === 0 ? "ok  " : "FAIL"}  ${step.name.padEnd(14)}${seconds.padStart(6)} s${counts}`);
   if (tally.failed > 0) {
-    // Names first, so that the beginning of a long output shows what failed.
+    // Names first, so that the start of a long output shows what failed.
     for (const line of failedNames(output)) console.log(`      failed: ${line}`);
     console.log(`\n${errorsFirst(withoutPassed(output))}\n`);
   }
@@ -176,12 +176,13 @@ async function runStep(step: Step): Promise<Tally> {
   return tally;
 }
 
-/** A failure beside other files is printed, also if the file then passes alone. */
+/** Runs a step and repeats its failed files alone. The first failure is printed even if the file then passes. */
 async function runAndRepeat(step: Step): Promise<Result> {
   let { tally, output } = await step.run();
   const failed = (tally.files ?? []).filter((file) => file.failed > 0);
   if (failed.length > REPEATED_MAX) return { tally, output };
-  for (const line of failed.length > 0 ? failedNames(output) : []) console.log(`!!!!  failed beside other files, repeated alone: ${line}`);
+  for (const line of failed.length > 0 ? failedNames(output) : [])
+    console.log(`!!!!  failed in parallel with other files, repeated alone: ${line}`);
   for (const file of failed) {
     const again = await step.run([file.path]);
     const skipped = [...tally.skipped.filter(({ path }) => path !== file.path), ...again.tally.skipped];
@@ -205,13 +206,13 @@ function withoutPassed(output: string): string {
   return output.replace(/^ *(?:✓|measured:) .*\n/gm, "").trim();
 }
 
-/** The errors with their differences before the tests' own output, which is much longer, for the same reason. */
+/** The errors with their diffs first, before the tests' own output, which is much longer. */
 function errorsFirst(output: string): string {
   const from = output.search(/^⎯+ Failed (?:Suites|Tests) \d+ ⎯+$/m);
   return from <= 0 ? output : `${output.slice(from).trimEnd()}\n\nwhat was said on the way:\n\n${output.slice(0, from).trimEnd()}`;
 }
 
-/** What e2e needs and this machine may be given; the reasons why a part will not run come loudly and before anything else. */
+/** Installs what e2e needs where this machine allows it; reasons why a part cannot run are printed before everything else. */
 async function prepare(): Promise<void> {
   const [{ ensureRedisServer }, { controlPlaneBinaries }, { ensureContainerd }, { ensureChromium }, { upstreamTests }] = await Promise.all([
     import("./support/redis.ts"),
@@ -226,7 +227,7 @@ async function prepare(): Promise<void> {
   if (containerd !== undefined) console.log(`!!!!  cannot run real containers: ${containerd}`);
   const browser = ensureChromium();
   if (browser !== undefined) console.log(`!!!!  cannot show pages in a browser: ${browser}`);
-  console.log("      control plane: looking for it, or building it once (about 5 minutes)");
+  console.log("      control plane: looking for its binaries, or building them once (about 5 minutes)");
   const binaries = await controlPlaneBinaries();
   if ("missing" in binaries) console.log(`!!!!  cannot run against a real API server: ${binaries.missing}`);
   const upstream = await upstreamTests();

@@ -1,6 +1,6 @@
 /**
- * `npm run spec`: how much of the specifications tests name. The rows are in docs/internals/spec/; a test names one as `[informer T12]`.
- * Prints one line per specification, as `informer 37/89`, then the ids that no test names.
+ * `npm run spec`: the share of specification rows that tests name. The rows are in docs/internals/spec/; a test names one as `[informer
+ * T12]`. Prints one line per specification, such as `informer 37/89`, then the ids that no test names.
  */
 import { glob, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,12 +17,12 @@ for (const { name, rows } of specifications) {
   if (missing.length > 0) console.log(`  no test names ${missing.join(" ")}`);
 }
 if (!specifications.some(({ rows }) => rows.size > 0)) {
-  console.error("no table of docs/internals/spec/ holds a row");
+  console.error("no table in docs/internals/spec/ has a row");
   process.exitCode = 1;
 }
 
 /**
- * `informer T12` for every `[informer T12]`; `[informer T12 T13]` names two. The title `[deployment $id]` of a table names the
+ * `informer T12` for every `[informer T12]`; `[informer T12 T13]` names two rows. The title `[deployment $id]` of a table names the
  * `id` of each of its rows.
  */
 async function namedRows(): Promise<ReadonlySet<string>> {

@@ -1,21 +1,24 @@
-/** What test/run.ts asks vitest for: numbers, and the reason for everything that did not run. */
+/** What test/run.ts needs from vitest: counts, and the reason for everything that did not run. */
 import { writeFileSync } from "node:fs";
 
 import type { Reporter, SerializedError, TestCase, TestModule } from "vitest/node";
 
-/** Variable that names the file to write; without the product's prefix, which children would refuse. */
+/** The variable with the path of the output file; it lacks the product's prefix, because child processes would reject it. */
 export const TALLY_FILE = "TALLY_FILE";
 
 export interface Tally {
   readonly passed: number;
   readonly failed: number;
-  /** Each test that did not run, and why: the note it gave to `skip`, else the name of its suite, which should say it. */
+  /** Each test that did not run, with the reason: the note given to `skip`, or the name of its suite, which should state it. */
   readonly skipped: readonly { readonly path?: string; readonly test: string; readonly why: string }[];
-  /** Test files that held tests, and how long each took; absent for steps that are no tests. */
+  /** Test files with tests, and the duration of each; absent for steps that are not tests. */
   readonly files?: readonly { readonly path: string; readonly ms: number; readonly passed: number; readonly failed: number }[];
 }
 
-/** A file that cannot be loaded and an error outside every test count as one failure each. Vitest wants a class by default. */
+/**
+ * A file that cannot be loaded, and an error outside of tests, count as one failure each. The default export is a class because vitest
+ * requires one.
+ */
 export default class TallyReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
     const files = modules.map((module) => {

@@ -98,7 +98,7 @@ function judgeFence({ api, cache }: Facts): Finding {
   if (fences.length > 1)
     return warning(
       "watcher.fence",
-      `streams of ${fences.length} fences: ${fences.join(", ")}`,
+      `the streams have ${fences.length} fences: ${fences.join(", ")}`,
       "Check again in a few seconds: a watcher that takes over raises every fence; if the difference persists, read its log.",
     );
   const { seen } = api.lease;

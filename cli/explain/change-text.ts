@@ -3,7 +3,7 @@ import type { Difference, ObjectChange, Entry } from "@deltaloop/replay/explain"
 
 import { objectName } from "./subject.ts";
 
-/** Limit of names in one line. */
+/** Maximum number of names in one line. */
 const NAMES_MAX = 3;
 
 /** Adjacent changes that are equal for pods of one owner. */

@@ -22,7 +22,7 @@ export class NestingError extends SyntaxError {
   override readonly name = "NestingError";
 }
 
-/** No API object is nested half as deep; the API server itself rejects 10,000 levels. */
+/** API objects are nested less than half as deep; the API server itself rejects 10,000 levels. */
 const LEVELS_MAX = 100;
 /**
  * Shorter texts are not scanned: a level costs 145 bytes, so even the deepest possible nesting fits into memory. Scanning a page of a list

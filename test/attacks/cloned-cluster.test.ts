@@ -1,7 +1,7 @@
 /**
  * Threat: a copy of the cluster (an etcd backup restored elsewhere, a VM image) shares cluster id, keys, cache and queues with production.
- * Who: an administrator, by accident. Before: the copy's watcher proved a "regression" and replaced the living epoch, production opened
- * another, and functions decided on the copy's list: five ReplicaSets of 3 had 315 pods after 20 s.
+ * Who: an administrator, by accident. Before: the copy's watcher proved a "regression" and replaced the epoch in use, production opened
+ * another, and functions decided from the copy's list: five ReplicaSets of 3 had 315 pods after 20 s.
  */
 import { describe, expect, it } from "vitest";
 
@@ -35,7 +35,7 @@ type Object = {
   readonly spec?: object;
 };
 
-/** One Store, one queue, and clusters that all take them for their own. */
+/** One Store and one queue, shared by clusters that all treat them as their own. */
 function sharedCache() {
   const clock = createVirtualClock(Date.UTC(2026, 2, 1, 10));
   const digester = createDigester("clones");
@@ -66,7 +66,7 @@ function sharedCache() {
       most = Math.max(most, found.length);
       return found;
     };
-    /** `functions`: false for a clone that has none. */
+    /** `functions`: false for a clone without functions. */
     const start = (functions = true, lease = LEASE): System =>
       assembleSystem(
         {
@@ -93,7 +93,7 @@ function sharedCache() {
       },
       deletePod: async (name: string) => void (await person.request("DELETE", `${PODS}/${name}`, { gracePeriodSeconds: 0 })),
       lease: async () => (await person.list(LEASES)).items[0] as unknown as Object,
-      /** As a backup has it. */
+      /** Creates the Lease as a backup would contain it. */
       putLease: async ({ metadata: { name, annotations }, spec }: Object) =>
         void (await person.request("POST", LEASES, { metadata: { name, ...(annotations && { annotations }) }, spec })),
       says: (text: string) => log.lines.filter(({ message }) => message.includes(text)).length,
@@ -104,7 +104,7 @@ function sharedCache() {
   return { clock, data, cluster };
 }
 
-/** Production at rest, and a clone of its Lease that is older than the last confirmed count. */
+/** Production without pending work, and a clone whose Lease is older than the last confirmed count. */
 async function productionAndClone(firstRevision: bigint) {
   const shared = sharedCache();
   const { clock } = shared;
@@ -119,7 +119,7 @@ async function productionAndClone(firstRevision: bigint) {
   return { ...shared, production, running, clone, epoch: shared.data.epoch?.record.epoch };
 }
 
-/** An owner whose pod is deleted every few seconds has the desired number of pods, never more. */
+/** Deletes a pod of an owner every few seconds, and checks that the owner never has more than the desired number of pods. */
 async function live(scene: Pick<Awaited<ReturnType<typeof productionAndClone>>, "clock" | "production">, ms: number): Promise<void> {
   for (let i = 0; i < ms / 5_000; i++) {
     const [first] = await scene.production.pods();
@@ -131,7 +131,7 @@ async function live(scene: Pick<Awaited<ReturnType<typeof productionAndClone>>, 
   }
 }
 
-describe("a clone of a living cluster", () => {
+describe("a clone of a running cluster", () => {
   it.each([
     { name: "with lower versions", firstRevision: 1n, functions: false },
     { name: "with a raised revision", firstRevision: 9_000_000n, functions: false },
@@ -175,7 +175,7 @@ describe("a clone of a living cluster", () => {
     await production.stop(returned);
   });
 
-  it("may replace the epoch in the moment when production returns: one of them works, the other one stops with an alarm", async () => {
+  it("may replace the epoch at the moment production returns; then one of the two continues and the other stops with an alarm", async () => {
     const downSince = async () => {
       const scene = await productionAndClone(1n);
       await scene.production.stop(scene.running);

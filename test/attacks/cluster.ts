@@ -1,8 +1,8 @@
 /**
- * A small cluster for attacks: API server, watcher, queues, Store, functions and two nodes in one process under a virtual clock,
- * without faults and without a garbage collector, which would only clear away sooner or later what an attack has set up.
+ * A small cluster for attacks: API server, watcher, queues, Store, functions and two nodes in one process under a virtual clock. It has no
+ * faults and no garbage collector, which would sooner or later delete what an attack has set up.
  *
- * A tenant does what its rights in one namespace allow: it asks the API server, and that is all it can do.
+ * A tenant sends only requests that its rights in one namespace allow.
  */
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
@@ -21,7 +21,7 @@ import { silentLog } from "../support/silent-log.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 
 const START_MS = Date.UTC(2026, 2, 1, 10);
-/** Until every change has been processed. */
+/** The time after which every change has been processed. */
 const REST_MS = 20_000;
 const CLUSTER = "c1";
 const DIGEST_KEY = "attacks";
@@ -40,9 +40,9 @@ export interface SmallCluster {
   remove(namespace: string, resource: string, name: string): Promise<void>;
   pods(namespace: string): Promise<readonly PodObject[]>;
   advance(ms: number): Promise<void>;
-  /** Until everything is followed. */
+  /** Waits until every change has been processed. */
   rest(): Promise<void>;
-  /** Writes of our functions that were done so far, Events left out, as `sync-replicaset delete pods shop/web-1`. */
+  /** Writes that our functions have sent so far, without Events, as `sync-replicaset delete pods shop/web-1`. */
   writes(namespace?: string): readonly string[];
   /** Syncs that began so far, as `replicaset shop/web`. */
   syncs(): readonly string[];
@@ -50,7 +50,7 @@ export interface SmallCluster {
 }
 
 export interface SmallClusterOptions {
-  /** The objects before the watcher's first list. */
+  /** Creates objects before the watcher's first list. */
   readonly before?: (post: SmallCluster["post"]) => Promise<void>;
   /** Intercepts the writes of our functions. */
   readonly over?: (writer: KubeWriter, advance: (ms: number) => Promise<void>) => Partial<KubeWriter>;

@@ -1,6 +1,7 @@
 /**
- * Threat: one message in Q1's dead-letter queue shuts every gate. Who: anyone who may send to it, or to Q1 what no applier can apply.
- * Before: a body that said nothing concerned all resources of all clusters, and each was listed anew, as often as it was sent.
+ * Threat: one message in Q1's dead-letter queue closes every gate. Who: anyone who may send to that queue, or send to Q1 what no applier
+ * can apply. Before: a body without content was taken to concern all resources of all clusters, and each was listed again for every such
+ * message.
  */
 import { expect, it } from "vitest";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";

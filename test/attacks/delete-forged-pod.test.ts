@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
-/** A client that writes rows knows uids, which are not secret. Only the owner is forged. */
+/** An attacker who writes rows knows the uids, which are not secret. Only the owner is forged. */
 it.each([
   { name: "a pod without controller", owner: undefined },
   { name: "another controller's pod", owner: { name: "other", uid: "rs-2" } },

@@ -1,4 +1,4 @@
-// Threat: a forged row of an owner, with fewer replicas, has its healthy pods deleted.
+// Threat: a forged row of an owner, with a smaller size, causes the deletion of its healthy pods.
 import { expect, it } from "vitest";
 
 import { SyncHarness } from "../harness/sync/sync.ts";

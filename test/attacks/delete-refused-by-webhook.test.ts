@@ -1,4 +1,4 @@
-// Threat: a validating webhook that answers 409 makes a healthy pod count as gone, so that another one is made in its place.
+// Threat: a validating webhook that answers 409 makes a healthy pod count as deleted, so that a replacement is created.
 import { expect, it } from "vitest";
 
 import { refusal } from "../support/scripted-api.ts";

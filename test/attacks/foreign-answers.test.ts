@@ -1,8 +1,8 @@
 /**
- * Threat: a pod of a tenant's answers for a create that another namespace's ReplicaSet has under way, so that it is made twice.
- * Who: anyone who may create and delete pods in one namespace and learns the name of the pod that is being created.
- * Worst that happened before owners were bound: the foreign pod lowered the intent, the sync took the create for executed, and
- * made a pod more than the ReplicaSet asks for.
+ * Threat: a tenant's pod is taken for the result of a create that another namespace's ReplicaSet has in flight, so that the create is
+ * repeated. Who: anyone who may create and delete pods in one namespace and learns the name of the pod being created. Worst effect before
+ * owners were bound to their namespace: the tenant's pod lowered the intent, the sync took the create for executed, and created one pod
+ * more than the ReplicaSet wants.
  */
 import { afterEach, expect, it } from "vitest";
 import { UnansweredError } from "../../shared/kube/client/errors.ts";
@@ -10,7 +10,7 @@ import type { CreateRequest } from "../../shared/kube/client/kube.ts";
 import { MALLORY, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";
 import type { SmallCluster } from "./cluster.ts";
 
-/** Of the request; and that after which no request lands any more is 15 s. */
+/** The timeout of a request, and when the delayed request is executed. The product assumes that no request is executed after 15 s. */
 const [TIMEOUT_MS, LANDS_AFTER_MS] = [5_000, 9_000];
 
 let cluster: SmallCluster;
@@ -20,7 +20,7 @@ it("a pod of another namespace does not count as the answer to a create of the s
   let slow = false;
   let name: string | undefined;
   cluster = await startSmallCluster({
-    // One create of the ReplicaSet's is executed long after its sender has given up.
+    // One create of the ReplicaSet is executed long after its sender has given up.
     over: (writer, after) => ({
       async create(request: CreateRequest) {
         if (!slow || request.resource !== "pods") return await writer.create(request);

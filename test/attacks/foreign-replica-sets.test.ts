@@ -1,8 +1,8 @@
 /**
- * Threat: a tenant's ReplicaSet names another namespace's Deployment as its controller, and takes part in its rollout.
- * Who: anyone who may create or patch ReplicaSets in one namespace and read the Deployment's uid.
- * Worst that happened before owners were bound: its replicas counted as old ones of the Deployment, so that a rollout cut the
- * Deployment's own pods below its minimum and stayed there: 1 of 3 ready. Nothing was logged.
+ * Threat: a tenant's ReplicaSet names another namespace's Deployment as its controller, and takes part in its rollout. Who: anyone who may
+ * create or patch ReplicaSets in one namespace and read the Deployment's uid. Worst effect before owners were bound to their namespace: its
+ * replicas counted as old ones of the Deployment, so that a rollout scaled the Deployment's own pods below the minimum and stopped there,
+ * with 1 of 3 ready. Nothing was logged.
  */
 import { afterEach, expect, it } from "vitest";
 import { MALLORY, referenceTo, startSmallCluster, TEMPLATE, VICTIM, workload } from "./cluster.ts";

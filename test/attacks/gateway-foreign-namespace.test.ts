@@ -1,4 +1,4 @@
-// Threat: a forged row of an owner names another namespace, and that namespace's pods are deleted on its behalf.
+// Threat: a forged row of an owner states another namespace, and pods of that namespace are deleted on the owner's behalf.
 import { expect, it } from "vitest";
 
 import { objectKey } from "../../shared/kube/objects/resources.ts";

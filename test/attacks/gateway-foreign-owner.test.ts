@@ -1,4 +1,4 @@
-// Threat: a pod that carries an owner's uid under another name or kind is deleted as if it were that owner's.
+// Threat: a pod that references an owner's uid with another name or kind is deleted as if it belonged to that owner.
 import { expect, it } from "vitest";
 
 import { SyncHarness } from "../harness/sync/sync.ts";

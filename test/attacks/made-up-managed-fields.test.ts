@@ -1,10 +1,11 @@
 /**
- * Threat: entries of managedFields are made up, so that a change of a tenant's is taken for another controller's write of a status, and the
- * guard stops all functions of the deployment (informer §11.9). Who: anyone who may change one Deployment, without rights on its status: the
- * API server keeps managedFields as a PATCH of the main resource sends them. Worst that happened before claims were proven: a standstill of
- * the whole cluster until a person resumed, again at will; and a time of 2099, once forgiven, hid every real fight.
+ * Threat: entries of managedFields are forged, so that a tenant's change is taken for another controller's write of a status, and the
+ * foreign-write guard stops all functions of the deployment (informer §11.9). Who: anyone who may change one Deployment, without rights on
+ * its status: the API server keeps managedFields as a PATCH of the main resource sends them. Worst effect before claims were proven: a
+ * standstill of the whole cluster until a user resumed it, repeatable at will; and after an entry with a time in 2099 was forgiven once,
+ * every real conflict was hidden.
  *
- * What the API server does with managedFields is done here as apimachinery pkg/util/managedfields does it; test/e2e/dev.test.ts has the real one.
+ * managedFields are changed here as apimachinery pkg/util/managedfields does it; test/e2e/dev.test.ts uses a real API server.
  */
 import { beforeEach, expect, it } from "vitest";
 
@@ -71,13 +72,13 @@ function scene() {
           ...entry,
         })),
       ),
-    /** A write of the status: the writer becomes the only owner of changed fields. */
+    /** A write of the status: its writer becomes the only owner of the fields that it changes. */
     writes(manager: string, status: Status): Promise<void> {
       const before = versions.at(-1);
       const changed = Object.keys(status).filter((name) => before?.status[name] !== status[name]);
       const others = (before?.metadata.managedFields ?? []).map((entry) => {
         const isLeft = ([field, below]: readonly [string, object]): boolean =>
-          !changed.includes(field.slice(2)) || Object.keys(below).length > 0; // the path below it is another field
+          !changed.includes(field.slice(2)) || Object.keys(below).length > 0; // a path below it is a field of its own
         const left = Object.entries(entry.fieldsV1["f:status"] ?? {}).filter(isLeft);
         return { ...entry, fieldsV1: { ...entry.fieldsV1, "f:status": Object.fromEntries(left) } };
       });

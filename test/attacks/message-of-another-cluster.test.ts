@@ -1,6 +1,6 @@
 /**
- * Threat: a genuine message of one cluster is replayed as another's. Who: anyone who may read one cluster's Q1 and send to another's.
- * Before: the cluster id was a field like any other, so one word made a foreign cluster's objects ours.
+ * Threat: a genuine message of one cluster is replayed as another cluster's. Who: anyone who may read one cluster's Q1 and send to
+ * another's. Before: the cluster id was an ordinary field, so a change of one word moved one cluster's objects into another's cache.
  */
 import { expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";

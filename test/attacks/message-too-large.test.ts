@@ -1,8 +1,9 @@
 /**
- * Threat: an object, or names of objects, of which the watcher makes a message that SQS does not take. Who: anyone who may create objects
- * in one namespace. Before: a ReplicaSet whose owner's name was 515,000 Chinese characters (1.5 MB, which the API server takes) made a
- * message of 1.6 MB, which was sent again for ever: its lane stood, after a minute every gate was shut, and stayed so after the object
- * was gone. The manifest of 4,000 objects of one lane, whose names anybody can choose, was as large, and no list came to its end.
+ * Threat: an object, or a set of object names, makes the watcher build a message that SQS rejects. Who: anyone who may create objects in
+ * one namespace. Before: a ReplicaSet whose owner's name was 515,000 Chinese characters (1.5 MB, which the API server accepts) made a
+ * message of 1.6 MB, which was sent again forever: its lane stopped, after a minute every gate closed, and the gates stayed closed after
+ * the object was deleted. The manifest of 4,000 objects of one lane, whose names a tenant can choose, was as large, and no list could
+ * complete.
  */
 import { afterEach, expect, it } from "vitest";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
@@ -31,7 +32,7 @@ it("a pod with an owner name of 515,000 Chinese characters does not block other 
   await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 6 } });
   await cluster.rest();
   expect(await cluster.pods(VICTIM)).toHaveLength(6);
-  // It is kept like any other: it was read live.
+  // The tenant's ReplicaSet works like any other, because the applier read it live.
   expect(await cluster.pods(MALLORY)).toHaveLength(2);
   await cluster.remove(MALLORY, "replicasets", "evil");
   await cluster.advance(LONG_MS);
@@ -42,7 +43,7 @@ it("a pod with an owner name of 515,000 Chinese characters does not block other 
 
 it("a list completes with 4,800 objects with names of maximal length in one lane", async () => {
   cluster = await startSmallCluster({
-    // Of a missing node, so that no node runs them.
+    // The pods name a missing node, so that no node runs them.
     before: async (post) => {
       for (const name of namesOfOneLane(4_800))
         await post(MALLORY, "pods", { metadata: { name }, spec: { ...TEMPLATE.spec, nodeName: "nowhere" } });

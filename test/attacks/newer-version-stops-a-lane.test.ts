@@ -1,6 +1,6 @@
 /**
- * Threat: messages of a version that nobody understands stop a lane. Who: anyone who may send to Q1. Before: `{"v":2}` 22 times in
- * the group of a lane, each tried again for minutes before it died: what came behind them waited 83 minutes.
+ * Threat: messages of an unknown version stop a lane. Who: anyone who may send to Q1. Before: 22 messages `{"v":2}` in
+ * the group of a lane were each retried for minutes before they expired, and the messages behind them waited 83 minutes.
  */
 import { expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";

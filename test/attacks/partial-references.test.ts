@@ -1,9 +1,8 @@
 /**
- * Threat: pods name a ReplicaSet's uid beside another kind or name, so that one part of the system takes them for its own and
- * another does not.
- * Who: anyone who may create pods in the ReplicaSet's own namespace, and no more: not delete any, not change the ReplicaSet.
- * Worst that happened before owners were bound: they counted as replicas, nine in all, and one everyday sync deleted six pods that
- * were not the ReplicaSet's to delete; where they rank as the better ones, its own.
+ * Threat: pods reference a ReplicaSet's uid with another kind or name, so that one component counts them as its dependents and another does
+ * not. Who: anyone who may create pods in the ReplicaSet's namespace, but may neither delete pods nor change the ReplicaSet. Worst effect
+ * before owners were bound to their namespace: the pods counted as replicas, nine in all, and one ordinary sync deleted six pods that did
+ * not belong to the ReplicaSet; where those rank higher, it deleted its own.
  */
 import { afterEach, expect, it } from "vitest";
 import { namesOf, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";

@@ -1,6 +1,6 @@
 /**
  * The whole system on memory adapters: an API server, the watcher, and the deployed handlers behind Q1, its dead-letter queue and the
- * doorbells. The attacker holds `sqs:SendMessage` on Q1 and on the dead-letter queue, has seen genuine messages, and has no key.
+ * doorbells. The attacker holds `sqs:SendMessage` on Q1 and on the dead-letter queue, has seen genuine messages, and has no MAC key.
  */
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
@@ -20,7 +20,7 @@ import { recordingLog } from "../unit/recording-log.ts";
 export const CLUSTER = "5d3f00aa11bb";
 /** FIFO: time without a message after which the fence is raised. */
 
-/** Everything listed, all gates open. */
+/** Starts the system; resolves when everything is listed and all gates are open. */
 export async function startQ1Rig() {
   const clock = createVirtualClock(Date.UTC(2026, 2, 1));
   const random = createSeededRandom(1);
@@ -76,7 +76,7 @@ export async function startQ1Rig() {
     pass: async (ms: number) => {
       for (let left = ms; left > 0; left -= 250) await clock.advance(Math.min(left, 250));
     },
-    /** The head of the message that would come next in the lane of `resource`. */
+    /** The head of the next message in the lane of `resource`. */
     nextHead: (resource: CachedResource, lane: number) => {
       const last = sent
         .map(({ body }) => envelopeOf(body))
@@ -86,12 +86,12 @@ export async function startQ1Rig() {
       return { v, c, r, e, f, ln, sq: sq + 1, ts: clock.now() };
     },
     fenceOf: (resource: CachedResource) => data.epoch?.resources.get(resource)?.fence ?? "",
-    /** A message into Q1, as any writer can send it. */
+    /** Sends a message to Q1, as any client with the right can. */
     inject: (group: string, body: string, id = `injected-${++injected}`) => queue.send([{ group, id, body }]),
   };
   let injected = 0;
   await rig.pass(3_000);
-  if (!(await rig.gateIsOpen())) throw new Error("the gate is shut");
+  if (!(await rig.gateIsOpen())) throw new Error("the gate is closed");
   return rig;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Threat: HDEL of a slice entry stalls the pod's lane for ever, or makes the pod nobody's. Who: anyone who may write to Redis. A MAC
- * cannot show what is not there, but the owner's status still counts the pods, so its controller lists them before it creates any.
+ * Threat: HDEL of a slice entry stalls the pod's lane forever, or removes the pod from its owner. Who: anyone who may write to Redis. A MAC
+ * cannot reveal a missing entry, but the owner's status still counts its pods, so the controller lists them before it creates any.
  */
 import { describe, expect, it } from "vitest";
 

@@ -1,14 +1,14 @@
 /**
- * Threat: a forged flag `gone`, which no MAC covers, hides healthy pods from their owner, which makes others in their place. Who: anyone
- * who may write to Redis. The flag is believed for 60 s, and its owner looks again after 61 s: at most as many pods more as it has, and
- * for that long after the last forgery. A flag of the future, or an old one, is not believed at all.
+ * Threat: a forged flag `gone`, which no MAC covers, hides healthy pods from their owner, which creates others in their place. Who: anyone
+ * who may write to Redis. The flag is valid for 60 s, and its owner is requeued after 61 s: surplus pods are at most as many as the owner
+ * has, until that long after the last forgery. A flag from the future, or an old one, is ignored.
  */
 import { describe, expect, it } from "vitest";
 
 import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const HOUR_MS = 3_600_000;
-/** With the 5 s that the sweeper leaves a key; a doorbell that is not lost comes at 61 s. */
+/** Includes the 5 s that the sweeper waits for a key; a doorbell that is not lost arrives at 61 s. */
 const SWEPT_MS = 8_000;
 
 describe.skipIf(NO_REDIS !== undefined)("a forged flag `gone`", () => {

@@ -1,6 +1,6 @@
 /**
- * Threat: one forged row of a ReplicaSet, of a higher version and with 40 replicas, makes 38 more pods, and no later event is newer than
- * it: the object is stuck for good. Who: anyone who may write to Redis.
+ * Threat: a forged row of a ReplicaSet, with a higher version and 40 replicas, creates 38 surplus pods; no later event is newer than that
+ * row, so the object is stuck permanently. Who: anyone who may write to Redis.
  */
 import { describe, expect, it } from "vitest";
 

@@ -1,6 +1,6 @@
 /**
- * Threat: the guard's texts are taken away, made up, spoilt or put back. Who: anyone who may write to Redis, and has no key. They can
- * always bring us to a standstill; a deployment that was stopped acts again for no longer than they go on.
+ * Threat: the values of the foreign-write guard are deleted, forged, corrupted or replayed. Who: anyone who may write to Redis, and has no
+ * MAC key. An attacker can always stop all controllers; a stopped deployment acts again only while the attack continues.
  */
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -33,7 +33,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
   let redis: Redis;
   let fixture: StoreFixture;
   let harness: StoreHarness;
-  /** A Store of ours with other settings. */
+  /** A Store with other settings. */
   const beside = (deployment: string, signer = testSigner(CLUSTER)): Store =>
     createRedisStore(redis, { ...SETTINGS, deployment, signer, clock: fixture.clock });
   beforeAll(async () => {
@@ -171,7 +171,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
       { kind: "seen", write: WRITE },
     ]);
     expect([await taken(), (await harness.store.take(harness.run("deployment", "bank/web"), {})).kind]).toEqual(["stopped", "empty"]);
-    const older = JSON.stringify({ ...(JSON.parse(json) as object), write: { ...WRITE, atMs: 7_000 } }); // as it replaces a write
+    const older = JSON.stringify({ ...(JSON.parse(json) as object), write: { ...WRITE, atMs: 7_000 } }); // as if a later write had replaced it
     await redis.hset(KEY, "stop", signer.sign("g", ["prod", "stop", older]) + US + older);
     expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("stopped");
   });

@@ -1,5 +1,5 @@
 /**
- * Threat: one HSET puts an unrelated bare pod of another namespace into a ReplicaSet's slice, and the next scale-down sends a real
+ * Threat: one HSET adds an unrelated bare pod of another namespace to a ReplicaSet's slice, and the next scale-down sends a real
  * DELETE for it. Who: anyone who may write to Redis.
  */
 import { describe, expect, it } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Threat: genuine entries of earlier times are put back: their MACs are good. Who: anyone who may read and write Redis. What they can do
- * at most is to show an owner what was once true; the API server is asked before a pod is made or deleted, and each ends as told here.
+ * Threat: genuine entries of earlier times are replayed, with valid MACs. Who: anyone who may read and write Redis. The attacker can
+ * only show an owner an earlier state; the API server is read before a pod is created or deleted, and each test below states the outcome.
  */
 import { describe, expect, it } from "vitest";
 

@@ -1,6 +1,6 @@
 /**
- * Threat: a part of a manifest that waits in Redis for the others is replaced by one that lists less: what it leaves out is swept from
- * the cache, and its owners make all of it again. Who: anyone who may write to Redis.
+ * Threat: a part of a manifest that waits in Redis for the other parts is replaced by one that lists less: the missing objects are swept
+ * from the cache, and their owners create all of them again. Who: anyone who may write to Redis.
  */
 import { describe, expect, it } from "vitest";
 

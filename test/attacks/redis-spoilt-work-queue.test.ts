@@ -1,6 +1,6 @@
 /**
- * Threat: what the work queue says of a primary (`u`: its uid and owner, `k`: the primaries of a namespace) makes a run look at another
- * owner's slice, or keeps the object from ever being run. Who: anyone who may write to Redis; neither is signed.
+ * Threat: the work queue's record of a primary (`u`: its uid and owner, `k`: the primaries of a namespace) makes a run read another
+ * owner's slice, or keeps a key from running. Who: anyone who may write to Redis; neither record is signed.
  */
 import { describe, expect, it } from "vitest";
 

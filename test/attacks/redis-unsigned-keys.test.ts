@@ -1,6 +1,6 @@
 /**
- * Threat: what no MAC covers (lanes, state of a resource, epoch, leases, queue, intents) is changed. Who: anyone who may write to Redis.
- * They can bring us to a standstill and cost pods that are made twice; nothing is deleted, and nobody else's object is touched.
+ * Threat: values that no MAC covers (lanes, state of a resource, epoch, leases, queue, intents) are changed. Who: anyone who may write to
+ * Redis. The attacker can cause a standstill and surplus pods; nothing is deleted, and no object of another owner is changed.
  */
 import { describe, expect, it } from "vitest";
 

@@ -1,7 +1,7 @@
 /**
- * `node infra/nodejs-runtime/run.js test/captures/record.ts [NAME]…`: records scenes anew in which upstream's own controllers work on a real
- * control plane with scripted nodes, each in a namespace of its own: with `deltaloop capture --no-redact` what watches told, and beside it
- * what the audit log has of workload writes. managedFields are left out of both.
+ * `node infra/nodejs-runtime/run.js test/captures/record.ts [NAME]…`: records scenes again in which upstream's own controllers work on a
+ * real control plane with scripted nodes, each in its own namespace: the watches with `deltaloop capture --no-redact`, and the workload
+ * writes from the audit log. Both omit managedFields.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,12 +18,12 @@ type Body = Readonly<Record<string, unknown>>;
 interface Stage {
   readonly namespace: string;
   readonly create: (resource: string, body: Body) => Promise<void>;
-  /** A merge patch. */
+  /** Sends a merge patch. */
   readonly patch: (path: string, body: Body) => Promise<void>;
   readonly remove: (path: string, propagation?: "Background" | "Foreground" | "Orphan") => Promise<void>;
   /** Names of pods that are not being deleted, oldest first. */
   readonly pods: () => Promise<readonly string[]>;
-  /** Until nothing has changed for as long as shadow.ts calls rest, and a half more. */
+  /** Resolves when nothing has changed for 1.5 times the rest period of shadow.ts. */
   readonly rest: () => Promise<void>;
 }
 
@@ -47,7 +47,7 @@ const held = (given: Body): Body => ({ ...given, metadata: { ...(given["metadata
 const released: Body = { metadata: { finalizers: null } };
 const notReady: Body = { status: { conditions: [{ type: "Ready", status: "False", lastTransitionTime: "2026-01-01T00:00:00Z" }] } };
 
-/** The user requests of each; test/captures/README.md has their purpose. */
+/** The user requests of each scene; test/captures/README.md states their purpose. */
 const SCENES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
   async "not-ready-first"({ create, patch, pods, rest }) {
     await create("replicasets", replicaSet(5));
@@ -109,7 +109,7 @@ const SCENES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
       await rest();
     }
     const [third = ""] = await pods();
-    // Step by step, and in the middle of it another one, whose pods are ready and not available for minutes.
+    // A slow rollout, and in the middle of it another one, whose pods become ready but not available for minutes.
     await patch("deployments/web", rolled("v4", { minReadySeconds: STEP_SECONDS }));
     await sleep(STEP_SECONDS * 1_500);
     await patch("deployments/web", rolled("v5", { minReadySeconds: HELD_SECONDS }));
@@ -256,7 +256,7 @@ function linesOf(text: string, namespace: string): readonly Line[] {
   const lines = text
     .split("\n")
     .slice(0, -1)
-    .map((line) => JSON.parse(line) as Line); // written by our recorder
+    .map((line) => JSON.parse(line) as Line); // our own recorder's output
   return lines.filter(({ object }) => (object?.metadata?.namespace ?? namespace) === namespace);
 }
 

@@ -1,4 +1,4 @@
-/** The Kubernetes version that each `NAME.watch.jsonl.gz` was recorded with: these captures do not name it themselves. */
+/** The Kubernetes version that each `NAME.watch.jsonl.gz` was recorded with; these captures do not state it. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -10,7 +10,7 @@ const FILE = join(import.meta.dirname, "releases.json");
 /** @throws {Error} for a capture without a version, or with one that `shared/kube/releases` does not know */
 export function releaseOfCapture(name: string): Release {
   const release = releaseOf(versions()[name] ?? "", ALL_RELEASES);
-  if (release === undefined) throw new Error(`test/captures/releases.json has no known version of ${name}`);
+  if (release === undefined) throw new Error(`test/captures/releases.json has no known version for ${name}`);
   return release;
 }
 

@@ -1,4 +1,4 @@
-/** Cgroups in memory, on this machine's own cgroupfs under a root of the test's, and on folders that simulate versions 1 and 2. */
+/** Cgroups in memory, on this machine's cgroupfs below a root of the test, and on folders that simulate versions 1 and 2. */
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ if (missingHere() === undefined) {
   if (version === 2) unifiedLimits();
 } else it.skip(`Cgroups on this machine: ${missingHere()}`);
 
-/** One that may be written to; version 2 lets no group with processes have others below, its root excepted. */
+/** The reason why this machine has no writable cgroupfs. In version 2, only the root may have both processes and child groups. */
 function missingHere(): string | undefined {
   if (process.getuid?.() !== 0) return "root is needed";
   if (version === 2 && readFileSync("/proc/self/cgroup", "utf8").trim() !== "0::/")
@@ -40,7 +40,7 @@ function missingHere(): string | undefined {
   }
 }
 
-/** What the agent says of a group, as the kernel then has it: weight and period are as upstream's formulas make them (182). */
+/** The limits that the agent writes, read back from the kernel: weight and period follow upstream's formulas (182). */
 function unifiedLimits(): void {
   it("[node-agent 280] the kernel applies pod limits, changes to them, and their removal", async () => {
     const { cgroups, root, read, close } = await openKernelCgroups();
@@ -166,7 +166,7 @@ describe("cgroupfs", () => {
     const cgroups = createCgroups({ roots: ["/kubepods.slice"], mount });
     expect(cgroups.version).toBe(2);
     await cgroups.create("/kubepods.slice/kubepods-burstable.slice");
-    expect(await readFile(join(mount, "kubepods.slice/cgroup.subtree_control"), "utf8")).toBe("+rdma"); // the last of them; the kernel adds each
+    expect(await readFile(join(mount, "kubepods.slice/cgroup.subtree_control"), "utf8")).toBe("+rdma"); // the last write; the kernel applies each
     expect(await cgroups.exists("/kubepods.slice")).toBe(false);
     await writeFile(join(mount, "kubepods.slice/cgroup.controllers"), "cpuset cpu memory pids\n");
     expect(await cgroups.exists("/kubepods.slice")).toBe(true);
@@ -181,6 +181,6 @@ describe("cgroupfs", () => {
     await mkdir(join(mount, "kubepods"));
     await writeFile(join(mount, "kubepods/cgroup.procs"), "0\n0\n");
     const cgroups = createCgroups({ roots: ["/kubepods"], mount });
-    await expect(cgroups.kill("/kubepods")).resolves.toBeUndefined(); // else this process were killed, and all beside it
+    await expect(cgroups.kill("/kubepods")).resolves.toBeUndefined(); // otherwise this process and all others in the group would be killed
   });
 });

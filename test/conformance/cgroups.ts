@@ -1,4 +1,4 @@
-/** What every Cgroups must do (shared/node-agent/ports/cgroups.ts). */
+/** The conformance suite of Cgroups (shared/node-agent/ports/cgroups.ts). */
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
@@ -6,14 +6,14 @@ import { cgroupFiles } from "../../shared/node-agent/kubelet/container-manager/c
 import type { Cgroups } from "../../shared/node-agent/ports/cgroups.ts";
 
 export interface CgroupsUnderTest {
-  /** With one root, which is not there yet. */
+  /** Has one root, which does not exist yet. */
   readonly cgroups: Cgroups;
   readonly root: string;
-  /** The name of a group at this depth; default: its path's parts. */
+  /** The name of a group with these path components; default: the joined path. */
   readonly at?: (...parts: readonly string[]) => string;
-  /** The content of a controller's file; undefined: no such group. */
+  /** The content of a controller's file; undefined if the group does not exist. */
   read(path: string, controller: string, file: string): Promise<string | undefined>;
-  /** A process that stays until it is killed. Absent where there are none. */
+  /** Starts a process in the group that runs until it is killed. Absent where processes do not exist. */
   readonly enter?: (path: string) => Promise<void>;
   close(): Promise<void>;
 }

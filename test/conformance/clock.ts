@@ -1,11 +1,11 @@
-/** What every Clock must do (shared/base/clock.ts). */
+/** The conformance suite of Clock (shared/base/clock.ts). */
 import { describe, expect, it } from "vitest";
 
 import type { Clock } from "../../shared/base/clock.ts";
 
 export interface ClockUnderTest {
   readonly clock: Clock;
-  /** Lets `ms` go by. */
+  /** Advances the clock by `ms`, or waits. */
   elapse(ms: number): Promise<void>;
 }
 

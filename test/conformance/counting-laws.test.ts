@@ -1,4 +1,4 @@
-/** design.md's counting laws that need no Redis: what the watcher keeps per object, and what an idle system does. */
+/** The counting laws of design.md that need no Redis: what the watcher stores per object, and what an idle system does. */
 import { testSigner } from "../support/signer.ts";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -30,7 +30,7 @@ const CLUSTER = "0123456789ab";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const UPSTREAM_EVENT_WRITES = 33;
 
-/** All of it on memory adapters, with five nodes, and time in the test's hands. */
+/** The whole system on memory adapters, with five nodes and a virtual clock. */
 async function startSystem() {
   const clock = createVirtualClock(START_MS);
   const random = createSeededRandom(1);
@@ -96,7 +96,7 @@ it("while idle for five minutes, runs no sync and writes only Leases and node st
   await stop();
 });
 
-/** Upstream's controller-manager sends 33 POSTs and PATCHes of Events for the same. */
+/** Upstream's controller manager sends 33 POSTs and PATCHes of Events for the same rollout. */
 it("[informer T81] a rolling update of 200 pods writes no more Events than upstream", async () => {
   const { clock, server, person, stop } = await startSystem();
   await createDeployment(person, 200);
@@ -120,7 +120,7 @@ const collectGarbage = garbageCollector();
 const PODS = 40_000;
 const PAGE = 500;
 const BYTES_PER_OBJECT = 120;
-/** The heap moves by some 100 KiB whatever is listed. */
+/** The heap varies by about 100 KiB whatever is listed. */
 const BYTES_PER_OBJECT_FORGOTTEN = 5;
 
 it.each(
@@ -150,7 +150,7 @@ it.each(
       async listPage(_resource: CachedResource, query) {
         const start = Number(query.continue ?? 0);
         if (start + PAGE >= PODS) heap.listing = heapUsed();
-        const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[]; // as a page comes
+        const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[]; // as parsed from a page
         return { resourceVersion: "9000000", items, ...(start + PAGE < PODS && { continue: String(start + PAGE) }) };
       },
       newestVersion: () => Promise.resolve("9000000"),
@@ -164,7 +164,7 @@ it.each(
           yield [
             '{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9000000","annotations":{"k8s.io/initial-events-end":"true"}}}}',
           ];
-        await clock.after(1_000); // the manifests leave
+        await clock.after(1_000); // the manifests are sent
         heap.after = heapUsed();
         ends.abort(new Error("seen enough"));
         yield [];
@@ -176,7 +176,7 @@ it.each(
       random: createSeededRandom(1),
       digester,
       log: silentLog,
-      quarantine: () => Promise.reject(new Error("nothing to set aside")),
+      quarantine: () => Promise.reject(new Error("unexpected quarantine")),
     };
     const feed = {
       view: "pods" as const,
@@ -224,7 +224,7 @@ function podText(number: number): string {
   });
 }
 
-/** Objects and strings, and buffers beside the heap. */
+/** Bytes of objects and strings, and of buffers outside the heap. */
 function heapUsed(): number {
   for (let times = 0; times < 3; times++) collectGarbage(); // buffers are freed one collection later
   const { heapUsed: used, arrayBuffers } = process.memoryUsage();

@@ -1,4 +1,4 @@
-/** The CRI adapter against a server that behaves as no containerd does on request. */
+/** The CRI adapter against a server that misbehaves in ways that containerd does not. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http2";
 import type { ServerHttp2Stream } from "node:http2";
@@ -18,10 +18,10 @@ import { textOfBytes } from "../../shared/base/byte-text.ts";
 import { isNotFound, isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
-/** Bytes in, bytes out: the test contains exactly what is sent. */
+/** Takes and answers raw bytes: the test determines exactly what is sent. */
 type Answer = (call: Call, answer: sendUnaryData<Buffer>) => void;
 
-/** As a runtime reads it. */
+/** The request as a runtime decodes it. */
 function requestOf(name: string, bytes: Buffer): { readonly timeout?: unknown } {
   return readerOf(`${name}Request`)(bytes);
 }
@@ -115,7 +115,7 @@ describe("cri over gRPC", () => {
     const note: Answer = (call, answer) => {
       const deadline = call.getDeadline();
       const ms = (deadline instanceof Date ? deadline.getTime() : deadline) - Date.now();
-      seconds.push(Math.ceil(ms / 10_000) * 10); // the time since it was sent does not matter
+      seconds.push(Math.ceil(ms / 10_000) * 10); // rounded up, so the time since the call was sent does not matter
       NOTHING(call, answer);
     };
     const runtime = ["Version", "RunPodSandbox", "StopContainer", "ExecSync"].map((verb) => [`RuntimeService/${verb}`, note] as const);
@@ -194,7 +194,7 @@ describe("cri over gRPC", () => {
     closing.push(() => next.forceShutdown());
     const giveUpAt = performance.now() + 5_000;
     while ((await cri.version().catch(() => undefined)) === undefined) {
-      if (performance.now() > giveUpAt) throw new Error("still away");
+      if (performance.now() > giveUpAt) throw new Error("still unavailable");
       await sleep(20);
     }
   });
@@ -256,7 +256,7 @@ describe("cri over gRPC", () => {
   });
 });
 
-/** These bytes, and that all is well. */
+/** Answers these bytes with status OK. */
 function answering(bytes: readonly number[] | Buffer): (stream: ServerHttp2Stream) => void {
   return (stream) => {
     stream.respond({}, { waitForTrailers: true });
@@ -278,7 +278,7 @@ async function serve(socket: string, answers: Readonly<Record<string, Answer>>):
   return server;
 }
 
-/** A message as field `number` of another, below 128 bytes. */
+/** The bytes of an embedded message in field `number`, shorter than 128 bytes. */
 function message(number: number, bytes: readonly number[]): Buffer {
   return Buffer.from([(number << 3) | 2, bytes.length, ...bytes]);
 }

@@ -1,4 +1,4 @@
-/** What every container runtime behind Cri must do (shared/node-agent/ports/cri.ts). */
+/** The conformance suite of the container runtime port (shared/node-agent/ports/cri.ts). */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
 import { isDeadlineExceeded, isNotFound, isUnimplemented } from "../../shared/node-agent/ports/cri-error.ts";
@@ -10,26 +10,28 @@ export type Program = Pick<ContainerConfig, "image" | "command" | "args">;
 export interface CriUnderTest {
   readonly cri: Cri;
   readonly programs: {
-    /** Runs until it gets the stop signal, then ends with 0. This one and the next write a line with `listening` once they take signals. */
+    /**
+     * Runs until it gets the stop signal, then exits with 0. `serve` and `stubborn` write a line with `listening` once they handle signals.
+     */
     readonly serve: Program;
-    /** Runs until it is killed. */
+    /** Ignores the stop signal and runs until it is killed. */
     readonly stubborn: Program;
-    /** Writes `ending with 3` to stdout and `goodbye` to stderr, ends with 3 after 1.5 s. */
+    /** Writes `ending with 3` to stdout and `goodbye` to stderr, and exits with 3 after 1.5 s. */
     readonly exit: Program;
   };
-  /** Run in `serve` or `stubborn`: ends with 3 at once, saying `ending with 3` to stdout. */
+  /** Run in `serve` or `stubborn`: exits with 3 at once, after it writes `ending with 3` to stdout. */
   readonly failingCommand: readonly string[];
   /** Takes 5 s. */
   readonly longCommand: readonly string[];
-  /** No runtime has it, and pulling it fails at once. */
+  /** An image that no runtime has; a pull of it fails at once. */
   readonly absentImage: string;
   /** What the runtime needs besides metadata and labels; the log directory exists. */
   sandboxBase(): Pick<PodSandboxConfig, "logDirectory" | "linux">;
   readLog(path: string): Promise<string>;
-  /** Waits for something; under a virtual clock, moves it on meanwhile. */
+  /** Waits for a promise; advances a virtual clock meanwhile. */
   within<T>(promise: Promise<T>): Promise<T>;
   elapse(ms: number): Promise<void>;
-  /** The runtime's own idea of the time. */
+  /** The time by the runtime's clock. */
   nowMs(): number;
   /** Kills the runtime and starts it again. */
   restart(): Promise<void>;
@@ -80,9 +82,9 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
         if (found !== undefined) return found;
         await underTest.elapse(100);
       }
-      throw new Error(`not within ${WAIT_MS_MAX} ms: ${what}`);
+      throw new Error(`timed out after ${WAIT_MS_MAX} ms: ${what}`);
     };
-    /** A sandbox with one container that was started, and takes signals unless it is the one that exits. */
+    /** Creates a sandbox with one started container; waits until the program handles signals, unless it is `exit`. */
     const started = async (program: Program) => {
       const config = sandboxConfig();
       const sandbox = await cri.runPodSandbox(config);
@@ -323,9 +325,9 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
   });
 }
 
-/** `stdout F text` of a line as CRI has it or as Docker's json-file does (CR9). */
+/** `stdout F text` from a line in CRI's format or in that of Docker's json-file driver (CR9). */
 function withoutTime(line: string): string {
   if (!line.startsWith("{")) return line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d) /, "");
-  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // the expected result decides
+  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // a wrong shape fails the comparison
   return `${stream} ${log.endsWith("\n") ? "F" : "P"} ${log.trimEnd()}`;
 }

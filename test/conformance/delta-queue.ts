@@ -1,16 +1,16 @@
-/** What every delta queue and its source must do (shared/store/ports/delta-queue.ts). */
+/** The conformance suite of delta queues and their sources (shared/store/ports/delta-queue.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { DeltaQueue, MessageSource, ReceivedMessage } from "../../shared/store/ports/delta-queue.ts";
 
 export interface DeltaQueueUnderTest {
-  /** Empty. */
+  /** An empty queue. */
   readonly queue: DeltaQueue;
   readonly source: MessageSource;
   readonly maxReceiveCount: number;
-  /** Bodies that ended in the dead-letter queue. */
+  /** Bodies of the messages in the dead-letter queue. */
   deadLetters(): Promise<readonly string[]>;
-  /** Moves time on. Absent where time takes its time: those cases are skipped. */
+  /** Advances the clock. Absent with real time: the cases that need it are skipped. */
   elapse?(ms: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -202,7 +202,7 @@ function entry(group: string, sequence: number) {
   return { group, id: `${group}-e1-812-${sequence}`, body: `${group} ${sequence}` };
 }
 
-/** Receives and removes until nothing comes. */
+/** Receives and removes messages until the queue is empty. */
 async function drain(source: MessageSource): Promise<readonly ReceivedMessage[]> {
   const all: ReceivedMessage[] = [];
   for (;;) {

@@ -1,4 +1,4 @@
-/** What every Doorbells must do (shared/store/ports/doorbells.ts). */
+/** The conformance suite of Doorbells (shared/store/ports/doorbells.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { Controller } from "../../shared/kube/objects/resources.ts";
@@ -8,19 +8,22 @@ import { RUNG_WITHIN_MS } from "../../shared/base/times.ts";
 
 export interface DoorbellsUnderTest {
   readonly doorbells: Doorbells;
-  /** Cluster id that the doorbells must have. */
+  /** The cluster id of all doorbells. */
   readonly cluster: string;
   readonly sources: { readonly [C in Controller]: MessageSource };
-  /** Moves time on, or waits. */
+  /** Advances the clock, or waits. */
   elapse(ms: number): Promise<void>;
-  /** Bells in the ReplicaSets' queue, those that are delayed included. */
+  /** Number of doorbells in the ReplicaSets' queue, including delayed ones. */
   size(): Promise<number>;
   close(): Promise<void>;
 }
 
 const NOW = { max: 10, waitMs: 0 } as const;
 
-/** `late`: what becomes of bells that are due later than RUNG_WITHIN_MS; where they are rung, waits may be long. */
+/**
+ * `late`: whether the adapter sends doorbells that are due later than RUNG_WITHIN_MS, or leaves them; where it sends them, waits may be
+ * long.
+ */
 export function doorbellsConformance(name: string, late: "rung" | "left", factory: () => Promise<DoorbellsUnderTest>): void {
   describe(`doorbells on ${name}`, () => {
     const opened: DoorbellsUnderTest[] = [];

@@ -1,7 +1,6 @@
 /**
  * The cases of test/fault-profile/cases.ts with our controllers on memory adapters, behind a fault-injecting API server
- * over HTTP. The faster form of test/e2e/fault-injecting.test.ts, without a real API server and without upstream beside
- * it.
+ * over HTTP. A faster form of test/e2e/fault-injecting.test.ts, without a real API server and without upstream's controllers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -13,11 +12,11 @@ import { expectedOutcome, outcomeOf } from "../fault-profile/outcome.ts";
 import type { Outcome } from "../fault-profile/outcome.ts";
 import { recordHistory } from "../support/history.ts";
 
-/** Five hundred pods in one process with everything else are no quick case. */
+/** Without the heavy cases, which need five hundred pods in one process. */
 const QUICK = CASES.filter(({ turn }) => turn !== "heavy");
-/** Each waits for those before it. */
+/** Includes the waiting time for the cases before it. */
 const CASE_MS_MAX = 120_000;
-/** A pending write would be unknown to the test. */
+/** Time without writes after which a case is over: a test cannot see pending writes. */
 const STILL_MS = 500;
 
 describe("on memory adapters, behind a fault-injecting API server", () => {

@@ -1,4 +1,4 @@
-/** The fault-injecting API server itself, in front of the one in memory. */
+/** The fault-injecting API server in front of the in-memory one. */
 import { request as httpRequest } from "node:http";
 
 import { afterEach, describe, expect, it } from "vitest";
@@ -41,7 +41,7 @@ const rule = (fault: Fault, often: Often = "always", about: FaultRule["about"] =
   fault,
 });
 
-/** A watch that is refused when it is opened is the Reflector's to open again, with its own pauses (informer §2.4): not the port's. */
+/** Without watches: a refused watch is reopened by the Reflector with its own delays (informer §2.4), not by the client. */
 const CALLS: readonly Verb[] = ["get", "list", ...WRITES];
 
 const SUITES: readonly { readonly name: string; readonly rules: readonly FaultRule[] }[] = [
@@ -71,7 +71,7 @@ for (const { name, rules } of SUITES) {
 }
 
 interface Heard {
-  /** Undefined: the connection broke before an answer began. */
+  /** Undefined: the connection broke before the response started. */
   readonly code?: number;
   readonly retryAfter?: string;
   readonly text: string;
@@ -79,7 +79,7 @@ interface Heard {
   readonly ms: number;
 }
 
-/** One request without a retry budget. */
+/** Sends one request without retries. */
 function ask(url: string, method: string, body?: object): Promise<Heard> {
   const from = performance.now();
   return new Promise((resolve) => {
@@ -108,7 +108,7 @@ describe("a fault-injecting API server", () => {
     close = undefined;
   });
 
-  /** A create that meets `fault`, and whether it was done. */
+  /** Sends a create under `fault`; `done` states whether the server executed it. */
   async function create(fault: Fault, query = ""): Promise<Heard & { readonly done: boolean; readonly road: FaultInjectingServer }> {
     const { road, close: end } = await startWithFaults(rule(fault, "always", { verbs: ["create"] }));
     close = end;

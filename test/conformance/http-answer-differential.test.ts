@@ -7,12 +7,12 @@ import { expect, it } from "vitest";
 import { AnswerReader } from "../../shared/base/http/http-answer.ts";
 import { shareOf } from "../support/share.ts";
 
-/** Numbers of all cases; those of a check are spread over them. */
+/** Numbers of all cases; `check` runs a share that is spread evenly over them. */
 const CASES = shareOf([...Array(10_000).keys()], 2_000);
 const AT_ONCE = 50;
 const BODY_MAX = 1_000_000;
 
-/** A small seeded generator (mulberry32): each case has its own. */
+/** A small seeded generator (mulberry32), one per case. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed * 0x9e3779b1;
   return (below) => {
@@ -85,14 +85,14 @@ function ours(pieces: readonly Buffer[]): Result {
   return reader.end() && reader.head !== undefined ? { code: reader.head.code, body: reader.text() } : "refused";
 }
 
-/** The same response from a socket on loopback, read by node:http. */
+/** The same response as node:http reads it from a socket on loopback. */
 async function nodes(text: string): Promise<Result> {
   const server = createServer((socket: Socket) => {
     socket.on("error", () => undefined);
     socket.once("data", () => socket.end(Buffer.from(text, "latin1")));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens on a port
+  const { port } = server.address() as AddressInfo; // a listening server has a port
   const answered = new Promise<Result>((resolve) => {
     const refuse = (): void => resolve("refused");
     const asked = request({ createConnection: () => connect(port, "127.0.0.1") }, (response) => {

@@ -1,4 +1,4 @@
-/** HTTP probes, httpGet hooks and the manifest URL, against what upstream's clients make of the same servers (http-answers/record.ts). */
+/** HTTP probes, httpGet hooks and the manifest URL, compared with upstream's clients on the same servers (http-answers/record.ts). */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createProber } from "../../shared/node-agent/prober/prober.ts";
 import { manifestText } from "../../shared/node-agent/sources/url-source.ts";
@@ -31,7 +31,7 @@ function isManifest(port: number, path: string): Promise<boolean> {
   );
 }
 
-/** Differs from upstream: a body that breaks off is a failure of a probe, not an unknown result. */
+/** The expected verdict. A truncated body differs from upstream: the probe fails here, while upstream's result is unknown. */
 function expected([probe, ...rest]: Verdict): Verdict {
   return [probe === "broken body" ? "failure" : probe, ...rest];
 }

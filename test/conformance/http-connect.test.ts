@@ -1,4 +1,4 @@
-/** Connections of the HTTP client: streamed answers, and proxies as Go's programs use them. */
+/** Connections of the HTTP client: streamed responses, and proxies as Go programs use them. */
 import { readFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
@@ -67,7 +67,7 @@ function all(answer: AnswerStream): Promise<Received> {
   });
 }
 
-/** A server that writes `pieces`, one after another, to each connection that has sent something. */
+/** A server that writes `pieces` one after another once a connection has sent something. */
 async function writing(...pieces: readonly string[]): Promise<number> {
   return await listen(
     createServer((socket) => {
@@ -198,7 +198,7 @@ describe("a proxy", () => {
       expect((await exchanges.ask(GET, CALL)).body).toBe("{}\n");
       expect((await exchanges.ask(GET, CALL)).body).toBe("{}\n");
       expect(await all(await exchanges.stream(GET, LATE))).toEqual({ text: "{}\n" });
-      // The second call is on the first one's connection; a stream has its own.
+      // The second call reuses the first one's connection; a stream has its own.
       expect(proxy.asked).toEqual([`CONNECT ${LOOPBACK}:${port}`, `CONNECT ${LOOPBACK}:${port}`]);
       expect(proxy.credentials).toEqual([authorization, authorization]);
     },

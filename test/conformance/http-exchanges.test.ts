@@ -1,4 +1,4 @@
-/** Exchanges of HTTP/1.1 with servers over sockets: Node's own, over TLS and not, and those that do what no server should. */
+/** HTTP/1.1 exchanges over sockets, plain and TLS, with Node's server and with servers that violate the protocol. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { once } from "node:events";
@@ -56,7 +56,7 @@ async function rude(
   return { exchanges: exchangesOf(port), connections: () => count };
 }
 
-/** Node's server, and how many connections it had. */
+/** Node's server, and the number of its connections. */
 async function polite(answer: RequestListener): Promise<{ readonly exchanges: Exchanges; connections(): number }> {
   let count = 0;
   const server = createHttpServer(answer);
@@ -67,7 +67,7 @@ async function polite(answer: RequestListener): Promise<{ readonly exchanges: Ex
 /** Long enough for a connection to be made before the timeout. */
 const PAUSE_MS = 300;
 
-/** As SIGSTOP and SIGCONT: no timer fires and no input is read. */
+/** Suspends the process as SIGSTOP and SIGCONT do: no timer fires and no input is read. */
 function suspend(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
@@ -167,8 +167,8 @@ describe("exchanges of HTTP/1.1", () => {
     const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
 
     /**
-     * Answers the first request on each connection, and replies with `act` to the first request that is the second on
-     * its connection.
+     * A server that answers the first request of each connection. The first request that is the second one of its connection gets `act`
+     * instead.
      */
     async function renewed(act: (socket: Socket) => void): Promise<{ readonly exchanges: Exchanges; readonly requests: string[] }> {
       const requests: string[] = [];
@@ -192,7 +192,8 @@ describe("exchanges of HTTP/1.1", () => {
       ["a reset", "socket.resetAndDestroy()"],
       ["an answer that nobody asked for", `socket.write(${JSON.stringify(EVIL)})`],
     ])("sends nothing on a connection with %s pending from a busy period, for any method", async (_what, act) => {
-      // In a thread of its own, it goes on while this one is busy: says what came behind the first answer on its first connection.
+      // Runs in its own thread, so it continues while this thread is busy; reports what followed the first response on its first
+      // connection.
       const server = new Worker(
         `const { parentPort } = require("node:worker_threads");
         let count = 0;
@@ -235,7 +236,7 @@ describe("exchanges of HTTP/1.1", () => {
         await exchanges.ask(GET, BOUNDS);
         const startedMs = performance.now();
         expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
-        expect(performance.now() - startedMs).toBeLessThan(900); // a read's wait (KC4) is 1 s
+        expect(performance.now() - startedMs).toBeLessThan(900); // a read waits at most 1 s (KC4)
         expect(requests).toEqual(["GET", "GET", "GET"]);
       },
     );
@@ -295,7 +296,7 @@ describe("exchanges of HTTP/1.1", () => {
   it("HX2 discards a second response that the server sends together with the first, even in another chunk", async () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
     const body = "x".repeat(64 * 1024);
-    const filled = body.slice(head.length + "65536\r\n\r\n".length); // with its head as much as is read at once
+    const filled = body.slice(head.length + "65536\r\n\r\n".length); // including the head, as much as one read returns
     const { exchanges } = await rude((socket, nth) =>
       socket.write(nth === 0 ? `${head}${filled.length}\r\n\r\n${filled}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : X),
     );
@@ -416,7 +417,7 @@ describe("exchanges of HTTP/1.1", () => {
     });
 
     it("HX1 reuses connections in bursts from a timer, where write callbacks run after the responses", async () => {
-      // In a thread of its own, it answers while this one is busy: with how many connections it has had.
+      // Runs in its own thread, so it answers while this thread is busy; each response is the number of its connections.
       const server = new Worker(
         `const { parentPort, workerData } = require("node:worker_threads");
         let count = 0;
@@ -434,7 +435,7 @@ describe("exchanges of HTTP/1.1", () => {
         const calls = Array.from({ length: 8 }, async () => {
           const call = exchanges.ask(secret, BOUNDS);
           const until = performance.now() + 1;
-          while (performance.now() < until); // as what else is to be done takes its time
+          while (performance.now() < until); // simulates other work
           return Number((await call).body);
         });
         connections = Math.max(connections, ...(await Promise.all(calls)));

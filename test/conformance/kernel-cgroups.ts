@@ -1,4 +1,4 @@
-/** Groups of the machine that this runs on, under a root of their own, for a test. */
+/** Control groups of this machine, below a root of their own, for a test. */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ export const version = existsSync(join(MOUNT, "cgroup.controllers")) ? 2 : 1;
 
 export interface KernelCgroupOptions {
   readonly open?: (roots: readonly string[]) => Cgroups | Promise<Cgroups>;
-  /** Below one that is called so; default: as in names of paths. */
+  /** The path of a group below a parent with that name; default: the joined names. */
   readonly pathOf?: (parts: readonly string[]) => string;
 }
 

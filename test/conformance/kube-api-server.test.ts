@@ -8,10 +8,10 @@ import { serveHttp } from "../../shared/api-server/http.ts";
 import type { Clock } from "../../shared/base/clock.ts";
 import { kubeConformance } from "./kube.ts";
 
-/** Beyond 2^53, to catch who computes with resourceVersions. */
+/** Above 2^53, to catch arithmetic with resourceVersions. */
 const FIRST_REVISION = 9_007_199_254_740_993n;
 
-/** The server's waits are a fifth as long: the suite checks what follows them, not when. */
+/** The server's waits are divided by five: the suite checks what follows them, not their duration. */
 const system = createSystemClock();
 const clock: Clock = { now: system.now, after: (ms, signal) => system.after(ms / 5, signal) };
 

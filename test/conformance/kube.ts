@@ -1,4 +1,4 @@
-/** What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/kube/client/kube.ts). */
+/** The conformance suite of API servers behind KubeReader, KubeWriter and KubeWatch (shared/kube/client/kube.ts). */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { exactText, parseExact } from "../../shared/base/exact-json.ts";
@@ -8,7 +8,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/kube/client
 
 export interface KubeUnderTest {
   readonly kube: KubeReader & KubeWriter & KubeWatch;
-  /** Empty; no other client writes replica sets or leases there, and no controller acts on them. */
+  /** A namespace without objects; no other client writes ReplicaSets or Leases there, and no controller acts on them. */
   readonly namespace: string;
   close(): Promise<void>;
 }
@@ -108,7 +108,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
     });
 
     it("adds and removes one owner reference by strategic merge patch", async () => {
-      // A real one, or a garbage collector would delete what it seems to own.
+      // The owner exists: otherwise a garbage collector would delete the dependent.
       const { uid: ownerUid } = (await create(replicaSet("owner"))).metadata;
       const { uid } = (await create(replicaSet("owned"))).metadata;
       const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "owner", uid: ownerUid, controller: true };
@@ -143,7 +143,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
           resource: "leases",
           namespace: subject.namespace,
           name: "l",
-          // A Lease is more than a KubeObject; the port carries the rest along.
+          // A Lease has more fields than a KubeObject; the port passes them through.
           body: { ...created, spec: { holderIdentity: "b" } } as typeof created,
         });
       expect((await put()).metadata.resourceVersion).not.toBe(created.metadata.resourceVersion);

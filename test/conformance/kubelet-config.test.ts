@@ -1,4 +1,4 @@
-/** KubeletConfigurations, against what the kubelet's codec makes of the same texts (kubelet-config-vectors/main.go). */
+/** KubeletConfigurations, compared with the kubelet's decoder on the same texts (kubelet-config-vectors/main.go). */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ const VECTORS = readFileSync(join(import.meta.dirname, "kubelet-config-vectors/v
   .split("\n")
   .map((line) => JSON.parse(line) as Vector);
 
-/** Texts that the two read differently. */
+/** Texts that the two decoders read differently. */
 const KNOWN: ReadonlyMap<string, string> = new Map([
   ['{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":30.0}', "30.0 is 30 to JavaScript"],
   [

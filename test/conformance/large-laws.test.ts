@@ -1,4 +1,4 @@
-/** The laws of large shapes on the memory Store: verbs, rows handed out, requests. What they catch: test/support/large-laws.ts. */
+/** The laws for large objects on the memory Store: verbs, returned rows, requests. test/support/large-laws.ts lists what they catch. */
 import { describe } from "vitest";
 
 import { largeLaws } from "../support/large-laws.ts";

@@ -1,4 +1,4 @@
-/** logind in memory. */
+/** The conformance suite on the in-memory logind. */
 import { createMemoryLogind } from "../../shared/node-agent/memory/logind.ts";
 import { logindConformance } from "./logind.ts";
 

@@ -7,9 +7,9 @@ import { eventually } from "../support/eventually.ts";
 export interface LogindUnderTest {
   readonly logind: Logind;
   prepareForShutdown(isShuttingDown: boolean): Promise<void>;
-  /** How many locks the machine knows of. */
+  /** The number of locks that logind holds. */
   locks(): Promise<number>;
-  /** All connections to it end. */
+  /** Restarts logind, which closes all connections. */
   restart(): Promise<void>;
   close(): Promise<void>;
 }

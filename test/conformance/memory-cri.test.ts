@@ -1,4 +1,4 @@
-/** The memory runtime passes the port's suite; and what it can do on top: faults from a seed, pulls, readiness, injected logs. */
+/** The memory runtime passes the port's suite; and its additional features: seeded faults, pulls, readiness, injected logs. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
@@ -42,7 +42,7 @@ criConformance("memory", async () => {
     async within(promise) {
       let settled = false;
       const done = promise.finally(() => (settled = true));
-      done.catch(() => undefined); // passed to the caller below
+      done.catch(() => undefined); // rethrown to the caller below
       await clock.advance(0);
       while (!settled) await clock.advance(100);
       return await done;

@@ -1,4 +1,4 @@
-/** The memory NodeStore passes the port's suite, and reports a row changed by hand at once. */
+/** The memory NodeStore passes the port's suite, and immediately reports a row that was changed in place. */
 import { describe, expect, it } from "vitest";
 
 import { createMemoryNodeStore } from "../../shared/node-agent/memory/node-store.ts";

@@ -1,4 +1,4 @@
-/** The memory and system adapters of the small ports pass their suites; and what the memory ones can do on top. */
+/** The memory and system adapters of the small ports pass their suites; and the additional features of the memory adapters. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";

@@ -1,4 +1,4 @@
-/** The memory Store passes the suite of every Store. */
+/** The memory Store passes the conformance suite of Stores. */
 import { describe, expect, it } from "vitest";
 
 import { createMemoryData, type MemoryData } from "../../shared/store/memory/store/data.ts";
@@ -46,7 +46,7 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
 }
 
 storeConformance("memory", memoryFixture);
-// With itself as reference: that it is deterministic, and that the life runs at all. The other adapters are compared with it.
+// Compares the memory Store with itself: it is deterministic, and the random history runs. Other adapters are compared with it elsewhere.
 storeDifferential("memory", memoryFixture, memoryFixture, { seeds: [1, 2, 3], steps: 300 });
 
 describe("the memory Store", () => {

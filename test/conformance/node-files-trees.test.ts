@@ -1,4 +1,4 @@
-/** Trees that a container has created and may keep changing. */
+/** Directory trees that a container has created and may still change. */
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
@@ -38,7 +38,7 @@ const NOT_TEXT = Buffer.from([0xff, 0xfe, 0x66]);
 const files = createNodeFiles({ rootDir: TOP, podLogsDir: join(TOP, "logs"), containerLogsDir: join(TOP, "links"), log: recordingLog() });
 const emptyDir = (uid: string): VolumePlace => ({ uid, plugin: "kubernetes.io~empty-dir", name: "e" });
 
-// By the machine's own program, which goes by descriptors as well.
+// Uses the machine's own `rm`, which also works with directory descriptors.
 afterAll(() => void machine("rm", "-rf", TOP));
 
 let count = 0;
@@ -47,7 +47,7 @@ async function newVolume(): Promise<{ readonly uid: string; readonly volume: str
   return { uid, volume: await files.makeEmptyDir(emptyDir(uid)) };
 }
 
-/** `each` is called with each level, as a short path that holds as long as the call. */
+/** Creates nested directories; calls `each` for every level with a short path that is valid only during the call. */
 function makeDeep(directory: string, levels: number, each: (place: string, level: number) => void): void {
   let fd = openSync(directory, constants.O_RDONLY);
   for (let level = 0; level < levels; level++) {
@@ -69,7 +69,7 @@ function machine(command: string, ...args: readonly string[]): string {
   return execFileSync(command, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
 }
 
-/** As the machine's own `du` reports it. */
+/** Usage as `du` reports it. */
 function machineUsage(directory: string): object {
   const figure = (...options: readonly string[]): number => Number.parseInt(machine("du", "-s", ...options, directory), 10);
   return { usedBytes: figure("--block-size=1"), inodesUsed: figure("--inodes") };
@@ -147,7 +147,7 @@ it("[node-agent 490] NF4 does not remove files of another file system, and repor
   try {
     machine("mount", "-t", "tmpfs", "tmpfs", inside);
   } catch {
-    return; // this machine allows no mounts
+    return; // this machine does not allow mounts
   }
   try {
     writeFileSync(join(inside, "precious"), "x");

@@ -1,6 +1,6 @@
 /**
- * NodeFiles on this machine's own file systems, in a temporary directory: once as the machine allows, and once where
- * nothing may be mounted.
+ * NodeFiles on this machine's own file systems, in a temporary directory: with the machine's rights, and where
+ * mounts are forbidden.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -42,12 +42,12 @@ const ALLOWS_MOUNTS = allowsMounts();
 const GROUP = 4321;
 const UID = "11111111-2222-3333-4444-555555555555";
 
-/** One of the machine's own commands, found where it is whatever a test has made of PATH. */
+/** Runs a command of the machine by its original PATH, whatever PATH a test has set. */
 function machine(command: string, ...args: readonly string[]): void {
   execFileSync(command, args, { stdio: "ignore", env: { PATH } });
 }
 
-/** The same, with an open file as its file descriptor 3. */
+/** Like `machine`, with an open file as file descriptor 3. */
 function machineWith(file: number, command: string, ...args: readonly string[]): void {
   execFileSync(command, args, { stdio: ["ignore", "ignore", "ignore", file], env: { PATH } });
 }
@@ -63,7 +63,7 @@ function allowsMounts(): boolean {
   }
 }
 
-/** A directory with a `mount` that does what a machine without the right does. */
+/** A directory with `mount` and `umount` commands that fail as they do without the right to mount. */
 function refusingPath(): string {
   const directory = mkdtempSync(join(TOP, "bin-"));
   for (const command of ["mount", "umount"])
@@ -192,7 +192,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
         const version = join(directory, await readlink(join(directory, "..data")));
         const pair = await Promise.all(["a", "b"].map((name) => readFile(join(version, name), "utf8").catch(() => "gone")));
         seen.push(pair.join(" "));
-        // There at any moment; only the kernel's own walk along the links may be overtaken, once.
+        // The file always exists; only the kernel's path resolution may race with the swap, once.
         await readFile(join(directory, "a"), "utf8").catch(() => readFile(join(directory, "a"), "utf8"));
       }
     };

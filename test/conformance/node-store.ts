@@ -1,10 +1,10 @@
-/** What every NodeStore must do (shared/node-agent/ports/node-store.ts). */
+/** The conformance suite of NodeStore (shared/node-agent/ports/node-store.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { Agenda, CachedStatus, NodeStore, NodeTable, NodeTables, WorkerRecord } from "../../shared/node-agent/ports/node-store.ts";
 
 export interface NodeStoreUnderTest {
-  /** Empty. */
+  /** An empty store. */
   readonly store: NodeStore;
   close(): Promise<void>;
 }
@@ -90,9 +90,9 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const failing = store.update("workers", "u1", () => {
-        throw new Error("no such change");
+        throw new Error("the change was not reported");
       });
-      await expect(failing).rejects.toThrow("no such change");
+      await expect(failing).rejects.toThrow("the change was not reported");
       expect(await store.read("workers", "u1")).toEqual(WORKER);
     });
 
@@ -155,7 +155,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
         try {
           Object.assign(target?.pending ?? {}, { kind: "kill" });
         } catch {
-          // A frozen row fails at once; a copied one accepts it.
+          // Writing to a frozen row throws at once; a copied row accepts the write.
         }
       };
       spoil(row);

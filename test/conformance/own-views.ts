@@ -1,5 +1,5 @@
 /**
- * Additional controllers from the watch to the sync, on any Store: their registry entries, views and handlers are data of this file. The
+ * Additional controllers from the watch to the sync, on any Store: their registry entries, views and handlers are defined in this file. The
  * built-in controllers are not registered.
  */
 import { isDeepStrictEqual } from "node:util";
@@ -57,7 +57,7 @@ function watching(name: string, resource: Resource): { readonly entry: Controlle
   };
 }
 
-/** Keeps a record per ConfigMap that names its Namespace, and of the Namespace itself; a settled one is not recorded again. */
+/** Keeps a record of each ConfigMap that names its Namespace, and of the Namespace itself; a recorded one is not recorded again. */
 const KEEPER = "keeper" as OwnController; // a registry names it
 const KEPT = viewName("configmaps", KEEPER, "k3x9");
 const HOMES = viewName("namespaces", KEEPER, "k3x9");
@@ -70,7 +70,7 @@ const KEEPING: { readonly entry: ControllerEntry; readonly views: readonly ViewD
     reads: [HOMES, KEPT],
     contract: [],
     affectedKeys(delta, lookups) {
-      const object = (delta.new ?? delta.old) as CachedObject; // both views have this shape
+      const object = (delta.new ?? delta.old) as CachedObject; // both views have these fields
       const home = object.metadata.labels?.["home"];
       const key = delta.resource === HOMES ? keyOf(object) : delta.resource === KEPT && home !== undefined ? `/${home}` : undefined;
       const primary =
@@ -219,7 +219,7 @@ function scene(make: MakeStore, kube: (component: string) => Kube) {
 }
 
 interface Api {
-  /** The client of one component. */
+  /** The API client of one component. */
   readonly kube: (component: string) => Kube;
   stop(): Promise<unknown>;
 }
@@ -229,7 +229,7 @@ function embedded(): Promise<Api> {
   return Promise.resolve({ kube: (component) => createInProcessKube(server, { component }), stop: () => Promise.resolve() });
 }
 
-/** The changes of a ConfigMap reach two controllers, and those of a Namespace a third. `connect` starts an API server. */
+/** Changes of a ConfigMap reach two controllers, and those of a Namespace a third one. `connect` starts an API server. */
 export function ownViewsConformance(where: string, make: MakeStore, connect = embedded): void {
   describe(`additional controllers, ${where}`, () => {
     let s: ReturnType<typeof scene>;

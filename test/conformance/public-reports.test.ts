@@ -52,7 +52,7 @@ describe("a kubeconfig", () => {
   }
 
   // https://github.com/kubernetes/kubectl/issues/1054
-  it("with a cluster of its own name in two files takes the first whole, without the second's CA", async () => {
+  it("that defines one cluster in two files takes it entirely from the first file, without the CA of the second", async () => {
     const second = `clusters: [{name: c, cluster: {server: "https://0.0.0.0:1234", certificate-authority-data: QUFB}}]\n${USER}${CONTEXT}`;
     const config = await configOf(`${clusterAt("https://k3d-ctrl-server-0:6443")}current-context: x\n`, second);
     expect(config).toMatchObject({ server: "https://k3d-ctrl-server-0:6443" });
@@ -61,7 +61,7 @@ describe("a kubeconfig", () => {
   });
 
   // https://github.com/doriordan/skuber/pull/215
-  it("whose context names the user as an empty text has no credentials", async () => {
+  it("whose context has an empty user name has no credentials", async () => {
     const config = await configOf(
       `${clusterAt("http://localhost:8080")}contexts: [{name: x, context: {cluster: c, user: ""}}]\ncurrent-context: x\n`,
     );
@@ -69,14 +69,14 @@ describe("a kubeconfig", () => {
   });
 
   // https://github.com/tailscale/tailscale/pull/11417
-  it("whose lists are null, as kubectl leaves them behind, adds nothing to the next file", async () => {
+  it("whose lists are null, as kubectl writes them, adds nothing to the merged kubeconfig", async () => {
     const emptied = "apiVersion: v1\nkind: Config\npreferences: {}\nclusters: null\ncontexts: null\nusers: null\n";
     expect(await configOf(emptied, `${clusterAt("https://k:1")}${USER}${CONTEXT}`)).toMatchObject({ server: "https://k:1" });
     await expect(configOf(`${emptied}current-context: gone\n`)).rejects.toThrow(/^no context "gone" in \S+; it has: none$/);
   });
 
   // https://github.com/rancher/rancher/issues/31252, https://github.com/fabric8io/kubernetes-client/issues/3648
-  it.each(["---\n", "---\nfoo: bar\n", "...\nfoo: bar\n"])("is the first document before %j", async (tail) => {
+  it.each(["---\n", "---\nfoo: bar\n", "...\nfoo: bar\n"])("reads only the document before %j", async (tail) => {
     expect(await configOf(`${clusterAt("https://k:1")}${USER}${CONTEXT}${tail}`)).toMatchObject({ server: "https://k:1" });
   });
 
@@ -106,7 +106,7 @@ describe("a kubeconfig's CA data", () => {
   });
 
   // https://github.com/kubernetes/kubernetes/issues/53661
-  it("may have line breaks, and no other foreign character", async () => {
+  it("may contain line breaks, but no other characters outside base64", async () => {
     expect(await caOf(block(wrapped(pem)))).toBe(pem);
     await expect(caOf(`${Buffer.from(pem).toString("base64")}$`)).rejects.toThrow("certificate-authority-data is not base64");
   });
@@ -117,12 +117,12 @@ describe("a static pod's manifest", () => {
   const podOf = (text: string) => manifestPod(text, "/m/bug.yaml", "n1");
 
   // https://github.com/kubernetes/kubernetes/issues/90905
-  it("with the argument 0999 is rejected, as that is a number", () => {
+  it("is rejected if an argument is 0999, which YAML reads as a number", () => {
     expect(() => podOf(`${HEAD}    args:\n    - echo\n    - 0999\n`)).toThrow("spec.containers[0].args[1] is a number, not a string");
   });
 
   // https://github.com/kubernetes/website/issues/45751
-  it("may escape a slash in JSON, not in YAML", () => {
+  it("may escape a slash in JSON, but not in YAML", () => {
     const json = JSON.stringify({
       apiVersion: "v1",
       kind: "Pod",
@@ -143,17 +143,17 @@ describe("a static pod's manifest", () => {
   });
 
   // https://github.com/coreos/coreos-kubernetes/pull/840
-  it("with a repeated key has the last value", () => {
+  it("uses the last value of a repeated key", () => {
     expect(podOf(HEAD.replace("spec:\n", "spec:\n  hostNetwork: false\n  hostNetwork: true\n")).spec.hostNetwork).toBe(true);
   });
 
   // https://github.com/kubernetes/kubernetes/issues/34146
-  it("with a directive for YAML 1.2 is rejected", () => {
+  it("is rejected with a directive for YAML 1.2", () => {
     expect(() => podOf(`%YAML 1.2\n---\n${HEAD}`)).toThrow("names version 1.2, and only 1.1 is supported");
   });
 
   // https://github.com/docker/compose/issues/3290, https://github.com/go-yaml/yaml/issues/34
-  it("reads times, ports and large exponents as texts", () => {
+  it("reads times, ports and large exponents as strings", () => {
     const { metadata, spec } = podOf(
       "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {commit: 12e345, window: 08:30}}\n" +
         "spec: {containers: [{name: c, image: 'web:1', args: [--forward, 2222:22], env: [{name: AT, value: 12:30}]}]}\n",
@@ -163,7 +163,7 @@ describe("a static pod's manifest", () => {
   });
 
   // https://github.com/rancher/rancher/issues/31252, https://github.com/fabric8io/kubernetes-client/issues/3648
-  it.each(["---\n", "---\nfoo: bar\n", "...\nfoo: bar\n"])("is the first document before %j", (tail) => {
+  it.each(["---\n", "---\nfoo: bar\n", "...\nfoo: bar\n"])("reads only the document before %j", (tail) => {
     expect(podOf(HEAD + tail).metadata.name).toBe("bug-n1");
   });
 });
@@ -284,7 +284,7 @@ describe("an audit log", () => {
   const CUT = "lost: once, an audit event that the log service cut: the next write of its object shows what it did";
 
   // https://github.com/Azure/AKS/issues/4635
-  it("whose text the log service of AKS cut after 16 KiB loses that event, and says so", async () => {
+  it("reports and omits an event that the AKS log service truncated after 16 KiB", async () => {
     const record = (log: string): string => JSON.stringify({ category: "kube-audit", properties: { log, stream: "stdout" } });
     const { versions, report } = await imported([first, second.slice(0, 300), third].map(record).join("\n"));
     expect(versions).toEqual(["ADDED 10", "MODIFIED 15"]);
@@ -292,15 +292,15 @@ describe("an audit log", () => {
   });
 
   // https://github.com/falcosecurity/plugins/issues/297
-  it("that CloudWatch cut, and marked, loses that event, and says so", async () => {
+  it("reports and omits an event that CloudWatch truncated and marked", async () => {
     const messages = [first, `${second.slice(0, 300)}[Truncated...]`, third].map((message) => ({ timestamp: 1, message }));
     const { versions, report } = await imported(JSON.stringify({ events: messages }));
     expect(versions).toEqual(["ADDED 10", "MODIFIED 15"]);
     expect(report).toEqual([CUT]);
   });
 
-  // https://github.com/kubernetes/kubernetes/issues/108551: `deltaloop shadow --audit` was silent about it.
-  it("reports torn lines and cut records to shadow, too", async () => {
+  // https://github.com/kubernetes/kubernetes/issues/108551: `deltaloop shadow --audit` did not report it.
+  it("reports truncated lines and records in shadow mode as well", async () => {
     const record = (log: string): string => JSON.stringify({ properties: { log } });
     const lines = [record(first), second.slice(0, 200), record(second.slice(0, 300)), record(third), third.slice(0, 200)];
     const report = new ImportReport();
@@ -317,7 +317,7 @@ describe("an audit log", () => {
   });
 
   // https://github.com/kubernetes/kubernetes/issues/117988
-  it("shows no write of a dry run, wherever its URL says so", async () => {
+  it("omits dry-run writes, wherever dryRun is in the URL", async () => {
     const requestURI = "/apis/apps/v1/namespaces/shop/replicasets/web-1?fieldManager=x&dryRun=All";
     expect((await imported([first, eventOf(12, { verb: "patch", requestURI }), second].join("\n"))).versions).toEqual([
       "ADDED 10",
@@ -326,7 +326,7 @@ describe("an audit log", () => {
   });
 
   // https://github.com/kubernetes/kubernetes/issues/126466, https://github.com/openshift/cluster-debug-tools/pull/10
-  it("counts each write once, whatever stages it logs, and no watch", async () => {
+  it("counts each write once, whatever its logged stages, and ignores watches", async () => {
     const watch = { verb: "watch", responseObject: undefined, objectRef: { resource: "replicasets", apiGroup: "apps" } };
     const stages = ["RequestReceived", "ResponseStarted", "ResponseStarted", "ResponseComplete"];
     const received = { stage: "RequestReceived", responseObject: undefined, responseStatus: undefined };

@@ -1,4 +1,4 @@
-/** What every Random must do (shared/base/random.ts). */
+/** The conformance suite of Random (shared/base/random.ts). */
 import { describe, expect, it } from "vitest";
 
 import type { Random } from "../../shared/base/random.ts";
@@ -13,7 +13,7 @@ export function randomConformance(name: string, factory: () => Random): void {
         expect(value >= 0 && value < 1, `${value}`).toBe(true);
         counts[Math.floor(value * 10)] = (counts[Math.floor(value * 10)] ?? 0) + 1;
       }
-      // 2,000 each; ten standard deviations are 424.
+      // The expected count is 2,000 each; ten standard deviations are 424.
       for (const count of counts) expect(Math.abs(count - 2_000)).toBeLessThan(424);
     });
 

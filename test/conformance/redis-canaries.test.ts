@@ -1,6 +1,6 @@
 /**
- * No secret leaves the API server: canaries wherever users and tools keep secrets, through the whole system on a real Redis and fauxqs,
- * checked in each text that is sent. On the API server everything arrives.
+ * No secret leaves the API server: canaries are planted wherever users and tools keep secrets, and every text that the whole system sends
+ * on a real Redis and fauxqs is searched for them. Writes to the API server are complete.
  */
 import { Socket } from "node:net";
 
@@ -68,7 +68,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
   const rsOf = async (name: string) => (await list(REPLICA_SETS)).filter(({ metadata }) => metadata.name.startsWith(`${name}-`));
   await vi.waitFor(async () => expect((await web()).status?.availableReplicas).toBe(2), EVENTUALLY);
 
-  // On the API server everything is as upstream would have it.
+  // On the API server, all objects are as upstream would write them.
   const [first] = await rsOf("web");
   const { "kubectl.kubernetes.io/last-applied-configuration": _lastApplied, ...copied } = canaryAnnotations();
   expect(first?.metadata.annotations).toMatchObject(copied);
@@ -76,7 +76,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
   expect(JSON.stringify(await list(`${CORE}/pods`))).toContain(canary("env"));
   await vi.waitFor(async () => expect((await rsOf("denied"))[0]?.status?.conditions?.[0]?.message).toBe(DENIAL), EVENTUALLY);
 
-  // An annotation that changes, a new template, and another client's condition that statuses must keep.
+  // Changes an annotation and the template, and adds another client's condition that status writes must keep.
   const again = `again ${canary("cause")}`;
   await person.request("PATCH", `${DEPLOYMENTS}/web`, { metadata: { annotations: { [CHANGE_CAUSE]: again } } }, MERGE);
   await vi.waitFor(async () => expect((await rsOf("web"))[0]?.metadata.annotations?.[CHANGE_CAUSE]).toBe(again), EVENTUALLY);
@@ -103,10 +103,10 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
     logged: found(log.lines.map((line) => JSON.stringify(line))),
     traced: found(traced),
     captured: found(captured),
-    // Upstream's Event quotes the webhook, and so does ours.
+    // Like upstream's Event, ours quotes the webhook.
     events: found(events),
   }).toEqual({ queued: [], stored: [], logged: [], traced: [], captured: [], events: ["CANARY-denial"] });
-  // A denied create was logged; a status was cached with the message that it must keep.
+  // A denied create was logged; a status was cached with the condition message that must be kept.
   expect(log.lines.map(({ fields }) => fields["reason"])).toContain("403 Forbidden");
   expect(found(stored)).toEqual(["CANARY-denial", "CANARY-foreign"]);
 });
@@ -130,7 +130,7 @@ const replicationController = (): object => ({
   spec: { replicas: 1, selector: { app: "rc" }, template: template("rc", "shop:1") },
 });
 
-/** As a validating webhook would: the in-memory API server has none. */
+/** Rejects pods as a validating webhook would; the in-memory API server has no webhooks. */
 function denyPodsOf({ server }: Embedded, app: string): void {
   const request = server.request.bind(server);
   vi.spyOn(server, "request").mockImplementation(async (asked) => {
@@ -141,7 +141,7 @@ function denyPodsOf({ server }: Embedded, app: string): void {
   });
 }
 
-/** Bodies of all messages that are sent, where they leave the process: whichever client sends them. */
+/** Records the bodies of all messages as they leave the process, whichever client sends them. */
 function tapQueues(): readonly string[] {
   const bodies: string[] = [];
   const write = Socket.prototype.write;
@@ -154,11 +154,11 @@ function tapQueues(): readonly string[] {
 }
 
 function messagesIn(request: string): readonly string[] {
-  const { MessageBody, Entries = [] } = JSON.parse(request) as { MessageBody?: string; Entries?: readonly { MessageBody: string }[] }; // of SendMessage or SendMessageBatch
+  const { MessageBody, Entries = [] } = JSON.parse(request) as { MessageBody?: string; Entries?: readonly { MessageBody: string }[] }; // the input of SendMessage or SendMessageBatch
   return [...(MessageBody === undefined ? [] : [MessageBody]), ...Entries.map((entry) => entry.MessageBody)].map(bodyText);
 }
 
-/** Keys and values of all commands, scripts' arguments too. */
+/** Records keys and values of all commands, including the arguments of scripts. */
 function tapRedis(): readonly string[] {
   const texts: string[] = [];
   const sendCommand = Redis.prototype.sendCommand;
@@ -169,7 +169,7 @@ function tapRedis(): readonly string[] {
   return texts;
 }
 
-/** What `deltaloop capture` writes: one list of everything, and a watch from its beginning. */
+/** Runs `deltaloop capture`: one list of everything, and the start of a watch. */
 async function capture(server: string, lines: string[]): Promise<void> {
   const kube = recordingWatch(createKubeHttp({ server, component: "watcher" }), {
     write: (line) => lines.push(line),

@@ -1,6 +1,6 @@
 /**
- * design.md's counting laws on the real Redis, with the in-memory API server over HTTP. What a sync costs is counted
- * in commands and bytes on the wire, so no clock is needed and no machine is too slow.
+ * The counting laws of design.md on a real Redis, with the in-memory API server over HTTP. The cost of a sync is counted
+ * in commands and bytes on the wire, so the results do not depend on the machine's speed.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
@@ -19,7 +19,7 @@ const STRATEGIC = "application/strategic-merge-patch+json";
 const MERGE = "application/merge-patch+json";
 const WEB = objectKey("default", "web");
 
-/** The fixed two of a run. */
+/** The two verbs of every run. */
 const TAKE_AND_DONE = ["take", "done"];
 const READ_BYTES_FREE = 4 * 1024;
 const READ_BYTES_PER_POD = 450;
@@ -57,7 +57,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   it("creates need one registerIntents and one write-through per slow-start batch, whatever its size", async () => {
     await create("web", 500);
     const cost = await syncRS();
-    // 1, 2, 4, …, 128, 245; the status; and once for 500 Events.
+    // Batches of 1, 2, 4, …, 128, 245 pods; then the status; and one correlateEvents for 500 Events.
     expect(cost.verbs).toEqual([
       "take",
       "registerIntents",
@@ -69,7 +69,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(cost.verbs.length);
     expect(cost.requests.filter((request) => request === "create pods")).toHaveLength(500);
     expect(cost.requests.filter((request) => request !== "create pods")).toEqual([
-      "list pods", // once for a new bare ReplicaSet
+      "list pods", // a new bare ReplicaSet is listed once
       "get replicasets",
       "patch replicasets/status",
     ]);
@@ -107,7 +107,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await scale("bare", 5);
     expect(await play()).toBe(0);
 
-    await harness.pass(5_000); // between two lists of an owner
+    await harness.pass(5_000); // the minimum time between two lists for an owner
     await harness.relist("pods"); // under a greater fence, as a new leader's
     await scale("bare", 4);
     expect(await play()).toBe(1);
@@ -225,7 +225,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.verbs).toEqual(TAKE_AND_DONE);
     const primary = JSON.stringify((await items(REPLICA_SETS))[0]).length;
     expect(cost.bytesRead).toBeLessThanOrEqual(READ_BYTES_FREE + primary + READ_BYTES_PER_POD * 250);
-    expect(cost.bytesRead).toBeGreaterThan(200 * 100); // the counter sees the replies
+    expect(cost.bytesRead).toBeGreaterThan(200 * 100); // proves that replies are counted
   });
 
   it("Redis stores at most 750 bytes per pod in total", async () => {
@@ -252,7 +252,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await harness.person.request("PATCH", `${DEPLOYMENTS}/${name}`, { spec }, STRATEGIC);
   }
 
-  /** With all its pods and its status written. */
+  /** Creates a ReplicaSet with all its pods and its status. */
   async function replicaSet(replicas: number): Promise<void> {
     await create("web", replicas);
     await harness.settle();
@@ -286,7 +286,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     return (await items(PODS)).filter(({ metadata }) => metadata.labels?.["app"] === "web")[index]?.metadata.name ?? "";
   }
 
-  /** Concerns the owner at once and changes nothing that it decides by. */
+  /** Enqueues the owner immediately, and changes nothing that affects its decision. */
   async function labelPod(index: number, labels: Readonly<Record<string, string>>): Promise<void> {
     await harness.person.request("PATCH", `${PODS}/${await podName(index)}`, { metadata: { labels } }, MERGE);
     await harness.stream();
@@ -337,7 +337,7 @@ describe.skipIf(reason !== undefined)("a ReplicaSet of 1,000, from its POST unti
   });
 });
 
-/** Adds up the entries of slices that syncs and the applier are handed. */
+/** Counts the slice entries that the Store returns to syncs and the applier. */
 function countingEntries(store: Store, add: (count: number) => void): Store {
   return {
     ...store,

@@ -1,6 +1,6 @@
 /**
- * The laws of large shapes on the real Redis: also commands, bytes, and what the commands of its scripts are given and answer. What
- * they catch: test/support/large-laws.ts.
+ * The laws for large objects on a real Redis: also commands, bytes, and arguments and replies of the commands inside its scripts.
+ * test/support/large-laws.ts lists what they catch.
  */
 import { afterAll, beforeAll, describe } from "vitest";
 

@@ -1,4 +1,4 @@
-/** An upgrade between two builds that share rows. The other direction and orders: test/endurance/mixed-builds.test.ts. */
+/** An upgrade between two builds that share rows. test/endurance/mixed-builds.test.ts covers rollbacks and other orders. */
 import { upgradesThatShareRows } from "../support/upgrades-that-share-rows.ts";
 
 await upgradesThatShareRows({ base: "same-identity", direction: "upgrade", first: "functions" });

@@ -1,7 +1,6 @@
 /**
- * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function reconnects without a deployment,
- * the watcher exits with 4 and must be restarted. On a real server, with secrets in
- * files.
+ * The Redis password changes while everything runs (docs/internals/threat-model.md, Rotation): a function reconnects without a
+ * redeployment, the watcher exits with 4 and must be restarted. On a real server, with secrets in files.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -26,7 +25,7 @@ import { ensureRedisServer, startRedis, type RedisServer } from "../support/redi
 
 const CLUSTER = "0123456789ab";
 const NOBODY = "http://127.0.0.1:9/q";
-/** A process that lives looks every 10 s. */
+/** The watcher checks its secrets every 10 s. */
 const WATCHER_MS_MAX = 30_000;
 
 const missing = ensureRedisServer();
@@ -65,7 +64,7 @@ describe.skipIf(missing !== undefined)(`a changed password of Redis${missing ===
     await rm(folder, { recursive: true });
   });
 
-  /** The only password from now on; connections with another one are closed. */
+  /** Makes this the only password; connections with another one are closed. */
   async function only(name: string): Promise<void> {
     await admin.call("ACL", "SETUSER", "default", "resetpass", `>${canary(name)}`);
     await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
@@ -109,7 +108,7 @@ describe.skipIf(missing !== undefined)(`a changed password of Redis${missing ===
 
     await writeFile(join(folder, "redis"), canary("second"));
     await handler();
-    expect(made).toBe(1); // no call was refused, and its secrets are recent
+    expect(made).toBe(1); // no call was rejected, and the secrets were read recently
     await only("second");
     await eventually("it is let in again", async () => {
       await handler();

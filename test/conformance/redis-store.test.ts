@@ -1,4 +1,4 @@
-/** The Store's suite on Redis, and a random life beside the memory Store. */
+/** The Store's suite on Redis, and random histories compared with the memory Store. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe } from "vitest";
 import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";

@@ -1,4 +1,4 @@
-/** The users that infra/redis-users.yml makes, on a real server. Conformance has what functions may do: redis-store.test.ts. */
+/** The ACL users of infra/redis-users.yml on a real server. redis-store.test.ts covers what functions may do. */
 import { globSync, readFileSync } from "node:fs";
 
 import { Redis } from "ioredis";
@@ -13,7 +13,7 @@ const SCRIPTS = globSync("shared/store/redis/scripts/**/*.lua").map((file) => re
 const CALLED = [
   ...new Set(SCRIPTS.flatMap((text) => [...text.matchAll(/p?call\(\s*["']([A-Za-z]+)/g)].map(([, name = ""]) => name.toUpperCase()))),
 ];
-/** The client's commands outside of scripts. */
+/** The commands that the client sends outside of scripts. */
 const ASKED = [
   "INFO memory",
   "TIME",
@@ -56,7 +56,7 @@ else
 
     it("may run every command of every script", async () => {
       expect(CALLED.length).toBeGreaterThan(20);
-      // Some need other arguments; the check only looks for commands that the user may not run.
+      // Some commands need other arguments; the test only checks for "no permission".
       for (const name of CALLED)
         expect(await answer(`${name} dl:prod:{c}:x 1`), name).not.toMatch(/no permissions to run|not found|unknown/i);
     });
@@ -69,7 +69,7 @@ else
       expect(await answer(command)).toMatch(/has no permissions/);
     });
 
-    /** Commands refused to each function's user, which none of its scripts needs. */
+    /** Commands that each function's user must not run, because its scripts do not need them. */
     const OTHERS = {
       "apply-deltas": [
         "HSET dl:prod:{c}:guard stop x",

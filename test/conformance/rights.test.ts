@@ -1,4 +1,4 @@
-/** The access reviews of `dev` before its start, on a busy server. */
+/** The access reviews that `dev` sends before it starts, on a busy server. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -6,7 +6,7 @@ import { afterAll, expect, it } from "vitest";
 
 import { reviewRights } from "../../cli/cluster/rights.ts";
 
-/** Every third question is refused twice before it is answered. */
+/** Every third review is rejected twice before it is answered. */
 let calls = 0;
 const refusals = new Map<string, number>();
 const server = createServer((request, response) => {

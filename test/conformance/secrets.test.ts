@@ -1,4 +1,4 @@
-/** The secrets adapter over HTTP, against a stand-in, and with files. */
+/** The secrets adapter with files, and over HTTP with a stand-in for AWS. */
 import { chmod, chown, lstat, mkdtemp, open, readdir, readFile, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -145,7 +145,7 @@ describe("a secret in a file", () => {
   });
 
   it("a secret file keeps its old value when there is no space for the new one", async () => {
-    const { path, write } = await place("k".repeat(250)); // and none for a longer name beside it
+    const { path, write } = await place("k".repeat(250)); // and no event for a longer name in the same folder
     await expect(write()).rejects.toThrow(`file:${path}: `);
     expect(await readFile(path, "utf8")).toBe("one");
   });

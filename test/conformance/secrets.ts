@@ -1,9 +1,9 @@
-/** Secrets (shared/store/ports/secrets.ts): the contract of every place that stores them. */
+/** The conformance suite of Secrets (shared/store/ports/secrets.ts), for every place that stores them. */
 import { describe, expect, it } from "vitest";
 
 import { SecretError, type Secrets } from "../../shared/store/ports/secrets.ts";
 
-/** `reference` names the secret of that name, which `make` has given a value. */
+/** `reference` refers to the secret of that name, whose value `make` has set. */
 export function secretsConformance(
   name: string,
   make: (values: Readonly<Record<string, string>>) => Promise<{ readonly secrets: Secrets; readonly reference: (name: string) => string }>,

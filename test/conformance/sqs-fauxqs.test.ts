@@ -1,4 +1,4 @@
-/** The SQS adapters by our own calls and by the real AWS SDK's, over HTTP, against fauxqs. */
+/** The SQS adapters against fauxqs over HTTP, with our own client and with the AWS SDK. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { sqsCalls, type SqsCalls } from "../../shared/store/sqs/calls.ts";
@@ -37,7 +37,7 @@ async function setUp() {
   };
 }
 
-/** Receives until nothing comes for a moment, removing what came. */
+/** Receives and removes messages until none arrives for a moment. */
 async function drain(source: ReturnType<typeof createSqsMessageSource>): Promise<readonly ReceivedMessage[]> {
   const all: ReceivedMessage[] = [];
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * The adapters of AWS against LocalStack, a second and independent reading of what SQS, Secrets Manager and Parameter
- * Store do.
+ * The AWS adapters against LocalStack, a second, independent implementation of SQS, Secrets Manager and Parameter
+ * Store.
  */
 import { afterAll, beforeAll, it } from "vitest";
 
@@ -35,7 +35,7 @@ function suite(): void {
   });
 
   let made = 0;
-  /** Of one test, which shares LocalStack with the others. */
+  /** Secrets of one test; LocalStack is shared by all tests. */
   async function withSecrets(
     service: { readonly name: string; readonly target: string },
     create: (name: string, value: string) => { readonly action: string; readonly input: object },

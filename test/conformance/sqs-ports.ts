@@ -1,4 +1,4 @@
-/** The ports' suites over one SQS endpoint, by our own calls and by the AWS SDK's, and the queue attributes of the spec, on any server. */
+/** The ports' suites on one SQS endpoint, with our own client and with the AWS SDK, and the queue attributes of the spec, on any server. */
 import { setTimeout } from "node:timers/promises";
 
 import { GetQueueAttributesCommand, SendMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
@@ -29,7 +29,7 @@ export function doorbellUrls({ doorbells }: LocalQueues): { readonly [C in keyof
   return { deployment: deployment.url, replicaset: replicaset.url, replicationcontroller: replicationcontroller.url };
 }
 
-/** `client` and `calls` are called when a test runs: the server starts before. */
+/** `client` and `calls` are called when a test runs, because the server starts before that. */
 export function sqsPortsConformance(server: string, client: () => Client, calls: () => SqsCalls): void {
   portsBy(`${server} by our own calls`, client, calls);
   portsBy(`${server} through the AWS SDK`, client, () => sdkCalls(client()));
@@ -41,7 +41,7 @@ export function portsBy(way: string, client: () => Client, calls: () => SqsCalls
 
   deltaQueueConformance(way, async () => {
     const { deltas } = await freshQueues(client());
-    // A thousand receives are the production value; five show the same.
+    // Production uses a thousand receives; five show the same behaviour.
     const maxReceiveCount = 5;
     const { Attributes } = await client().send(
       new GetQueueAttributesCommand({ QueueUrl: deltas.deadLetterUrl, AttributeNames: ["QueueArn"] }),

@@ -1,6 +1,6 @@
 /**
- * Types of a static pod's fields, against the verdicts of the API's decoder (the universal deserializer of client-go) on the same manifests.
- * Differs from it: 2^63 is taken for an int64, as its neighbour 2^63 - 1 is the same number to JavaScript.
+ * Types of a static pod's fields, compared with the API's decoder (the universal deserializer of client-go) on the same manifests.
+ * One difference: 2^63 is accepted as an int64, because it is the same JavaScript number as 2^63 - 1.
  */
 import { describe, expect, it } from "vitest";
 
@@ -8,7 +8,7 @@ import { StaticPodError } from "../../shared/node-agent/kubelet/config/static-po
 import { manifestPod } from "../../shared/node-agent/sources/manifest.ts";
 
 interface Given {
-  /** YAML between the braces of each. */
+  /** YAML flow mappings, without the outer braces. */
   readonly meta?: string;
   readonly spec?: string;
   readonly container?: string;

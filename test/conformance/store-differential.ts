@@ -1,9 +1,9 @@
 /**
- * Two Stores, one random life: every answer and, now and then, everything that can be read must be equal. Catches what a case per rule
- * cannot: rules that interact in an unexpected order. A failure names its seed and the last calls.
+ * Two Stores with the same random history: every result and, now and then, everything that can be read must be equal. Catches what a case
+ * per rule cannot: rules that interact in an unexpected order. A failure prints its seed and the last calls.
  *
- * The life is not a plausible cluster's on purpose: versions, uids, owners, fences, sequences, tokens and what was read
- * are wrong now and then, so that refusals are compared as often as changes.
+ * The history is deliberately not plausible: versions, uids, owners, fences, sequences, tokens and rows read
+ * are sometimes wrong, so that rejections are compared as often as changes.
  */
 import { ownerId, podOwnerId, primaryAsOwner, type OwnerId } from "../../shared/kube/objects/owner-id.ts";
 import { isDeepStrictEqual } from "node:util";
@@ -49,7 +49,7 @@ const NAMES: { readonly [R in CachedResource]: readonly string[] } = {
   pods: ["p1", "p2", "p3", "p4", "p5", "p6"],
 };
 const UIDS = ["1", "2"];
-/** Where resourceVersions start: small, past 2^53, and at a step of length beyond 2^64. */
+/** Where resourceVersions start: small, just below 2^53, and where their number of digits grows, beyond 2^64. */
 const BASES = [0n, 2n ** 53n - 20n, 10n ** 20n - 50n];
 const TRAIL = 12;
 
@@ -126,7 +126,7 @@ class Life {
 
   // --- both stores
 
-  /** The reference's answer; the other's must be the same. */
+  /** Calls both Stores, compares the results, and returns the reference's. */
   async #call<T>(what: string, verb: (store: Store) => Promise<T>): Promise<T | undefined> {
     this.#trail.push(what);
     const [left, right] = await Promise.all([settled(verb(this.#left.store)), settled(verb(this.#right.store))]);
@@ -159,7 +159,7 @@ class Life {
     await this.#mend();
   }
 
-  /** A leader takes over and lists again: whatever is wrong is right afterwards. */
+  /** A leader takes over and lists again, which repairs everything. */
   async #mend(): Promise<void> {
     this.#fence++;
     for (const resource of CACHED_RESOURCES) await this.#openFence(resource, String(this.#fence));
@@ -233,7 +233,7 @@ class Life {
     return this.#chance(0.5) ? `c:${this.#pick(NAMES.pods)}` : `d:${this.#uid("pods", this.#keyOf("pods"))}`;
   }
 
-  /** Changes of distinct keys, prepared from rows read just now or, now and then, earlier. */
+  /** Changes of distinct keys, prepared from rows read just now or, sometimes, earlier. */
   async #items(resource: CachedResource, keys: readonly ObjectKey[], deletes: number): Promise<readonly ItemChange[]> {
     const items: ItemChange[] = [];
     for (const key of new Set(keys)) {
@@ -318,7 +318,7 @@ class Life {
     );
   }
 
-  /** A generation of one resource; `spoilt` = some rows are missing, some should not be there. */
+  /** A generation of one resource; `spoilt`: some rows are missing, and some are surplus. */
   async #relist(resource: CachedResource, spoilt: boolean): Promise<void> {
     const opened = await this.#call(`openGeneration ${resource}`, (store) =>
       store.openGeneration({ epoch: this.#epoch, fence: String(this.#fence), resource }),
@@ -413,7 +413,7 @@ class Life {
     return answer;
   }
 
-  /** Mostly the last one; the others may be over or taken over. */
+  /** Mostly the last run; earlier runs may have ended or been taken over. */
   #anyRun(): { readonly run: Taken; readonly uid: string } {
     return this.#chance(0.7) ? this.#pick(this.#runs.slice(-1)) : this.#pick(this.#runs);
   }
@@ -565,7 +565,7 @@ class Life {
     }
   }
 
-  /** Only a snapshot shows intents, failures and leases: every key is taken once, whatever its holder. */
+  /** Only a snapshot shows intents, failures and leases, so every key is taken once, whoever holds it. */
   async #lookAtEveryKey(): Promise<void> {
     await this.#advance(LEASE_MS);
     for (const controller of CONTROLLERS) {
@@ -591,7 +591,7 @@ function isAfter(a: string, b: string): boolean {
   return BigInt(a) > BigInt(b);
 }
 
-/** For the trail: everything but the object. */
+/** An item for the trail, without its object. */
 function short({ object, ...item }: ItemChange): object {
   return { ...item, object: object && "metadata" in object ? object.metadata.uid : object?.uid };
 }
@@ -610,7 +610,7 @@ async function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
   }
 }
 
-/** Answers as plain data: doorbells in one order, without texts for users. */
+/** Results as plain data: doorbells sorted, user-facing texts removed. */
 function comparable(value: unknown): unknown {
   if (Array.isArray(value)) {
     const parts = value.map(comparable);
@@ -622,7 +622,7 @@ function comparable(value: unknown): unknown {
   );
 }
 
-/** A gate's reason and an unverifiable value are specific to each Store. */
+/** A gate's reason and an unverifiable value differ between Stores. */
 function isOpaque(name: string, of: object): boolean {
   return name === "reason" || (name === "text" && "where" in of);
 }

@@ -1,9 +1,9 @@
 /**
- * What every Store must do (shared/store/ports/store.ts; informer §10–§15). Catches: a rule of the index that lets an old version
- * win or a deleted object return, a watermark ahead of its lane, a wake-up lost between two appliers, a key run twice at
- * once or never, intents lowered by the wrong hand. Cases carry the rule, contract or row of informer §21 that they show.
+ * The conformance suite of Stores (shared/store/ports/store.ts; informer §10–§15). Catches: a rule of the index that lets an old version
+ * win or a deleted object return, a watermark ahead of its lane, a wake-up lost between two appliers, a key that runs twice at
+ * once or never, intents lowered by the wrong caller. Titles name the rule, contract or row of informer §21 that they test.
  *
- * T56, T57 (Lease), T02–T24 (reflector) and T60 (randomised model) are shown elsewhere: unit/cache and simulation.
+ * T56, T57 (Lease), T02–T24 (reflector) and T60 (randomised model) are tested elsewhere: unit/cache and simulation.
  */
 import { afterEach, describe } from "vitest";
 

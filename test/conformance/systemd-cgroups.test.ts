@@ -1,6 +1,6 @@
 /**
- * Cgroups by systemd, where it is the first process of the machine that this runs on; test/e2e/node-cgroup-v2.test.ts
- * has one.
+ * Cgroups managed by systemd, where it is PID 1 of this machine; test/e2e/node-cgroup-v2.test.ts starts a machine with
+ * it.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -57,7 +57,7 @@ function suite(): void {
       BestEffort: { "cpu.weight": "1" },
       guaranteed: { "cpu.weight": "8", "cpu.max": "20000 100000", "memory.max": "67108864", "pids.max": "333" },
     });
-    // systemd keeps its properties over a daemon-reload.
+    // A daemon-reload keeps the properties of a unit.
     await run("systemctl", ["daemon-reload"]);
     expect(await node.bounds()).toEqual(theirs);
     expect(await node.show("guaranteed", ["CPUWeight", "MemoryMax", "TasksMax", "CPUQuotaPerSecUSec", "Transient"])).toEqual([
@@ -122,7 +122,7 @@ function slicePath(parts: readonly string[]): string {
 }
 
 function podOf(name: string, requests: object, limits: object): NodePod {
-  const container = { name: "main", image: "app:1", resources: { requests, limits } } as ContainerSpec; // amounts by resource
+  const container = { name: "main", image: "app:1", resources: { requests, limits } } as ContainerSpec; // quantities by resource
   return nodePod({ name, uid: `${Buffer.from(name).toString("hex").padEnd(8, "0")}-0000-4000-8000-000000000001`, containers: [container] });
 }
 
@@ -140,14 +140,14 @@ interface Node {
   pathOf(name: string): string;
   unitOf(name: string): string;
   processes(name: string): Promise<number | undefined>;
-  /** The content of all groups' kernel files, by the name of the pod or of the class. */
+  /** The contents of the kernel files of all groups, by the name of the pod or of the QoS class. */
   bounds(more?: readonly NodePod[]): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>>;
-  /** Properties of its unit, in the order of their names. */
+  /** Properties of the pod's unit, in the given order. */
   show(name: string, properties: readonly string[]): Promise<readonly string[]>;
   end(): Promise<void>;
 }
 
-/** The groups of a node that has the pods above. */
+/** Starts the control groups of a node that has the pods above. */
 async function startNode(cgroupDriver: NodeOptions["cgroupDriver"]): Promise<Node> {
   const options: NodeOptions = { ...OPTIONS, cgroupDriver, cgroupRoot: "/judged", cgroups: { ...OPTIONS.cgroups, podMaxPids: 333 } };
   const roots = [kubepodsCgroup(options)];
@@ -194,12 +194,12 @@ async function startNode(cgroupDriver: NodeOptions["cgroupDriver"]): Promise<Nod
     },
     async end() {
       await cgroups.remove(kubepods);
-      await rmdir(join(MOUNT, dirname(kubepods))).catch(() => undefined); // systemd removes it by itself
+      await rmdir(join(MOUNT, dirname(kubepods))).catch(() => undefined); // systemd removes the empty group
     },
   };
 }
 
-/** Names of files and folders of systemd's, and of control groups, that have it in them. */
+/** Names of systemd's files and folders, and of control groups, that contain the name. */
 async function leftOf(name: string): Promise<readonly string[]> {
   const folders = ["/run/systemd", MOUNT];
   const found = await Promise.all(

@@ -1,6 +1,6 @@
 /**
- * Which certificates are trusted: each certificate of a CA file is an anchor, as in Go, and everything else about a certificate still counts.
- * The client of the API server and the server of the node agent, over real TLS.
+ * Which certificates are trusted: as in Go, each certificate of a CA file is a trust anchor, and all other checks of a certificate still
+ * apply. The client of the API server and the server of the node agent, over real TLS.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ const CA = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRL
 const SERVER = "extendedKeyUsage=serverAuth\nsubjectAltName=IP:127.0.0.1\n";
 const CLIENT = "extendedKeyUsage=clientAuth\n";
 
-/** A certificate by `issuer`, or one that signs itself. */
+/** A certificate signed by `issuer`, or a self-signed one. */
 function issue(name: string, extensions: string, issuer?: string, days = 2): Issued {
   const subject = ["-subj", `/CN=${name}`, "-addext", "subjectKeyIdentifier=hash"];
   const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", file(`${name}.key`)];
@@ -47,7 +47,7 @@ const forClients = issue("for-clients", CLIENT, "intermediate");
 const elsewhere = issue("elsewhere", "extendedKeyUsage=serverAuth\nsubjectAltName=IP:127.0.0.2\n", "intermediate");
 const unrelated = issue("unrelated", CA);
 
-/** The verdicts are those of Go 1.26 crypto/tls with `ca` as RootCAs. */
+/** Expected verdicts are those of Go 1.26 crypto/tls with `ca` as RootCAs. */
 describe("a client of the API server", () => {
   const cases: readonly {
     readonly title: string;

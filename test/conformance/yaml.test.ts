@@ -1,4 +1,4 @@
-/** The YAML reader, against what sigs.k8s.io/yaml v1.6.0 makes of the same texts (yaml-vectors/main.go). */
+/** The YAML reader, compared with sigs.k8s.io/yaml v1.6.0 on the same texts (yaml-vectors/main.go). */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -11,7 +11,7 @@ const VECTORS = readFileSync(join(import.meta.dirname, "yaml-vectors/vectors.jso
   .split("\n")
   .map((line) => JSON.parse(line) as Vector);
 
-/** Where the two parsers read the syntax of YAML differently; no value changes its type. */
+/** Where the two parsers read YAML syntax differently; no value changes its type. */
 const KNOWN: ReadonlyMap<string, string> = new Map([
   ["{a: -}\n", "a dash as a value in braces: refused, text in Go"],
   ["%x", "a directive without a document: empty, refused by Go"],
@@ -45,13 +45,13 @@ function made(text: string): string | null {
   try {
     return sorted(parseYaml(text));
   } catch (error) {
-    // Never more than a place: the text may hold a secret.
+    // The error contains only a position, because the text may hold a secret.
     expect(String(error)).toMatch(/^Error: not YAML: [a-z A-Z0-9.,]+$/);
     return null;
   }
 }
 
-/** JSON with the keys of its objects in one order. */
+/** JSON with sorted keys. */
 function sorted(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) =>
     typeof each === "object" && each !== null && !Array.isArray(each)

@@ -12,11 +12,11 @@ import type { Log } from "../../shared/base/log.ts";
 import type { Metrics } from "../../shared/base/metrics/metrics.ts";
 import type { Counts } from "../../cli/cost/counts.ts";
 
-/** A request to SQS is one for each 64 KiB that it carries. Source: AWS, Amazon SQS pricing. */
+/** Bytes per billed SQS request. Source: AWS, Amazon SQS pricing. */
 const CHUNK_BYTES = 64 * 1024;
 /** Bytes that CloudWatch Logs adds to each line. Source: AWS, Amazon CloudWatch Logs API reference, PutLogEvents. */
 const LINE_BYTES = 26;
-/** Of a signed request and its answer, with what TLS adds. */
+/** Bytes of the headers of a signed request and its response, including TLS overhead. */
 const HEADER_BYTES = 1_500;
 /** What our logger adds to a message and its fields: level, time, service, function, request. */
 const LOGGER_BYTES = 400;
@@ -41,7 +41,7 @@ export class Meter {
   #queueBytes = 0;
   #metricBytes = 0;
   #logBytes = 0;
-  /** Names with their dimensions, each a custom metric. */
+  /** Metric names with their dimensions; each is billed as a custom metric. */
   readonly series = new Set<string>();
   #apiPort = 0;
   #redis: ReturnType<typeof redisClient> | undefined;
@@ -50,7 +50,7 @@ export class Meter {
     subscribe("net.server.socket", this.#accepted);
   }
 
-  /** The server whose bytes are counted; this process has others. */
+  /** Sets the servers whose bytes are counted; this process has other connections. */
   started(apiUrl: string, redisUrl: string): void {
     this.#apiPort = Number(new URL(apiUrl).port);
     this.#redis = redisClient({ url: redisUrl, cluster: false });
@@ -83,7 +83,7 @@ export class Meter {
       },
     });
 
-  /** Of our functions and watcher; what is not written at level info costs nothing. */
+  /** The log of our functions and watcher; levels below info are not written and cost nothing. */
   readonly log: Log = {
     debug: () => undefined,
     info: (...line) => this.#wrote(line),
@@ -96,7 +96,7 @@ export class Meter {
     call: async (action, input, options) => {
       const answer = await calls.call(action, input, options);
       const { Messages } = answer as { readonly Messages?: readonly { readonly Body?: string }[] }; // of a receive
-      // Lambda's own pollers wait otherwise than ours: their empty receives are calculated, not counted.
+      // Lambda's pollers wait differently from ours, so their empty receives are calculated, not counted.
       if (action === "ReceiveMessage" && (Messages ?? []).length === 0) return answer;
       const { Entries } = input as { readonly Entries?: readonly { readonly MessageBody?: string }[] }; // of a send
       const bodies = [...(Messages ?? []).map(({ Body = "" }) => Body), ...(Entries ?? []).map(({ MessageBody = "" }) => MessageBody)];

@@ -1,6 +1,6 @@
 /**
  * `npm run counts [-- --idle-minutes N]`: counts what named workloads ask of what AWS bills, on the embedded stack, and writes
- * cli/cost/counts.json. What went on anyway meanwhile (heartbeats, bookmarks, sweeps) is taken off each workload.
+ * cli/cost/counts.json. The idle counts of the same time (heartbeats, bookmarks, sweeps) are subtracted.
  *
  * Counts are what a machine's pace hardly changes. Times are those of this machine, of loopback and of an API server in memory:
  * `deltaloop cost` takes them for longer.
@@ -25,7 +25,7 @@ const ROOT = join(import.meta.dirname, "..", "..");
 const FILE = join(ROOT, "cli", "support", "cost", "counts.json");
 const HOUR_MS = 3_600_000;
 const SWEEP_MS = 60_000;
-/** Own writes that come back wait 0.3 s; statuses and Events are written within a second. */
+/** Time until all follow-ups are written: own writes are batched for 0.3 s, statuses and Events take up to a second. */
 const SETTLE_MS = 4_000;
 const ROLLOUTS = [
   { pods: 1, times: 10 },
@@ -33,7 +33,7 @@ const ROLLOUTS = [
   { pods: 200, times: 3 },
 ] as const;
 const TIMES = 20;
-/** The concurrent ones, so that they share no more messages than they would in a cluster. */
+/** The delay between concurrent changes, so that they share no more messages than in a real cluster. */
 const BETWEEN_MS = 500;
 const AT_ONCE = { readyAfterMs: [500, 1_500], deleteAfterMs: [500, 1_000] } as const;
 const [DEPLOYMENTS, PODS] = ["/apis/apps/v1/namespaces/default/deployments", "/api/v1/namespaces/default/pods"];
@@ -56,7 +56,7 @@ const stack = await startStack({
   observeSqs: meter.sqs,
   onInvocation: meter.onInvocation,
 });
-if (stack.redisUrl === undefined) throw new Error("there is no redis-server on this machine, and what is counted goes to one");
+if (stack.redisUrl === undefined) throw new Error("redis-server is missing on this machine, and the counts need one");
 meter.started(stack.url, stack.redisUrl);
 const sweep = createSweep(sweepWiring(stack));
 const sweeping = setInterval(() => void swept(), SWEEP_MS);
@@ -69,7 +69,7 @@ try {
 }
 
 async function counted(idleMinutes: number): Promise<CountsFile> {
-  // After a start, and between two sweeps: otherwise one more or less of them falls into the counted minutes.
+  // Starts between two sweeps: otherwise the counted minutes contain one sweep more or less.
   await sleep(1.5 * SWEEP_MS);
   const idleFrom = await meter.read();
   await sleep(idleMinutes * 60_000);
@@ -172,7 +172,7 @@ async function swept(): Promise<void> {
   meter.ran("sweep", from, Date.now());
 }
 
-/** It only calls the Store; the leader's own sweeps leave no doorbell to send. */
+/** A sweep only calls the Store; the sweeps of the leader leave no doorbell to send. */
 function sweepWiring({ store }: Stack): FunctionWiring {
   const doorbells = { ring: () => Promise.resolve() };
   const cluster = { store, doorbells };
@@ -199,7 +199,7 @@ function without(counts: Counts, idle: Counts): Counts {
   return { ...NOTHING, ...Object.fromEntries(sums), functions: Object.fromEntries(functions) };
 }
 
-/** Two digits behind the point are more than they are worth. */
+/** Rounds to two decimals; more digits would suggest false precision. */
 function rounded(counts: Counts): Counts {
   return JSON.parse(
     JSON.stringify(counts, (_, value: unknown) => (typeof value === "number" ? Math.round(value * 100) / 100 : value)),

@@ -1,6 +1,6 @@
 /**
- * Server-side apply: random writes of several managers through upstream's field manager and ours; and random schemas of
- * CustomResourceDefinitions through upstream's pruning, defaulting and conversion of types and ours.
+ * Server-side apply: random writes of several managers in upstream's field manager and in ours; and random schemas of
+ * CustomResourceDefinitions in upstream's pruning, defaulting and conversion of types, and in ours.
  */
 import { afterAll, describe, expect, it } from "vitest";
 import { firstDifference, playOurs, reportOf } from "./apply/compare.ts";
@@ -8,7 +8,7 @@ import { admitOurs, isSame, randomCustom } from "./apply/custom.ts";
 import { fieldManagerProgram, startCustoms, startFieldManager } from "./apply/upstream.ts";
 
 const SEQUENCES = 2000;
-/** New ones each second. */
+/** The first seed of a run; it changes every second. */
 const FIRST = 10_000_000 + (Math.floor(Date.now() / 1000) % 1_000_000) * SEQUENCES;
 const built = await fieldManagerProgram();
 const missing = "missing" in built ? built.missing : undefined;

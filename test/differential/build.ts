@@ -1,4 +1,4 @@
-/** Reference programs: built once from the modules of the real control plane, and kept beside it. */
+/** Programs of the reference implementation: built once from the modules of the real control plane, and kept beside it. */
 import { join } from "node:path";
 
 import { go } from "../envtest/go-program.ts";
@@ -15,9 +15,9 @@ export async function judgeProgram(): Promise<Program> {
 }
 
 /**
- * A Go test as a program.
+ * Builds a Go test as a program.
  *
- * @returns its path; or one line with the reason why it cannot be built here
+ * @returns its path, or a one-line reason why it cannot be built
  */
 export async function testProgram({ name, takes, files }: Pick<GoBuild, "name" | "takes" | "files">): Promise<Program> {
   const module = await releaseModule("control-plane");

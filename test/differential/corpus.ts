@@ -1,4 +1,4 @@
-/** The lives that every run of the tests plays, and upstream's answers to them as recorded (test/captures/differential), a file for each version. */
+/** The histories that every test run replays, with upstream's recorded results (test/captures/differential), one file per version. */
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -9,7 +9,7 @@ import type { Outcome } from "./outcome.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "captures", "differential");
 
-/** One outcome a sync. */
+/** One outcome per sync. */
 export interface RecordedLife {
   readonly controller: Controller;
   readonly seed: number;
@@ -17,7 +17,7 @@ export interface RecordedLife {
 }
 
 export interface Corpus {
-  /** Of the controllers that answered. */
+  /** The version of the recorded controllers. */
   readonly version: string;
   readonly release: Release;
   readonly lives: readonly RecordedLife[];
@@ -29,7 +29,7 @@ export async function readCorpora(): Promise<readonly Corpus[]> {
     files.map(async (file) => {
       const version = /^syncs-(.*)\.json\.gz$/.exec(file)?.[1] ?? "";
       const release = releaseOf(version, RELEASED);
-      if (release === undefined) throw new Error(`${file} is of no release in shared/kube/releases`);
+      if (release === undefined) throw new Error(`the release of ${file} is not in shared/kube/releases`);
       const text = gunzipSync(await readFile(join(FOLDER, file))).toString("utf8");
       return { version, release, lives: JSON.parse(text) as readonly RecordedLife[] }; // written below
     }),

@@ -3,7 +3,7 @@
  *
  *     node test/differential/generate-go-types.ts $(go env GOMODCACHE)/k8s.io
  *
- * Those behind a pod template are in shared/kube/releases, by generate-pod-template-types.ts.
+ * The types of pod templates are in shared/kube/releases, written by generate-pod-template-types.ts.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,12 +46,12 @@ const SHORT: Readonly<Record<string, string>> = {
   ...{ string: "s", bool: "b", int32: "i32", int64: "i64", uint32: "u32", float64: "f64", "[]byte": "bytes" },
   "map[string]string": "m",
 };
-/** Structs that JSON has as one value. */
+/** Structs that are a single JSON value. */
 const VALUES = new Set(["Time", "MicroTime", "Quantity", "QuantityValue", "IntOrString", "FieldsV1", "Duration", "TimeOrMetaDuration"]);
 
 interface Field {
   readonly name: string;
-  /** "" for one that is flattened in JSON. */
+  /** "" for an inlined field. */
   readonly key: string;
   readonly type: string;
 }
@@ -78,7 +78,7 @@ function fieldsOf(body: string, aliases: ReadonlyMap<string, string>): readonly 
 
 const jsonKey = (name: string): string => name.charAt(0).toLowerCase() + name.slice(1);
 
-/** The prefixes of a type, and what they stand before: `map[string][]string` is `%[]` and `string`. */
+/** Splits a Go type into prefixes and base: `map[string][]string` is `%[]` and `string`. */
 function partsOf(type: string): readonly [prefix: string, base: string] {
   if (SHORT[type] !== undefined) return ["", type];
   const [, first = "", rest = ""] = /^(\*|\[\]|map\[\w+\])(.*)$/u.exec(type) ?? [];
@@ -96,7 +96,7 @@ function printed({ name, key, type }: Field): string {
 
 const fieldsAsText = (structs: Structs, name: string): string => (structs.get(name) ?? []).map(printed).join(" ");
 
-/** The structs that `roots` refer to, but for those of `known`. */
+/** The structs that `roots` refer to, except those in `known`. */
 function reachedFrom(structs: Structs, roots: readonly string[], known: ReadonlySet<string> = new Set()): ReadonlySet<string> {
   const reached = new Set(roots);
   for (const name of reached) {
@@ -125,7 +125,7 @@ function tableOf(structs: Structs, names: ReadonlySet<string>): string {
 const api = structsOf(API);
 /** EphemeralContainerCommon has Container's fields (pod-template-layout.ts rests on it), and is left out. */
 if (fieldsAsText(api, "EphemeralContainerCommon") !== fieldsAsText(api, "Container"))
-  throw new Error("EphemeralContainerCommon and Container differ: pod-template-layout.ts takes the one for the other");
+  throw new Error("EphemeralContainerCommon and Container differ, but pod-template-layout.ts assumes that they are equal");
 const template = reachedFrom(api, ["PodTemplateSpec"]);
 
 function writeTable(file: string, name: string, comment: string, text: string): void {

@@ -18,12 +18,12 @@ const RELEASES = join(import.meta.dirname, "..", "..", "shared", "kube", "releas
 const FIRST_MINOR = 32;
 
 const SHORT: Readonly<Record<string, string>> = { string: "s", bool: "b", int32: "i32", int64: "i64", "map[string]string": "m" };
-/** Structs that print as one value. A Quantity's own fields are printed too: they are read from its package, below. */
+/** Structs that are printed as one value. The fields of Quantity are printed too; they are read from its package, below. */
 const VALUES = new Set(["Time", "Quantity", "IntOrString", "FieldsV1"]);
 
 interface Field {
   readonly name: string;
-  /** "" for one that is flattened in JSON. */
+  /** "" for an inlined field. */
   readonly key: string;
   readonly type: string;
 }
@@ -46,7 +46,7 @@ function fieldsOf(body: string): readonly Field[] {
   });
 }
 
-/** Of a struct of package resource, which has no JSON tags. */
+/** The fields of a struct of package resource, which has no JSON tags. */
 function plainFieldsOf(body: string): readonly Field[] {
   return [...body.matchAll(/^\s*(?:(\w+)[ \t]+)?([\w.*[\]]+)[ \t]*$/gmu)].map(([, name, type = ""]) => {
     const full = type in SHORT || type.includes(".") ? type : `resource.${type}`;
@@ -67,7 +67,7 @@ function printed({ name, key, type }: Field): string {
 const fieldsAsWords = (name: string): readonly string[] => (structs.get(name) ?? []).map(printed);
 /** EphemeralContainerCommon has Container's fields (pod-template-layout.ts rests on it), and is left out. */
 if (fieldsAsWords("EphemeralContainerCommon").join() !== fieldsAsWords("Container").join())
-  throw new Error("EphemeralContainerCommon and Container differ: pod-template-layout.ts takes the one for the other");
+  throw new Error("EphemeralContainerCommon and Container differ, but pod-template-layout.ts assumes that they are equal");
 
 const reached = new Set(ROOTS);
 for (const name of reached)
@@ -85,7 +85,7 @@ const changed = [...reached].flatMap((name) => {
   return words.length === 0 && tableBefore.has(name) ? [] : [`${name}{${words.join(" ")}}`];
 });
 
-/** The fields of a new struct, or what changed in a known one. */
+/** The fields of a new struct, or the changed fields of a known one. */
 function wordsOf(name: string): readonly string[] {
   const fields = fieldsAsWords(name);
   const old = tableBefore.get(name);

@@ -1,4 +1,4 @@
-/** Upstream's controllers, in a process of their own (judge/judge_test.go), and what they answer. */
+/** Upstream's controllers in a separate process (judge/judge_test.go), and their results. */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
@@ -11,7 +11,7 @@ import type { Door, State } from "./shared-api-server.ts";
 import type { Changed } from "./ours.ts";
 import type { Sync } from "./outcome.ts";
 
-/** Two templates as an API server stores them, their hashes, and whether they are equal but for their hash labels. */
+/** Two templates as an API server stores them, their hashes, and whether they are equal except for the hash label. */
 export interface Compared {
   readonly templates: readonly PodTemplateSpec[];
   readonly hashes: readonly string[];
@@ -34,12 +34,12 @@ type Line =
   | { readonly quiet: { readonly nowMs: number } }
   | { readonly over: object };
 
-/** How a life begins. Resync: 0 is never. */
+/** The start of a history. `resync` 0: never. */
 export interface Beginning {
   readonly controllers: readonly Controller[];
   readonly nowMs: number;
   readonly resyncMs: number;
-  /** When workers look. 0: when events come; 1: at Deployments when ReplicaSets have nothing left to do at that time; else by dice. */
+  /** When workers sync. 0: when events arrive; 1: Deployments only once no ReplicaSet has work at that time; otherwise at random. */
   readonly patience: number;
 }
 
@@ -49,9 +49,9 @@ export interface Watched {
   readonly resourceVersion: string;
 }
 
-/** Their API server. */
+/** The API server of the controllers. */
 export interface Served {
-  /** Answers a request made at that time. */
+  /** Answers a request that is sent at that time. */
   request(request: ApiRequest, nowMs: number): Promise<ApiResponse>;
   watch(watched: Watched): Promise<void>;
 }
@@ -62,9 +62,9 @@ export interface Told {
   readonly line: object;
 }
 
-/** Controllers that run until `end`; between two calls their time stops. */
+/** Controllers that run until `end`; their time stops between two calls. */
 export interface Living {
-  /** Runs until then, or until something was written and they are idle. @returns the time then */
+  /** Runs until that time, or until something was written and the controllers are idle. @returns the new time */
   step(events: readonly Told[], untilMs: number): Promise<number>;
   end(): Promise<void>;
 }
@@ -78,11 +78,11 @@ export interface Question {
 }
 
 export interface Judge {
-  /** One run of the controller's sync handler, whose requests go through `door`. */
+  /** Runs the controller's sync handler once; its requests go through `door`. */
   sync(door: Door, asked: Question): Promise<Pick<Sync, "events" | "ending">>;
-  /** The keys that the controller queues when its informers, which hold `observed` by now, tell it of the change. */
+  /** The keys that the controller queues when its informers, which already hold `observed`, deliver the change. */
   keys(door: Door, asked: Omit<Question, "key">, changed: Changed): Promise<readonly string[]>;
-  /** No other call is allowed before it ends. */
+  /** No other call is allowed before this one ends. */
   live(server: Served, beginning: Beginning): Promise<Living>;
   compare(a: object, b: object, collisionCount?: number): Promise<Compared>;
   close(): void;
@@ -96,15 +96,15 @@ export function startJudge(program: string): Judge {
   const say = (value: object): void => void child.stdin.write(`${exactText(value)}\n`);
   const next = async (): Promise<Line> => {
     const { value, done } = await lines.next();
-    if (done === true || !value.startsWith("{")) throw new Error(`the judge ended: ${value ?? ""}\n${complaints}`);
-    return JSON.parse(value) as Line; // judge_test.go says it
+    if (done === true || !value.startsWith("{")) throw new Error(`upstream's program exited: ${value ?? ""}\n${complaints}`);
+    return JSON.parse(value) as Line; // written by judge_test.go
   };
   const answered = async (door: Door, question: object): Promise<Answer> => {
     say(question);
     for (;;) {
       const line = await next();
       if ("answer" in line) return line.answer;
-      if (!("request" in line)) throw new Error("the judge answers another question");
+      if (!("request" in line)) throw new Error("unexpected type of response");
       const { status, ...answer } = await door.request(line.request);
       say({ status, body: answer.kind === "object" ? answer.body : {} });
     }
@@ -124,7 +124,7 @@ export function startJudge(program: string): Judge {
     async compare(a, b, collisionCount) {
       say({ templates: [a, b], ...(collisionCount !== undefined && { collisionCount }) });
       const line = await next();
-      if (!("templates" in line)) throw new Error("the judge answers another question");
+      if (!("templates" in line)) throw new Error("unexpected type of response");
       return line.templates;
     },
     async live(server, beginning) {
@@ -136,7 +136,7 @@ export function startJudge(program: string): Judge {
             await server.watch(line.watch);
             continue;
           }
-          if (!("request" in line)) throw new Error("the judge answers another question");
+          if (!("request" in line)) throw new Error("unexpected type of response");
           const { nowMs, ...request } = line.request;
           const { status, ...answer } = await server.request(request, nowMs);
           say({ status, body: answer.kind === "object" ? answer.body : {} });

@@ -1,6 +1,4 @@
-/**
- * Upstream's event handlers and ours get the same changes of random objects, one at a time, and must queue the same keys.
- */
+/** Upstream's event handlers and ours receive the same changes of random objects, one at a time, and must queue the same keys. */
 import { afterAll, describe, expect, it } from "vitest";
 
 import type { V1ReplicaSet } from "@kubernetes/client-node";
@@ -21,7 +19,7 @@ const STEPS = 6;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
-/** The changes, one object after the other; deletions of a resource come last, unless another object has the name. */
+/** The changes, one object at a time; deletions of a resource come last, unless another object takes the name. */
 function changesOf(before: State, after: State): readonly Changed[] {
   return CACHED_RESOURCES.flatMap((resource) => {
     const find = (state: State, uid: string) => state[resource].find(({ metadata }) => metadata.uid === uid);
@@ -42,9 +40,9 @@ function withChange(state: State, { resource, old, new: now }: Changed): State {
 }
 
 /**
- * What ours may queue beside upstream's keys, when a pod changes hands: its former owner although the pod is being deleted, for terminating
- * replicas are fewer now; and the Recreate Deployment that the pod leaves, though it is not gone, or before 1.37 though others remain
- * (affected-keys.ts of shared/controllers/replicaset and shared/controllers/deployment).
+ * Keys that ours may queue in addition, when a pod changes its owner: its former owner even if the pod is being deleted, because it then
+ * has fewer terminating replicas; and the Recreate Deployment that the pod leaves, although the pod still exists, or before 1.37 although
+ * others remain (affected-keys.ts of shared/controllers/replicaset and shared/controllers/deployment).
  */
 function mayQueueMore({ resource, old, new: now }: Changed, controller: Controller): boolean {
   const owner = (object: KubeObject | undefined): string => JSON.stringify(object?.metadata.ownerReferences ?? []);
@@ -53,7 +51,7 @@ function mayQueueMore({ resource, old, new: now }: Changed, controller: Controll
   return changesHands && (controller === "deployment" || now.metadata.deletionTimestamp !== undefined);
 }
 
-/** Changes owners or labels of existing objects, or deletes a pod: more often than the script's users do. */
+/** Changes owners or labels of existing objects, or deletes a pod, more often than the script's users do. */
 async function shake(shared: SharedApiServer, dice: Dice): Promise<void> {
   const { replicasets, pods } = await shared.state();
   for (const [resource, objects] of [
@@ -70,7 +68,7 @@ async function shake(shared: SharedApiServer, dice: Dice): Promise<void> {
   }
 }
 
-/** Lives of Deployments have few pods, and few wait for theirs: some more of both. */
+/** Adds pods and waiting Deployments: histories of Deployments have few of both. */
 async function crowd(shared: SharedApiServer, dice: Dice): Promise<void> {
   const { deployments, replicasets } = await shared.state();
   for (const { metadata } of deployments.filter(() => dice.chance(0.2))) {
@@ -78,7 +76,7 @@ async function crowd(shared: SharedApiServer, dice: Dice): Promise<void> {
     await shared.person("PATCH", `${collection("deployments")}/${metadata.name}`, { spec }, "application/merge-patch+json");
   }
   if (replicasets.length === 0) return;
-  const { metadata, spec } = replicasets[0] as unknown as V1ReplicaSet; // it is one
+  const { metadata, spec } = replicasets[0] as unknown as V1ReplicaSet; // the kind was checked above
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: metadata?.name, uid: metadata?.uid, controller: true };
   for (let pods = dice.int(0, 3); pods > 0; pods--) {
     const labels = spec?.template?.metadata?.labels;

@@ -1,4 +1,4 @@
-/** What may differ, and why: everything else is a mistake, here or in our notion of upstream. */
+/** Permitted differences and their reasons; every other difference is a bug, here or in our understanding of upstream. */
 import type { KubeObject, Pod } from "../../shared/kube/objects/wire.ts";
 import type { Fields, State } from "./shared-api-server.ts";
 import { isActive } from "../simulation/mirror.ts";
@@ -10,35 +10,35 @@ type Counted = KubeObject & { readonly spec?: Fields; readonly status?: Fields }
 interface Known {
   readonly name: string;
   readonly why: string;
-  /** Whether nothing but this differs. */
+  /** Returns whether the outcomes differ only in this way. */
   is(upstream: Outcome, ours: Outcome, observed: State): boolean;
 }
 
 export const KNOWN: readonly Known[] = [
   {
     name: "Q10",
-    why: "less than a second before the progress deadline upstream queues the key at once, over and over; ours waits for the moment",
+    why: "less than a second before the progress deadline, upstream requeues the key immediately, again and again; ours waits for the deadline",
     is: (upstream, ours) => sameWork(upstream, ours) && afterMs(upstream) === 0 && afterMs(ours) > 0 && afterMs(ours) <= 1_000,
   },
   {
     name: "S20",
-    why: "with reason NewReplicaSetAvailable nothing can time out, so ours does not look again",
+    why: "with reason NewReplicaSetAvailable no deadline can pass, so ours does not requeue",
     is: (upstream, ours) => sameWork(upstream, ours) && upstream.ending.startsWith("again") && ours.ending === "done",
   },
   {
     name: "event follows",
-    why: "a ReplicaSet was written, or is another by now: its event brings the key back, and what either asks for beside is not compared",
+    why: "a ReplicaSet was written or replaced, so its event enqueues the key; other requeues are not compared",
     is: (upstream, ours) =>
       sameWork(upstream, ours) && !isError(upstream) && !isError(ours) && upstream.writes.some((write) => /^\w+ replicasets /.test(write)),
   },
   {
-    name: "a look too many",
-    why: "a rollout whose status has just become complete is looked at once more, for a cleanup that waits for old pods under Recreate",
+    name: "an additional sync",
+    why: "ours syncs once more after a rollout has become complete, for the clean-up that waits for old pods with Recreate",
     is: (upstream, ours) => sameWork(upstream, ours) && upstream.ending === "done" && ours.ending === "again after 0 ms",
   },
   {
     name: "swallowed",
-    why: "while old ReplicaSets shrink upstream forgets any error; ours forgets those that an event follows (deployment §11.3)",
+    why: "while old ReplicaSets are scaled down, upstream drops every error; ours drops those that an event follows (deployment §11.3)",
     is: (upstream, ours) =>
       sameWork(upstream, ours) &&
       !isError(upstream) &&
@@ -46,8 +46,8 @@ export const KNOWN: readonly Known[] = [
       upstream.writes.some((write) => /^change replicasets [^ ]+ (403|422|5\d\d) \(refused\)/.test(write)),
   },
   {
-    name: "status of nothing",
-    why: "404 for an own status: the object is gone, and nothing is left to do",
+    name: "status of a deleted object",
+    why: "404 for an own status write: the object is deleted, so nothing is left to do",
     is: (upstream, ours) => {
       const [a, b] = [new Set(upstream.writes), new Set(ours.writes)];
       const isGone = upstream.writes.some((write) => /^change \w+\/status [^ ]+ 404/.test(write));
@@ -55,8 +55,8 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "a count lies",
-    why: "with more pods available than asked for, ours shrinks less than upstream: it computes the budget again before available pods go (shared/controllers/deployment, decision 4)",
+    name: "more available pods than replicas",
+    why: "with more available pods than replicas, ours scales down less than upstream: it computes the budget again before it removes available pods (shared/controllers/deployment, decision 4)",
     is: (upstream, ours, { replicasets }) =>
       replicasets.some(
         (rs) => Number((rs as Counted).status?.["availableReplicas"] ?? 0) > Number((rs as Counted).spec?.["replicas"] ?? 1),
@@ -73,7 +73,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "just written",
-    why: "upstream deletes an old ReplicaSet that this very sync has made grow, for it judges what its cache holds; ours judges the answer (DS1)",
+    why: "upstream deletes an old ReplicaSet that the same sync has scaled up, because it reads its cache; ours uses the response (DS1)",
     is: (upstream, ours) => {
       const grown = (name: string): boolean =>
         upstream.writes.some((line) => line.startsWith(`change replicasets ${name} 200 `) && /spec\.replicas \d+ -> [1-9]/.test(line));
@@ -88,7 +88,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "tie",
-    why: "between pods that nothing tells apart upstream takes the one it met first, ours the lower uid (shared/controllers/replicaset/pods-to-delete.ts)",
+    why: "among pods with equal rank, upstream deletes the first in its list, ours the one with the lower uid (shared/controllers/replicaset/pods-to-delete.ts)",
     is: (upstream, ours, observed) => {
       const [a, b] = [upstream, ours].map((outcome) => withoutTies(outcome, observed));
       return (
@@ -102,7 +102,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "ring",
-    why: "ages are compared by their order of magnitude, so three ready pods, two of them ready since the same moment, can each go before the next: upstream takes the one it met first, ours sorts by uid before",
+    why: "ages are compared by their order of magnitude, so three ready pods, two of them ready since the same time, can form a cycle in the ranking: upstream deletes the first in its list, ours sorts by uid first",
     is: (upstream, ours, observed) => {
       const since = (line: string): string => line.replace(/, ready "[^"]+", /, ", ready, ");
       const [a, b] = [upstream, ours].map((outcome) => {
@@ -122,7 +122,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "changed meanwhile",
-    why: "a delete of ours is refused where the ReplicaSet has changed since, whose event brings the key back: the others go meanwhile. Upstream's delete has no such condition, and the first refusal ends its sync",
+    why: "ours deletes with a precondition: if the ReplicaSet has changed, its delete is rejected, its event enqueues the key, and the others are deleted. Upstream's delete has no precondition, and the first rejection ends its sync",
     is: (upstream, ours) =>
       /^delete replicasets [^ ]+ 409/.test(upstream.writes.at(-1) ?? "") &&
       same(upstream.writes, ours.writes.slice(0, upstream.writes.length)) &&
@@ -133,7 +133,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "sent again",
-    why: "a create or delete of a pod that was answered 5xx is sent once more at once (replicaset 127); upstream's sync ends with it",
+    why: "ours immediately retries a pod create or delete that was answered 5xx (replicaset 127); upstream's sync ends",
     is: (upstream, ours) => {
       const unanswered = /^(?:delete pods .*|create pods NEW) 5\d\d \(refused\)/;
       const twice = upstream.writes.flatMap((line) => (unanswered.test(line) ? [line, line] : [line]));
@@ -147,7 +147,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "S2",
-    why: "the name of the new ReplicaSet is taken by one that was released just now: upstream's cache has it as its own still, ours reads it live",
+    why: "the name of the new ReplicaSet is taken by one that was just released: upstream's cache still lists it as owned, ours reads it live",
     is: ({ writes, events }, ours) => {
       const at = writes.findIndex((write) => /^create replicasets [^ ]+ 409$/.test(write));
       const [, name] = /^create replicasets ([^ ]+)/.exec(writes[at] ?? "") ?? [];
@@ -162,8 +162,8 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "Q11 and a refusal",
-    why: "upstream begins anew after it was refused for an own write; with a request refused before, it then finds another state than ours goes on from",
+    name: "Q11 after a rejected write",
+    why: "upstream restarts the sync after a conflict with its own write; if a request was rejected before, it restarts from another state than that in which ours continues",
     is: ({ writes, begunAnewAfter = 0 }, ours) =>
       begunAnewAfter > 0 &&
       writes.some((write) => write.includes("(refused)")) &&
@@ -173,16 +173,16 @@ export const KNOWN: readonly Known[] = [
 
 export type Verdict = { readonly kind: "same" } | { readonly kind: "known"; readonly name: string } | { readonly kind: "differs" };
 
-/** Whether two outcomes differ, and if they may, by what. */
+/** Returns whether two outcomes differ and, if the difference is permitted, which one it is. */
 export function verdictOn(upstream: Outcome, ours: Outcome, observed: State): Verdict {
   if (sameWork(upstream, ours) && upstream.ending === ours.ending) return { kind: "same" };
   const known = KNOWN.find((each) => each.is(upstream, ours, observed));
   return known === undefined ? { kind: "differs" } : { kind: "known", name: known.name };
 }
 
-/** Pods that go in the words by which they are ranked: of their node only how full it is, of their cost only what is a number. */
+/** Pods named by their rank: of their node only its number of pods, of their deletion cost only valid numbers. */
 function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicasets }: State): Outcome {
-  // Only the pods of a ReplicaSet with a controller are ranked by node.
+  // Only pods of a ReplicaSet with a controller are ranked by node.
   const isRanked = replicasets.some(
     ({ metadata }) => events.some((line) => line.includes(` ReplicaSet/${metadata.name} `)) && isControlled(metadata),
   );
@@ -207,7 +207,7 @@ function readySince(line: string): string | undefined {
   return /, ready "([^"]+)", /.exec(line)?.[1];
 }
 
-/** Whether two pods are ready since then. */
+/** Returns whether two pods have been ready since the same time. */
 function isShared(since: string | undefined, pods: State["pods"]): boolean {
   const conditions = pods.flatMap((pod) => (pod as Pod).status?.conditions ?? []);
   return (

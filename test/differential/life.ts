@@ -1,4 +1,4 @@
-/** A life by dice: after each step of its script one sync of ours, and of upstream's on the same state, judged. */
+/** A random history: after each step of its script, one sync of ours and one of upstream on the same state, compared. */
 import type { Controller } from "../../shared/kube/objects/resources.ts";
 import type { Release } from "../../shared/kube/releases.ts";
 import { SharedApiServer, Door, type Fault, type Write } from "./shared-api-server.ts";
@@ -10,11 +10,11 @@ import { outcomeOf, type Outcome, type Sync } from "./outcome.ts";
 import { scriptOf } from "./scripts.ts";
 
 const SYNCS = 8;
-/** Four things in any order are in ours with a 24th: in none of 100 tries once in 70 times. */
+/** Four items in any order match ours with a probability of 1/24: 100 tries all miss once in 70 times. */
 const TRIES_MAX = 100;
 
 export interface Judged {
-  /** From 1. */
+  /** The number of the sync, from 1. */
   readonly nth: number;
   readonly faults: readonly Fault[];
   readonly ours: Outcome;
@@ -22,7 +22,7 @@ export interface Judged {
   readonly verdict: Verdict;
 }
 
-/** Upstream's result; a repetition may have another order. Undefined: it has no other result. */
+/** Upstream's result; a repeated try may have another order. Undefined: it has no other result. */
 type Upstream = (shared: SharedApiServer, asked: Asked, nth: number, tries: number) => Promise<Outcome | undefined>;
 
 interface Asked extends Omit<Question, "nowMs"> {
@@ -30,9 +30,9 @@ interface Asked extends Omit<Question, "nowMs"> {
 }
 
 /**
- * Upstream runs on the state that ours found; the history continues with our result.
+ * Upstream runs on the state in which ours ran; the history continues with our result.
  *
- * @param release by whose rules ours decides; default: the release that is compared
+ * @param release the release whose rules ours follows; default: the compared release
  */
 export async function* playLife(controller: Controller, seed: number, upstream: Upstream, release?: Release): AsyncGenerator<Judged> {
   const dice = diceOf(seed);
@@ -61,17 +61,17 @@ export async function* playLife(controller: Controller, seed: number, upstream: 
   shared.server.close();
 }
 
-/** Upstream itself. */
+/** Runs upstream's controllers. */
 export function asking(judge: Judge): Upstream {
   return async (shared, asked) => outcomeOf(await syncUpstream(shared, judge, asked));
 }
 
-/** Its recorded result. */
+/** Replays upstream's recorded result. */
 export function recalling(outcomes: readonly Outcome[]): Upstream {
   return (_cluster, _asked, nth, tries) => Promise.resolve(tries === 0 ? outcomes[nth - 1] : undefined);
 }
 
-/** A sync of upstream's, and what surely follows from it: what is refused for an own write before it (deployment Q11) is tried anew. */
+/** A sync of upstream with its certain follow-up: a write that is rejected because of an earlier own write (deployment Q11) is retried. */
 async function syncUpstream(shared: SharedApiServer, judge: Judge, { faults, ...asked }: Asked): Promise<Sync> {
   const nowMs = shared.clock.now();
   const again = async (door: Door) => judge.sync(door, { ...asked, nowMs, observed: await shared.state() });
@@ -87,7 +87,7 @@ async function syncUpstream(shared: SharedApiServer, judge: Judge, { faults, ...
   const writes = door.writes.filter((write) => !isStale(write));
   const isStatusAlone = writes.length > 0 && writes.every(({ resource, status }) => resource === "deployments/status" && status < 400);
   if (ending.kind === "done" && isStatusAlone) {
-    // Its own status write comes back as an event and starts another sync; ours enqueues nothing, and requeues itself.
+    // Upstream's own status write comes back as an event and starts another sync; ours enqueues no key and requeues its own.
     const follows = new Door(shared.server, []);
     const next = await again(follows);
     ending = follows.writes.length > 0 ? { kind: "again", afterMs: 0 } : next.ending;

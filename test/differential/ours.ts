@@ -1,4 +1,4 @@
-/** One sync of ours on a cache that knows what the API server holds and nothing more: neither intents nor failures from before. */
+/** One sync of ours on a cache that holds exactly the API server's objects: no intents and no failures from before. */
 import { kubeOver } from "../../shared/kube/http/kube-http.ts";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
@@ -33,14 +33,14 @@ const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 const identity = { projection: 1, digestPrefix: digester.prefix, hashLayout: "v1.36" };
 
-/** When a cache is filled, up to which version, and by the rules of which release. */
+/** When and up to which version the cache is filled, and which release's rules apply. */
 interface Situation {
   readonly clock: Clock;
   readonly server: { readonly resourceVersion: string };
   readonly release: Release;
 }
 
-/** @param observed what the cache holds */
+/** @param observed the contents of the cache */
 export async function syncOurs(
   shared: SharedApiServer,
   {
@@ -78,18 +78,18 @@ export async function syncOurs(
   return { writes: door.writes, events: door.events, ending };
 }
 
-/** The reference program sees Events before upstream correlates them. */
+/** The reference program reports Events before upstream correlates them. */
 const eachByItself: Store["correlateEvents"] = async (_, happenings) =>
   happenings.map(({ nanos }) => ({ nanos, count: 1, isCombined: false, isHeldBack: false }));
 
-/** One object as it was and as it is; undefined: it was not, or is no more. */
+/** An object before and after a change; undefined: it did not exist, or no longer exists. */
 export interface Changed {
   readonly resource: CachedResource;
   readonly old: KubeObject | undefined;
   readonly new: KubeObject | undefined;
 }
 
-/** The keys that ours queues for each controller when a cache with `before` gets the change. */
+/** The keys that ours queues for each controller when a cache with `before` receives the change. */
 export async function keysOfOurs(
   shared: Situation,
   before: State,
@@ -109,7 +109,7 @@ export async function keysOfOurs(
   const object = changed.new ?? changed.old;
   if (object === undefined) throw new Error("nothing has changed");
   const { namespace = "", name, uid } = object.metadata;
-  // Later changes are newer than all before.
+  // Later changes have higher versions than all before.
   const rv = String(Number(server.resourceVersion) + 1);
   const change = {
     type: changed.new ? ("put" as const) : ("delete" as const),
@@ -118,7 +118,7 @@ export async function keysOfOurs(
     rv,
     object: strip(changed.resource, { ...object, metadata: { ...object.metadata, resourceVersion: rv } }, digester),
   };
-  const live = (): Promise<never> => Promise.reject(new Error("what is cached can be believed"));
+  const live = (): Promise<never> => Promise.reject(new Error("unexpected live read: every cached value verifies"));
   const { items, counts } = await prepareChanges(store, CORE_CACHE, changed.resource, [change], { live });
   const sequence = (sequences.get(changed.resource) ?? 0) + 1;
   const pack = { epoch: EPOCH, fence: FENCE, generation: 1, resource: changed.resource, lane: 0, sequence };
@@ -153,12 +153,12 @@ async function fill(
     const pack = { epoch: EPOCH, fence: FENCE, generation: 1, resource, lane: 0 };
     await store.applyManifest({ ...pack, sequence: 1 }, { listRV: LIST_RV, rows: [], sweep: [], counts: [] });
     let sequence = 1;
-    // An object that comes at or below the watermark is taken for one that is gone.
+    // An object at or below the watermark would be taken for a deleted one.
     for (const object of observed[resource].toSorted((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))) {
       const { namespace = "", name, uid, resourceVersion: rv } = object.metadata;
       const change = { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
       const { items, counts } = await prepareChanges(store, CORE_CACHE, resource, [change], {
-        live: () => Promise.reject(new Error("what is cached can be believed")),
+        live: () => Promise.reject(new Error("unexpected live read: every cached value verifies")),
       });
       await store.applyPack({ ...pack, kind: "D", sequence: ++sequence }, items, { counts, commit: { watermark: rv } });
     }

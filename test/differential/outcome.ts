@@ -1,4 +1,4 @@
-/** What a sync did, in words that are the same for upstream's controllers and for ours. */
+/** The outcome of a sync, in a form that upstream's controllers and ours share. */
 import type { Fields, Json, Write } from "./shared-api-server.ts";
 
 export type Ending =
@@ -6,7 +6,7 @@ export type Ending =
   | { readonly kind: "again"; readonly afterMs: number }
   | { readonly kind: "error"; readonly message: string };
 
-/** As it was seen. */
+/** A sync as it was observed. */
 export interface Sync {
   readonly writes: readonly Write[];
   readonly events: readonly string[];
@@ -14,12 +14,12 @@ export interface Sync {
   readonly begunAnewAfter?: number;
 }
 
-/** As it is compared and kept. */
+/** A sync as it is compared and stored. */
 export interface Outcome {
   readonly writes: readonly string[];
   readonly events: readonly string[];
   readonly ending: string;
-  /** How many of the writes came before upstream had to begin anew (deployment Q11); undefined: it had not. */
+  /** The number of writes before upstream had to restart the sync (deployment Q11); undefined: it did not. */
   readonly begunAnewAfter?: number;
 }
 
@@ -43,23 +43,26 @@ export function outcomeOf({ writes, events, ending, begunAnewAfter }: Sync): Out
   };
 }
 
-/** Which pod goes, in the words by which pods are ranked: among equals it is chance. Source: controller_utils.go ActivePodsWithRanks. */
+/**
+ * The deleted pod, described by the criteria of the ranking: among equals the choice is random. Source: controller_utils.go
+ * ActivePodsWithRanks.
+ */
 function rankOf({ metadata, spec, status }: Fields): string {
-  const { annotations, creationTimestamp } = metadata as Fields; // a pod's
-  const { phase, conditions, containerStatuses } = (status ?? {}) as Fields; // a pod's
-  const ready = ((conditions ?? []) as readonly Fields[]).find(({ type }) => type === "Ready"); // a pod's
+  const { annotations, creationTimestamp } = metadata as Fields; // the type of a pod's field
+  const { phase, conditions, containerStatuses } = (status ?? {}) as Fields; // the type of a pod's field
+  const ready = ((conditions ?? []) as readonly Fields[]).find(({ type }) => type === "Ready"); // the type of a pod's field
   const readySince = ready?.["status"] === "True" ? (ready["lastTransitionTime"] ?? "some time") : "not";
-  const [container] = (containerStatuses ?? []) as readonly Fields[]; // a pod's
+  const [container] = (containerStatuses ?? []) as readonly Fields[]; // the type of a pod's field
   const cost = Object.values((annotations ?? {}) as Fields).join();
   return `<${[(spec as Fields)["nodeName"] ?? "no node", phase, `ready ${JSON.stringify(readySince)}`, container?.["restartCount"] ?? 0, cost, creationTimestamp].join(", ")}>`;
 }
 
-/** Neither side's requests that change nothing are of interest. */
+/** Returns whether a request changed anything; the others are ignored on both sides. */
 function hasEffect({ verb, before, after }: Write): boolean {
   return verb !== "change" || before === undefined || after === undefined || changes(plain(before), plain(after)).length > 0;
 }
 
-/** Puts other words for names; longest first, for one name may begin another. */
+/** Replaces names by other words; longest first, because one name may be a prefix of another. */
 function renamed(names: readonly (readonly [string, string])[]): (text: string) => string {
   const longestFirst = names.toSorted(([a], [b]) => b.length - a.length);
   return (text) =>
@@ -68,13 +71,13 @@ function renamed(names: readonly (readonly [string, string])[]): (text: string) 
       .replaceAll(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-NEW");
 }
 
-// Upstream goes through what its cache holds in the order of a Go map: chance. Pods are created and deleted all at once.
+// Upstream iterates over its cache in the order of a Go map, which is random. Pods are created and deleted concurrently.
 const POD = / pods /;
 const CLAIMS = /^change replicasets .* metadata\.ownerReferences /;
 const SAME_SIZE = /^change replicasets (?!.*(?:spec\.|ownerReferences|revision|team))/;
 const OF_PODS = /^repli/;
 
-/** Matching lines may have any order. */
+/** Sorts the matching lines, whose order does not matter. */
 function unordered(lines: readonly string[], which: RegExp): readonly string[] {
   const sorted = lines.filter((line) => which.test(line)).toSorted();
   return lines.map((line) => (which.test(line) ? (sorted.shift() ?? "") : line));
@@ -90,18 +93,18 @@ function writeText({ verb, resource, name, status, refused, before, after }: Wri
   return `${verb} ${resource} ${name} ${status}${refused ? " (refused)" : ""}${what}`;
 }
 
-/** Fields that only have the number, time and author of writes. */
+/** Fields that contain only the number, time and author of writes. */
 const VOLATILE = new Set(["resourceVersion", "managedFields", "selfLink"]);
 
-/** An object without what no two runs share. */
+/** An object without the fields that differ in every run. */
 function plain(object: Fields): Fields {
   const metadata = Object.fromEntries(
-    Object.entries((object["metadata"] ?? {}) as Fields).filter(([field]) => !VOLATILE.has(field) && field !== "uid"), // an object's
+    Object.entries((object["metadata"] ?? {}) as Fields).filter(([field]) => !VOLATILE.has(field) && field !== "uid"), // the type of an object's metadata
   );
   return { ...object, metadata };
 }
 
-/** `spec.replicas 3 -> 5`, one a changed field; lists of conditions by type, other lists as a whole. */
+/** One text per changed field, as `spec.replicas 3 -> 5`; conditions are compared by type, other lists as a whole. */
 function changes(before: Json, after: Json, path = ""): readonly string[] {
   const [a, b] = [JSON.stringify(sorted(before)), JSON.stringify(sorted(after))];
   if (a === b) return [];
@@ -112,7 +115,7 @@ function changes(before: Json, after: Json, path = ""): readonly string[] {
   return fields.flatMap((field) => changes(before[field] ?? null, after[field] ?? null, path === "" ? field : `${path}.${field}`));
 }
 
-/** A list of conditions, or none, as fields; their order is one of them. */
+/** A list of conditions as fields by type, including their order; undefined for other values. */
 function byType(value: Json): Fields | undefined {
   if (value === null || !isList(value)) return undefined;
   const entries = value.flatMap((item) => (isFields(item) && typeof item["type"] === "string" ? [[item["type"], item] as const] : []));

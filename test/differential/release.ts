@@ -3,5 +3,5 @@ import { RELEASED, releaseOf } from "../../shared/kube/releases.ts";
 import { COMPARED_VERSION } from "../envtest/release-module.ts";
 
 const release = releaseOf(COMPARED_VERSION, RELEASED);
-if (release === undefined) throw new Error(`DIFFERENTIAL_RELEASE=${COMPARED_VERSION} is of no release in shared/kube/releases`);
+if (release === undefined) throw new Error(`DIFFERENTIAL_RELEASE=${COMPARED_VERSION} is not a release in shared/kube/releases`);
 export const COMPARED_RELEASE = release;

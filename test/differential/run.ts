@@ -1,6 +1,7 @@
 /**
- * `npm run diff -- [--seeds n | --seeds a-b] [--controller name] [--max n] [--record]`: random lives through upstream's controllers
- * and ours. `npm run diff -- --sequence [--life name] [--seeds ...] [--trace]`: whole lives, one script played twice. What differs is printed; `--record` makes the corpus of lives without a difference that is awaited or not known.
+ * `npm run diff -- [--seeds n | --seeds a-b] [--controller name] [--max n] [--record]`: random histories with upstream's controllers
+ * and ours. `npm run diff -- --sequence [--life name] [--seeds ...] [--trace]`: whole histories, one script run with each side. Prints the
+ * differences; `--record` writes the corpus of histories that have only permitted differences.
  */
 import { parseArgs } from "node:util";
 

@@ -1,6 +1,6 @@
 /**
- * The environment of the tested controller: users and other controllers, at random. A script is a deployment's or a ReplicaSet's
- * (ReplicationController's) life in a dozen steps; after each step the controller has one sync.
+ * The environment of the tested controller: random actions of users and other controllers. A script is the history of a Deployment or a
+ * ReplicaSet (ReplicationController) in about a dozen steps; the controller syncs once after each step.
  */
 import type { Controller } from "../../shared/kube/objects/resources.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
@@ -17,9 +17,9 @@ const HOUR_MS = 3_600_000;
 export interface Script {
   readonly controller: Controller;
   readonly key: string;
-  /** Before the first sync. */
+  /** Runs before the first sync. */
   begin(): Promise<void>;
-  /** Before each other one. */
+  /** Runs before each further sync. */
   step(): Promise<void>;
   faults(): readonly Fault[];
 }
@@ -28,7 +28,7 @@ export function scriptOf(shared: SharedApiServer, dice: Dice, controller: Contro
   return controller === "deployment" ? deploymentScript(shared, dice) : replicaScript(shared, dice, controller);
 }
 
-/** Shared by several scripts. */
+/** Actions shared by several scripts. */
 function handsOf(shared: SharedApiServer, dice: Dice) {
   const set = async (resource: string, name: string, part: string, value: Json, subresource = ""): Promise<void> => {
     const body = [{ op: "add", path: `/${part}`, value }];
@@ -44,7 +44,7 @@ function handsOf(shared: SharedApiServer, dice: Dice) {
     setStatus: (resource: string, name: string, status: Json) => set(resource, name, "status", status, "/status"),
     merge: (resource: string, name: string, body: object) =>
       shared.person("PATCH", `${collection(resource)}/${name}`, body, "application/merge-patch+json"),
-    /** Deleted, and held by a finalizer. */
+    /** Deletes an object while a finalizer holds it. */
     async terminate(resource: string, name: string): Promise<void> {
       await set(resource, name, "metadata/finalizers", [FINALIZER]);
       await shared.person("DELETE", `${collection(resource)}/${name}`, { propagationPolicy: "Background" });
@@ -64,9 +64,9 @@ const refusals = Object.keys(REFUSALS) as (keyof typeof REFUSALS)[]; // of a lit
 function anyFaults(dice: Dice, calls: readonly (readonly [Fault["verb"], string])[]): readonly Fault[] {
   if (!dice.chance(0.25)) return [];
   const [verb, resource] = dice.pick(calls);
-  // Which of equal pods go is chance.
+  // Which of equal pods are deleted is random.
   const which = resource === "pods" && verb === "delete" ? "all" : dice.pick([1, 1, 1, 2, 3, "all"] as const);
-  // Only creates are refused for a namespace that goes. Upstream deletes pods without a precondition, so nothing can conflict.
+  // A terminating namespace rejects only creates. Upstream deletes pods without a precondition, so those deletes never conflict.
   if (verb === "create" && dice.chance(0.3)) return [{ verb, resource, which, refusal: "terminating" }];
   const refusal = dice.pick(
     refusals.filter(
@@ -78,7 +78,7 @@ function anyFaults(dice: Dice, calls: readonly (readonly [Fault["verb"], string]
 
 // Deployments
 
-/** Its templates, by a small number: whoever has the same number has an equal template. */
+/** Templates identified by a small number: equal numbers mean equal templates. */
 function template(version: number, labels: Fields = {}): Fields {
   return {
     metadata: { labels: { app: NAME, ...labels }, ...(version % 3 === 2 && { annotations: { note: "n" } }) },
@@ -101,7 +101,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
   const revision = (): string => dice.pick(["", "0", "1", "2", "3", "4", "9", "10", "11", "007", "x", "9007199254740993"]);
   let made = 0;
 
-  /** A user, or a run that died, left a ReplicaSet there. */
+  /** Creates a ReplicaSet that a user or an interrupted sync left behind. */
   const leaveReplicaSet = async (owner: KubeObject, version: number): Promise<void> => {
     const hash = dice.chance(0.7) ? { "pod-template-hash": `h${++made}` } : {};
     const replicas = dice.pick([0, 0, 1, 2, 3, 5, 8]);
@@ -187,11 +187,11 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
     if (dice.chance(0.2)) await hands.terminate("pods", name);
   };
 
-  /** Another owner's object has the name of the next new ReplicaSet. */
+  /** Another owner's object takes the name of the next new ReplicaSet. */
   const takeName = async (): Promise<void> => {
     const d = await deployment();
     if (d === undefined) return;
-    const state = podTemplateHashState(d.spec["template"] as unknown as PodTemplateSpec, shared.release); // a Deployment's
+    const state = podTemplateHashState(d.spec["template"] as unknown as PodTemplateSpec, shared.release); // the type of a Deployment's field
     const collisions = d.status["collisionCount"];
     const hash = podTemplateHash(state, typeof collisions === "number" ? collisions : undefined);
     const name = `${NAME}-${hash}`;
@@ -248,7 +248,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
     };
   };
 
-  /** The ReplicaSets' controller does a part of its work. */
+  /** The ReplicaSet controller does a part of its work. */
   const progress = async (): Promise<void> => {
     for (const { metadata, spec } of await hands.all("replicasets")) {
       if (dice.chance(0.2)) continue;
@@ -372,7 +372,7 @@ function replicaScript(shared: SharedApiServer, dice: Dice, controller: "replica
     uid: "11111111-0000-4000-8000-000000000000",
     controller: true,
   };
-  // With the same owner or none: for whom a pod counts that matches, and is controlled by another owner, the two do not agree (replicaset §8.1).
+  // A new pod has the same owner or none: upstream and ours count a matching pod of another owner differently (replicaset §8.1).
   const hasDeployment = isReplicaSet && dice.chance(0.6);
   const nodes = ["n1", "n2", "n3"];
   let made = 0;

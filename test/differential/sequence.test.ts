@@ -1,6 +1,6 @@
 /**
- * Upstream's controllers and ours live through the same scripts, each on an API server of its own: writes at the same
- * virtual seconds, and the same left at the end.
+ * Upstream's controllers and ours run the same scripts, each on its own API server: the writes must be at the same
+ * virtual seconds, and the final states must be equal.
  */
 import { afterAll, describe, expect, it } from "vitest";
 

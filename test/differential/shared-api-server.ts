@@ -1,6 +1,6 @@
 /**
- * The one API server that upstream's controllers and ours write to in turn: a sync of either is a request log and what then stands
- * there, and is taken back. Requests can be refused, the same ones for both.
+ * The API server that upstream's controllers and ours write to in turn: the result of a sync is its request log and the final objects,
+ * which are then restored. Requests can be rejected, the same ones for both.
  */
 import { isDeepStrictEqual } from "node:util";
 import { createVirtualClock, type VirtualClock } from "../../shared/base/memory/clock.ts";
@@ -17,20 +17,20 @@ export type Json = null | boolean | number | string | readonly Json[] | Fields;
 export type Fields = { readonly [field: string]: Json };
 
 export const NAMESPACE = "shop";
-/** Never a whole second: of pods that are no nanosecond old upstream takes the age's ratio to zero, and panics. */
+/** Not a whole second: for pods with an age below a nanosecond, upstream computes the ratio of ages as zero, and panics. */
 const START_MS = Date.parse("2026-03-01T10:00:00.001Z");
 
-/** The objects of one namespace, by resource; in the order of their names. */
+/** The objects of one namespace by resource, sorted by name. */
 export type State = { readonly [R in CachedResource]: readonly KubeObject[] };
 
-/** Refuses a request of that verb and resource; `change` is a patch or a replacement. */
+/** Rejects a request of that verb and resource; `change` is a patch or a replacement. */
 export interface Fault {
   readonly verb: Verb;
   /** `replicasets`, `deployments/status`. */
   readonly resource: string;
   /**
-   * Creates from the `n`-th on, counted from 1; of changes and deletes those of every third object, the `n`-th third by its name, for
-   * the order in which upstream goes through them is chance; or all.
+   * For creates: all from the `n`-th on, counted from 1. For changes and deletes: a third of the objects, selected by name, because
+   * upstream's order of iteration is random. `all`: every request.
    */
   readonly which: number | "all";
   readonly refusal: keyof typeof REFUSALS;
@@ -49,14 +49,14 @@ export const REFUSALS = {
   overloaded: [503, "ServiceUnavailable", "the server is currently unable to handle the request"],
 } as const;
 
-/** One write as it left its client, and what became of it. */
+/** One write as the client sent it, and its result. */
 export interface Write {
   readonly verb: Verb;
   readonly resource: string;
-  /** Of what is created: as the server named it, or would have. */
+  /** The name; for a create the one that the server generated, or would have generated. */
   readonly name: string;
   readonly status: number;
-  /** Refused by us; then `after` is what it would have made. */
+  /** Rejected by a fault; then `after` is the object that the write would have made. */
   readonly refused: boolean;
   readonly before: Fields | undefined;
   readonly after: Fields | undefined;
@@ -83,7 +83,7 @@ export class SharedApiServer {
     return shared;
   }
 
-  /** Somebody asks for something. @throws {Error} if it is refused: the script of a scenario is not allowed to ask for the impossible. */
+  /** A user's request. @throws {Error} if it is rejected, because a script must not contain invalid requests. */
   async person<T = Fields>(method: string, path: string, body?: object, contentType = "application/json"): Promise<T> {
     const headers = { "user-agent": "person", "content-type": contentType };
     const answer = await this.server.request({ method, path, headers, ...(body && { body: JSON.stringify(body) }) });
@@ -91,7 +91,7 @@ export class SharedApiServer {
     return answer.body as T; // JSON
   }
 
-  /** As if it had been done then. */
+  /** Runs `act` as if it were that time. */
   async at<T>(atMs: number, act: () => Promise<T>): Promise<T> {
     this.#atMs = atMs;
     try {
@@ -113,7 +113,10 @@ export class SharedApiServer {
     return tableOf(CACHED_RESOURCES, (resource) => byResource.get(resource) ?? []);
   }
 
-  /** The current objects, and a way to restore them, including future uids: they are the same whatever was tried meanwhile. */
+  /**
+   * Saves the current objects and returns a function that restores them, including future uids, which do not depend on what happened in
+   * between.
+   */
   mark(): () => void {
     const restore = this.server.backup();
     const seed = Number(this.server.resourceVersion);
@@ -126,7 +129,7 @@ export class SharedApiServer {
   }
 }
 
-/** The door through which the tested one's requests come. */
+/** The entry point for the requests of the tested controller. */
 export class Door {
   readonly writes: Write[] = [];
   /** `component Kind/name Type Reason message`. */
@@ -134,7 +137,7 @@ export class Door {
   readonly #server: ApiServer;
   readonly #faults: readonly Fault[];
   readonly #counts = new Map<string, number>();
-  /** The client's copy of each object, if it ignores answers. */
+  /** The client's copy of each object, for clients that ignore responses. */
   #stale: ReadonlyMap<string, Fields> = new Map();
 
   constructor(server: ApiServer, faults: readonly Fault[]) {
@@ -142,16 +145,16 @@ export class Door {
     this.#faults = faults;
   }
 
-  /** What a client that replaces whole objects starts from; see `upToDate`. */
+  /** Sets the copies from which a client replaces whole objects; see `upToDate`. */
   observe(state: State): void {
     const objects = CACHED_RESOURCES.flatMap((resource) => state[resource].map((object) => ({ resource, object })));
     this.#stale = new Map(objects.map(({ resource, object }) => [`${resource} ${object.metadata.name}`, object as unknown as Fields])); // JSON
   }
 
   /**
-   * Deployment Q11: the second time it replaces an object in a sync, it sends the version from before the
-   * first, is refused, and begins anew. Ours goes on from the answer, and so that both can be compared upstream's replacement is
-   * taken as the changes that it makes to what its sync began with. One that repeats what was written is refused all the same.
+   * Deployment Q11: when a sync of upstream replaces an object for the second time, it sends the version from before its first write,
+   * is rejected, and starts again. Ours continues from the response. To compare both, upstream's replacement is
+   * converted to a patch against the object that its sync started from. A replacement that repeats the first write is still rejected.
    */
   #upToDate(request: ApiRequest, resource: string, name: string, current: Fields | undefined): ApiRequest {
     const stale = this.#stale.get(`${resource} ${name}`);
@@ -174,7 +177,7 @@ export class Door {
     if (resource === "events") {
       const body = fieldsOf(request.body);
       this.events.push(eventText(body));
-      // It came as JSON. None is stored: nothing of the world hangs on when they are told.
+      // The body was JSON. Events are not stored, because nothing else in the scenario depends on them.
       return { kind: "object", status: 201, headers: {}, body: body as JsonObject };
     }
     const target = subresource === undefined ? resource : `${resource}/${subresource}`;
@@ -190,7 +193,7 @@ export class Door {
     const asked = fault === undefined ? sent : { ...sent, query: { ...queryOf(sent), dryRun: "All" } };
     const answer = await this.#server.request(asked);
     const object = answer.kind === "object" && answer.status < 400 && verb !== "delete" ? (answer.body as Fields) : undefined; // JSON
-    const metadata = object?.["metadata"] as Fields | undefined; // an object's
+    const metadata = object?.["metadata"] as Fields | undefined; // the type of an object's metadata
     const refusal = fault && answer.status < 400 ? refusalOf(fault.refusal) : undefined;
     this.writes.push({
       verb,
@@ -205,9 +208,9 @@ export class Door {
   }
 }
 
-/** As `peek` names a resource. */
+/** The resource as `peek` names it. */
 export function storageId(resource: string): string {
-  const { group } = RESOURCES[resource as CachedResource]; // of a path that was answered
+  const { group } = RESOURCES[resource as CachedResource]; // the server has answered this path
   return group === "" ? resource : `${resource}.${group}`;
 }
 
@@ -234,25 +237,25 @@ function fieldsOf(body: unknown): Fields {
 }
 
 function nameIn(body: unknown): string {
-  const { name, generateName } = (fieldsOf(body)["metadata"] ?? {}) as Fields; // an object's
+  const { name, generateName } = (fieldsOf(body)["metadata"] ?? {}) as Fields; // the type of an object's metadata
   return String(name ?? generateName ?? "");
 }
 
 function eventText({ type, reason, message, source, involvedObject }: Fields): string {
-  const { kind, name } = involvedObject as Fields; // an Event's
+  const { kind, name } = involvedObject as Fields; // every Event has an involvedObject
   return [(source as Fields)["component"], `${String(kind)}/${String(name)}`, type, reason, message].join(" ");
 }
 
-/** 1, 2 or 3. */
+/** Maps a name to 1, 2 or 3. */
 function thirdOf(name: string): number {
   return (Array.from(name).reduce((sum, letter) => sum + (letter.codePointAt(0) ?? 0), 0) % 3) + 1;
 }
 
 function versionOf(object: Fields): Json {
-  return (object["metadata"] as Fields)["resourceVersion"] ?? null; // an object's
+  return (object["metadata"] as Fields)["resourceVersion"] ?? null; // the type of an object's metadata
 }
 
-/** RFC 7386: what makes `after` of `before`. */
+/** The merge patch (RFC 7386) that turns `before` into `after`. */
 function mergePatch(before: Fields, after: Fields): Fields {
   const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   return Object.fromEntries(
@@ -264,7 +267,7 @@ function mergePatch(before: Fields, after: Fields): Fields {
   );
 }
 
-/** Whether the patch would change nothing. */
+/** Returns whether the patch would change nothing. */
 function isWithin(patch: Fields, object: Fields): boolean {
   return Object.entries(patch).every(([field, value]) => {
     const current = object[field] ?? null;

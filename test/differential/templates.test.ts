@@ -1,6 +1,6 @@
 /**
- * Random templates, defaulted and through protobuf as an API server would, must have upstream's pod-template-hash, and
- * be equal to one another exactly if upstream's EqualIgnoreHash says so.
+ * Random templates, defaulted and encoded as protobuf as an API server does it, must have upstream's pod-template-hash, and
+ * must be equal exactly if upstream's EqualIgnoreHash returns true.
  */
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
@@ -18,9 +18,9 @@ import { diceOf } from "./dice.ts";
 import { startJudge } from "./judge.ts";
 
 const TEMPLATES = 400;
-/** Of each template, with as many others that are one change away. */
+/** The number of compared templates for each template that differ from it in one change. */
 const NEIGHBOURS = 4;
-/** Of which the first and the second, and the third and the fourth are one JavaScript number. */
+/** The first and second, and the third and fourth, are the same JavaScript number. */
 const LONG = [9007199254740992n, 9007199254740993n, 9223372036854775806n, 9223372036854775807n, -9223372036854775808n];
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
@@ -28,11 +28,11 @@ const digester = createDigester("0123456789abcdef0123456789abcdef");
 
 function digestOf(template: PodTemplateSpec): string | undefined {
   const metadata = { name: "d", namespace: "n", uid: "u", resourceVersion: "1" };
-  const deployment: KubeObject = { metadata, spec: { replicas: 1, selector: {}, template } } as KubeObject; // a Deployment's
+  const deployment: KubeObject = { metadata, spec: { replicas: 1, selector: {}, template } } as KubeObject; // the type of a Deployment's field
   return strip("deployments", deployment, digester).spec.template?.digest;
 }
 
-/** As a watcher has it. */
+/** The template as a watcher parses it. */
 function asRead(template: PodTemplateSpec): PodTemplateSpec {
   const { spec } = parseExact(exactText({ spec: { template } })) as { readonly spec: { readonly template: PodTemplateSpec } };
   return spec.template;

@@ -156,7 +156,7 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
   return {
     remove,
     cached,
-    /** One after the other, half a second apart. */
+    /** Deletes values one after the other, half a second apart. */
     async takeAway(count: number) {
       for (let i = 0; i < count; i++) {
         const [key] = await cached();
@@ -165,16 +165,16 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
       }
       return count;
     },
-    /** Kinds of differences found by audits. */
+    /** The kinds of differences that audits have found. */
     found: () =>
       log.lines.filter(({ message }) => message === "the cache differs from the API server").map(({ fields }) => fields["difference"]),
     failed: () =>
       log.lines.filter(({ message }) => message === "upkeep failed, retrying at the next tick").map(({ fields }) => fields["error"]),
-    /** As `auditResource` says without changing anything. */
+    /** The differences that `auditResource` reports in a dry run. */
     differences: async () => (await auditResource({ kube: watcher, store, clock }, "pods", 0, ends.signal)).differences,
     async stop() {
       await host.stop();
-      ends.abort(new Error("the test is over"));
+      ends.abort(new Error("the test has ended"));
       await watching.catch(() => undefined);
       redis.disconnect();
     },

@@ -1,7 +1,7 @@
 /**
- * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of what it wrote, and where a
- * value of a pod template may be found meanwhile: nowhere. What our own controllers wrote meanwhile, a replay of the
- * capture decides again.
+ * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of its output, and a search for
+ * values of a pod template outside the API server, which must find none. A replay of the capture repeats the decisions of our own
+ * controllers.
  */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -47,8 +47,8 @@ const PLANTED = /hunter2/;
 const SEEDS = [1, 2, 3];
 const LOOK_MS = 10_000;
 /**
- * Then the youngest is past 2^34 ns and the oldest not near 2^35, and they count as about as old. Nearer to such a border the moment of a
- * sync decides who goes, and a replay has another one by some milliseconds.
+ * At this age the youngest pod is past 2^34 ns and the oldest not near 2^35, so their ages count as equal. Close to such a boundary, the
+ * time of a sync decides which pod is deleted, and a replay's time differs by milliseconds.
  */
 const AS_OLD_MS = 18_000;
 /** How often a capture is flushed. */
@@ -65,7 +65,7 @@ const vault = {
   spec: { replicas: 3, selector: { matchLabels: labels }, template },
 };
 
-/** One of every other cached kind. */
+/** One object of every other cached kind. */
 const others = [
   {
     apiVersion: "apps/v1",
@@ -96,10 +96,10 @@ function ownWriter({ user, requestURI = "", responseObject }: AuditEvent): Contr
   const kind = responseObject?.metadata === undefined ? undefined : controllerRef(responseObject.metadata)?.kind;
   return CONTROLLERS.find((each) => each === (manager ?? kind?.toLowerCase()));
 }
-/** Statuses follow, after watches have reported them. */
+/** Time for status writes, which follow the watch events. */
 const SETTLED_MS = 1_500;
 
-/** One of each kind, of 3 pods. */
+/** One owner of each kind, with 3 pods. */
 const OWN = [
   { apiVersion: "apps/v1", kind: "Deployment", app: "own-deployment", selector: { matchLabels: { app: "own-deployment" } } },
   { apiVersion: "apps/v1", kind: "ReplicaSet", app: "own-rs", selector: { matchLabels: { app: "own-rs" } } },
@@ -133,7 +133,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     beforeAll(async () => {
       directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
       [cluster, redis] = await Promise.all([startCluster({ auditAnswers: true }), startRedis()]);
-      // Output of another connection during set-up would reach the monitor before ioredis knows that it is one.
+      // MONITOR is started before other commands: output that arrived during set-up would reach ioredis before it is in monitor mode.
       monitor = await new Redis(redis.port, { lazyConnect: true }).monitor();
       monitor.on("monitor", (_time: string, command: readonly string[]) => commands.push(command.join(" ")));
       dev = await startDev(cluster, "--redis", redis.url, "--verbose");
@@ -147,7 +147,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     });
 
     it("captures a rollout until it is interrupted", async () => {
-      // The watcher's rights suffice.
+      // The watcher's rights are sufficient.
       const capture = deltaloop(["capture", "-o", file(), "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"]);
       await capture.line("capturing");
       await cluster.apply(vault);
@@ -227,7 +227,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       await sleep(2 * FLUSH_MS);
       process.kill(capture.pid, "SIGKILL");
       await capture.exited;
-      // Another one may be starting; until that is logged, the older ones stay.
+      // Another process may be starting; until that is logged, the previous ones are listed.
       const said = Array.from(capture.output().matchAll(/continuing in (\S+)/g), ([, path = ""]) => path);
       const files = (await readdir(directory)).filter((name) => name.startsWith("parts.")).map((name) => join(directory, name));
       expect(files).toEqual(expect.arrayContaining(said.slice(-2)));
@@ -252,7 +252,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(texts.length).toBeGreaterThan(20);
       expect(commands.filter((command) => PLANTED.test(command))).toEqual([]);
       expect(dev.output()).not.toMatch(PLANTED);
-      // They are present for authorized readers.
+      // Authorized readers see the values.
       expect(JSON.stringify(await cluster.list("/api/v1/namespaces/default/pods"))).toContain(SECRET);
     });
 
@@ -286,11 +286,11 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
         ...{ digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) },
         onSync: (sync) => void syncs.push(sync),
       });
-      const made = writesMade(audited as unknown as readonly WriteEvent[], FUNCTIONS, digester); // of the API server
+      const made = writesMade(audited as unknown as readonly WriteEvent[], FUNCTIONS, digester); // an error of the API server
       expect(writesReplayed(syncs)).toEqual(made);
       expect([...made.pods.values()].toSorted()).toEqual([3, 3, 3, 5]);
 
-      // The statuses as well, each from the state it was computed from.
+      // Statuses are compared too, each with the state that it was computed from.
       const changes = changesOf(records, { name: path, digester, malformed: (what) => expect.fail(what) });
       const writes = writesOfAudit(audited as unknown as readonly CapturedObject[], path, { writerOf: ownWriter });
       const verdicts = new Map<string, number>();
@@ -307,12 +307,12 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
 });
 
 /**
- * All of Q1 after `act`: the function host is suspended meanwhile, so its messages stay there, and are processed
+ * All messages that Q1 receives during `act`: the function host is suspended meanwhile, so the messages stay there and are processed
  * afterwards.
  */
 async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>): Promise<readonly string[]> {
   const pid = dev.pids()["functions"] ?? 0;
-  // Its queue is in the environment that dev wrote for it.
+  // The queue's URL is in the environment that `dev` wrote for the function host.
   const environment = new Map(
     readFileSync(`/proc/${pid}/environ`, "utf8")
       .split("\0")
@@ -321,7 +321,7 @@ async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>)
   const queue = environment.get("DELTALOOP_DELTAS_URL")?.split("/").at(-1);
   const url = `${environment.get("DELTALOOP_SQS_ENDPOINT")}/_fauxqs/queues/${queue}`;
   const look = async (): Promise<readonly string[]> => {
-    const { messages } = (await (await fetch(url)).json()) as InspectedQueue; // fauxqs' own form
+    const { messages } = (await (await fetch(url)).json()) as InspectedQueue; // as fauxqs stores it
     return [...messages.ready, ...messages.inflight.map(({ message }) => message)].map(({ body }) => payloadOf(body));
   };
   process.kill(pid, "SIGSTOP");

@@ -1,7 +1,7 @@
 /**
- * On two real control planes: an etcd backup of production is restored elsewhere, and its watcher and functions start by themselves with the
- * same cluster id, keys and Redis. Catches: an epoch that the copy replaces, pods that are created or deleted for its sake, a copy that stands
- * still without a word.
+ * On two real control planes: an etcd backup of production is restored elsewhere, and its watcher and functions start with the same cluster
+ * id, keys and Redis. Catches: an epoch that the copy replaces, pods that are created or deleted because of it, and a copy that stops
+ * without logging the reason.
  */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";

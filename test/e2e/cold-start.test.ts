@@ -1,8 +1,9 @@
 /**
- * Cold starts under a budget: each function's bundle in a fresh process, with its secrets in Secrets Manager, to the end of its first work: a
- * pack applied, a key synced. Catches: a package that is loaded for nothing, work at import, a second call for secrets, a first sync that waits.
+ * Cold starts within a budget: each function's bundle in a fresh process, with its secrets in Secrets Manager, until its first work is
+ * done: a pack applied, a key synced. Catches: an unused package that is loaded, work at import, a second call for secrets, a delayed first
+ * sync.
  *
- * Not timed: counted is processor time, as a multiple of what a Node takes that does nothing, and the least of a few starts.
+ * The measure is processor time, as a multiple of that of an idle Node.js process, and the minimum of a few starts.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -21,7 +22,7 @@ import type { RedisServer } from "../support/redis.ts";
 const ROOT = process.cwd();
 const reason = ensureRedisServer();
 const BARE_STARTS = 3;
-/** The first one within the budget suffices. */
+/** One start within the budget is sufficient. */
 const STARTS_MAX = 4;
 /**
  * The API server requests of the first work of each function, in any order and number; functions not listed here send

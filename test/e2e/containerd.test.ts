@@ -1,4 +1,4 @@
-/** The CRI adapter on a real containerd, each node with its own (test/containerd). */
+/** The CRI adapter on real containerd processes, one per node (test/containerd). */
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -216,7 +216,7 @@ function tracesOf({ directory, cgroup, bridgeAddress }: NodeIdentity): readonly 
   const lines = (text: string): readonly string[] => text.split("\n").filter((line) => line.includes(directory));
   return [
     ...(existsSync(directory) ? [directory] : []),
-    // The guard's own command line does not contain the directory; neither does ours.
+    // The command lines of the guard and of this process do not contain the directory.
     ...lines(execFileSync("ps", ["-eww", "-o", "pid=,args="], { encoding: "utf8" })),
     ...lines(readFileSync("/proc/self/mounts", "utf8")),
     ...execFileSync("ip", ["-o", "link"], { encoding: "utf8" })

@@ -1,6 +1,6 @@
 /**
- * Would catch: a control plane of another version than we claim, one whose own workload loops act beside ours, one with
- * other controllers missing, identities that are not those of a real cluster, and processes or files left behind.
+ * Would catch: a control plane of another version than stated, upstream's workload loops that act beside ours,
+ * other missing controllers, identities unlike those of a real cluster, and leftover processes or files.
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -15,7 +15,7 @@ import { type ControlPlane, startControlPlane } from "../envtest/control-plane.t
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { isRunning } from "../support/e2e.ts";
 
-/** For a start (4 s) beside other test runs; binaries are built, if need be, before any test's clock starts. */
+/** For a start (4 s) beside other test runs; missing binaries are built before any test's timeout starts. */
 const START_TIMEOUT_MS = 120_000;
 /** How long the test waits for the absence of changes; upstream's loops act within 50 ms. */
 const QUIET_MS = 2000;
@@ -58,7 +58,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     await eventually(controlPlane, ["get", "serviceaccount/default", "-n", "quiet"]);
     await ok(controlPlane, ["apply", "-n", "quiet", "-f", "-"], JSON.stringify(workloads()));
 
-    // The Job is the control: same kind of loop, same process, same clock.
+    // The Job is the positive control: a similar loop in the same process.
     await eventually(controlPlane, ["wait", "--for=create", "pod", "-l", "job-name=control", "-n", "quiet", "--timeout=15s"]);
     await sleep(QUIET_MS);
 
@@ -105,11 +105,11 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
   it("writes an audit log with the bodies of workload writes only", async () => {
     await ok(controlPlane, ["create", "deployment", "seen", "--image=registry.example/app:1", "-n", "default"]);
     await ok(controlPlane, ["create", "secret", "generic", "unseen", "--from-literal=key=aGlkZGVu", "-n", "default"]);
-    // The line of a request may be written a moment after its answer.
+    // A request may be logged a moment after its response.
     const read = async (): Promise<string> => await readFile(join(scratch, "audit.log"), "utf8");
     await until(async () => (await read()).includes('"name":"unseen"'), "the audit log has the Secret's line");
     const lines = (await read()).split("\n");
-    const secret = Buffer.from("aGlkZGVu").toString("base64"); // as in a Secret's data
+    const secret = Buffer.from("aGlkZGVu").toString("base64"); // encoded as in a Secret's data
     expect(lines.filter((line) => line.includes("registry.example/app:1")).length).toBeGreaterThan(0);
     expect(lines.filter((line) => line.includes(secret) || line.includes("aGlkZGVu"))).toEqual([]);
   });
@@ -128,7 +128,7 @@ describe.skipIf(absent !== undefined)(`the control plane's command ${absent ?? "
     async () => {
       const cli = await startCli(["--upstream"]);
       try {
-        // Only kubeconfig and kubectl are needed from outside, so nothing else is used here.
+        // A user needs only kubeconfig and kubectl, so the test uses nothing else.
         const kubectl = async (...args: string[]): Promise<number | null> => await exitCode(cli.kubectl, args, cli.kubeconfig);
         expect(await kubectl("create", "deployment", "rolled", "--image=registry.example/app:1")).toBe(0);
         expect(await kubectl("wait", "--for=create", "replicaset", "-l", "app=rolled", "--timeout=20s")).toBe(0);
@@ -193,7 +193,7 @@ async function names(controlPlane: ControlPlane, namespace: string, kind: string
 async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const giveUpAt = performance.now() + WAIT_MAX_MS;
   while (!(await holds())) {
-    if (performance.now() > giveUpAt) throw new Error(`not within ${WAIT_MAX_MS} ms: ${what}`);
+    if (performance.now() > giveUpAt) throw new Error(`timed out after ${WAIT_MAX_MS} ms: ${what}`);
     await sleep(100);
   }
 }

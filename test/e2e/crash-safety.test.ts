@@ -1,6 +1,6 @@
 /**
- * Functions that die of a write, on a real control plane: the API server does what a function asks for, or does not,
- * and never answers; when enough of them wait for it their process is killed −9. One namespace, one write.
+ * Functions that are killed during a write, on a real control plane: the API server executes a function's request, or not,
+ * and never answers; when enough functions wait, their process is killed with SIGKILL. One namespace and one write per case.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,16 +22,16 @@ import { brokenIn, unrestOf, standingOf } from "../support/lives.ts";
 import type { Mark, Standing } from "../support/lives.ts";
 import type { LiveObject } from "../support/scripted-api.ts";
 
-/** Each call that waits for an answer occupies an invocation. */
+/** Each call that waits for a response occupies an invocation. */
 const CONCURRENCY = 50;
-/** An unanswered call is given up after 12 s, and its function survives. */
+/** An unanswered call times out after 12 s, and its function survives. */
 const HELD_MS_MAX = 8_000;
-/** The last poll of a dead host may take messages with it. */
+/** The last poll of a killed host may have received messages. */
 const POLL_MS = 1_500;
 const LOOK_MS = 200;
-/** A rollout of three takes a second or two. */
+/** At this pace, a rollout of three pods takes a second or two. */
 const PACE = { readyAfterMs: [50, 200], deleteAfterMs: [50, 200] } as const;
-/** The time without changes after which it is settled. */
+/** Time without changes after which a namespace counts as settled. */
 const STILL_MS = 1_000;
 const PATIENCE_MS = 75_000;
 
@@ -40,12 +40,12 @@ type Cut = readonly [verb: "create" | "patch" | "delete", resource: string, nth:
 
 interface Scenario {
   readonly id: string;
-  /** Absent: the Deployment of 3 is created. Otherwise it has been rolled out before. */
+  /** Absent: a Deployment of 3 is created. Otherwise the Deployment was rolled out before. */
   readonly operation?: Operation;
   readonly cuts: readonly Cut[];
   /** Pods of each image; undefined: the Deployment is deleted after the function has died, and nothing remains. */
   readonly left?: Readonly<Record<string, number>>;
-  /** The number of pods of each ReplicaSet over time, oldest first. */
+  /** The number of pods created for each ReplicaSet, oldest first. */
   readonly made?: readonly number[];
 }
 
@@ -185,7 +185,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       measured(`${DEATHS.length} namespaces prepared after ${seconds(performance.now() - from)}`);
       const kills = await die();
       measured(`all have died, of ${kills} kills, after ${seconds(performance.now() - from)}`);
-      // Also those whose key is not taken over before the lease expires.
+      // Includes functions whose key is not taken over before the lease expires.
       await sleep(TAKEOVER_MS_MAX);
       await Promise.all(DEATHS.filter(({ left }) => left !== undefined).map(({ namespace }) => rest(namespace)));
       measured(`all are at rest after ${seconds(performance.now() - from)}`);
@@ -199,7 +199,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
     }
 
     /**
-     * Each continues to its write; those that have reached it die at once. @returns how often the functions' process
+     * Lets each function continue to its write, where it is killed. @returns how often the functions' process
      * was killed
      */
     async function die(): Promise<number> {
@@ -217,7 +217,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       return kills;
     }
 
-    /** @returns those that wait for an answer, when all do, or one for a long time */
+    /** @returns the functions that wait for a response, once all do, or once one has waited for a long time */
     function heldOf(alive: readonly Death[]): readonly Death[] | undefined {
       const since = new Map(
         road
@@ -230,7 +230,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
     }
 
     let probes = 0;
-    /** One whose requests are only reads. */
+    /** Waits for a function that sends only reads. */
     async function functionsRun(): Promise<void> {
       const path = `/apis/apps/v1/namespaces/${PROBE}/deployments/web`;
       const body = { spec: { minReadySeconds: ++probes } };

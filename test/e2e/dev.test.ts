@@ -247,7 +247,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
   });
 });
 
-/** Reviews of one's own rights are POSTs that change nothing. */
+/** The writes of our components, without access reviews, which are POSTs that change nothing. */
 async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   return (await cluster.audit()).filter(
     ({ userAgent, verb, objectRef }) =>
@@ -257,7 +257,7 @@ async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   );
 }
 
-/** Possible for every user who may change a Deployment: the API server keeps managedFields as sent. */
+/** Every user who may change a Deployment can do this: the API server keeps managedFields as sent. */
 async function makeUpStatusWrites(cluster: Cluster): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web";
   const entry = { operation: "Update", apiVersion: "apps/v1", subresource: "status", fieldsType: "FieldsV1" };
@@ -271,7 +271,7 @@ async function makeUpStatusWrites(cluster: Cluster): Promise<void> {
   expect(JSON.stringify(metadata)).toContain("2099-01-01T00:00:00Z");
 }
 
-/** As a controller does, it continues: a write in the second in which ours began to lead does not count as later. */
+/** Writes the status repeatedly, as a controller does: a write in the second in which our leadership began does not count as later. */
 async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=kube-controller-manager";
   for (let nth = 1; !signal.aborted; nth++) {
@@ -280,12 +280,12 @@ async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Prom
   }
 }
 
-/** The four processes existed, and neither they nor dev exist 5 s after the signal. */
+/** Checks that the four processes ran, and that neither they nor `dev` run 5 s after the signal. */
 async function expectGone(dev: Running, how: "SIGTERM" | "itself"): Promise<void> {
   const pids = dev.pids();
   expect(Object.keys(pids).toSorted()).toEqual(PROCESSES);
   const from = performance.now();
-  // A dev that does not exit by itself is killed, so that it does not act during the next test.
+  // Kills a `dev` that does not exit by itself, so that it does not act during the next test.
   if (how === "itself") await Promise.race([dev.exited, sleep(END_MS_MAX)]);
   const hasEnded = how === "SIGTERM" || !isRunning(dev.pid);
   await dev.stop();

@@ -23,7 +23,7 @@ import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 
 const TOOK_MS_MAX = 10_000;
-/** On an idle cluster a lane reaches the list's version with the next bookmark. */
+/** On an idle cluster, a lane reaches the list's version with the next bookmark. */
 const AUDIT_MS_MAX = 150_000;
 
 interface Said {
@@ -144,7 +144,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     }
 
     it("doctor --audit reports exactly the object whose row is missing", async () => {
-      await cluster?.kubectl("run", "audited", "--image=shop:1"); // nothing binds it, so it does not change
+      await cluster?.kubectl("run", "audited", "--image=shop:1"); // no scheduler binds this pod, so it does not change
       const rows = async () => (await store.readLane("pods", laneOf("default/audited", LANES.pods))).rows;
       await eventually("its row", async () => (await rows()).some(({ key }) => key === "default/audited"));
       for (const name of (await client?.keys("dl:dev:*:[vs]:pods:*")) ?? []) await client?.hdel(name, "default/audited");
@@ -185,7 +185,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     });
 
     it("reports for each controller why its gate is closed when there is no watcher", async () => {
-      process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // permanently
+      process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // stays lost
       await store.markSuspect("pods", "a message was lost");
       const said = await doctor();
       const shut = /^cache\.gate \w+: closed: pods: SUSPECT \(a message was lost\)/;
@@ -225,11 +225,11 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       return `${configuration.queues.doorbells.replicaset}-dead`;
     }
 
-    /** As the controller does after its last retry. */
+    /** Parks the key as the controller does after its last retry. */
     async function park(): Promise<void> {
       const labels = { app: "web" };
       const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
-      // Paused: it does not change once its status is written.
+      // The Deployment is paused: it does not change once its status is written.
       const spec = { paused: true, selector: { matchLabels: labels }, template };
       await cluster?.apply({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web", namespace: "default" }, spec });
       const { metadata } = (await cluster?.get<{ metadata: { uid: string } }>("/apis/apps/v1/namespaces/default/deployments/web")) ?? {};

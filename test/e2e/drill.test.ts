@@ -1,9 +1,9 @@
 /**
- * The drill: what would be deployed, as it would be deployed, and whatever people do to it or lose of it afterwards,
- * in one story. `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source
+ * The operations drill: deploys the product as a user would, and then runs what users do with a deployment and which parts they lose,
+ * in one sequence. `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source
  * mappings, a real Redis, the watcher as a process, a real control plane and the tokens of our own service accounts;
- * where there is no control plane, the API server in memory. Nodes are scripted. It begins with the commit that
- * test/upgrade/base names, and ends with it.
+ * without a control plane, the API server in memory. Nodes are scripted. It starts with the commit in
+ * test/upgrade/base, and ends with a rollback to it.
  */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -39,10 +39,7 @@ const START_MS_MAX = 240_000;
 const STACK = "deltaloop-local";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
-/**
- * So that a rotation takes seconds: the product's five minutes are tested in
- * test/unit/lambda/live-configuration.test.ts.
- */
+/** Shortens a rotation to seconds; test/unit/lambda/live-configuration.test.ts tests the product's five minutes. */
 const OURS: Edition = { secretsSeconds: 2 };
 
 const venv = await localStackVenv();
@@ -52,7 +49,7 @@ if (missing !== undefined) {
   it.skip(`the drill: ${missing}`);
 } else {
   const binaries = await controlPlaneBinaries();
-  if ("missing" in binaries) process.stderr.write(`!!!!  the drill, on the API server in memory: ${binaries.missing}\n`);
+  if ("missing" in binaries) process.stderr.write(`!!!!  the drill uses the in-memory API server: ${binaries.missing}\n`);
   suite("missing" in binaries ? memoryCluster : realCluster, "missing" in binaries ? binaries.missing : undefined);
 }
 
@@ -63,9 +60,9 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     beforeAll(async () => {
       const checkout = await baseCheckout();
       if ("missing" in checkout) {
-        process.stderr.write(`!!!!  the upgrade is from this very commit: ${checkout.missing}\n`);
+        process.stderr.write(`!!!!  the upgrade starts from this same commit: ${checkout.missing}\n`);
         base = { preamble: "globalThis.deltaloopBase = true;" };
-      } else base = { ...checkout, kubernetes: "any" }; // it may be older than the control plane's release
+      } else base = { ...checkout, kubernetes: "any" }; // the base commit may be older than the control plane's release
       deployed = await startDeployed({
         startCluster,
         edition: base,
@@ -99,7 +96,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await rolledOut("web", 6, "shop:2");
       await eventually("the ReplicationController has its pods", async () => {
         const { status } = await client().request("GET", "/api/v1/namespaces/default/replicationcontrollers/old-way");
-        return (status as { readonly readyReplicas?: number }).readyReplicas === 2; // a ReplicationController's
+        return (status as { readonly readyReplicas?: number }).readyReplicas === 2; // the type of a ReplicationController's field
       });
     });
 
@@ -263,7 +260,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       const { epoch } = await epochNow();
       const before = await generations(deployed.local, epoch);
       const from = performance.now();
-      // Of an unknown version, so its resource is unknown, too.
+      // A message of an unknown version, so its resource is unknown, too.
       const id = await send(await signed({ v: ENVELOPE_VERSION + 1, c: deployed.local.cluster }));
       await deployed.withCache(async ({ store }) => {
         const shut = CONTROLLERS.map((controller) =>
@@ -295,7 +292,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await deployed.rolledOut("revived", 2, "shop:1");
     });
 
-    // The quarantine above is deleted with it.
+    // The new epoch does not have the quarantine above.
     it("continues a rollout with a new epoch after Redis is lost", async () => {
       const before = await epochNow();
       await deployed.inTheMiddleOfARollout("Redis lost", () => loseRedis(deployed.local));
@@ -305,7 +302,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     ifReal(`each function has the rights of its role, uses no other and is refused everything else${reason}`, async () => {
       const { real } = deployed.cluster;
       if (real === undefined) throw new Error("no control plane");
-      // Too big for a message, so apply-deltas reads it live: names are short, because managedFields would make it too
+      // Too big for a message, so apply-deltas reads the object live; names are short, because managedFields would make it too
       // big for etcd.
       const labels = Object.fromEntries(Array.from({ length: 14_000 }, (_, index) => [`l${index}`, "x".repeat(63)]));
       const huge = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "huge", labels }, spec: emptyDeployment("huge") };
@@ -364,7 +361,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
 
     const codeDeployed = async () => new Map((await functionsOf(endpoint())).map((each) => [each.FunctionName, each.CodeSha256]));
 
-    /** The same of that checkout's latest build. */
+    /** The code hash of each function in that checkout's latest build. */
     async function codeBuilt(root: string): Promise<ReadonlyMap<string, string>> {
       const built = new Map<string, string>();
       for (const name of await functionNames(root)) {
@@ -392,7 +389,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     const signed = (fields: object) =>
       deployed.withCache(({ signer }) => Promise.resolve(signBody(signer, deployed.local.cluster, JSON.stringify(fields))));
 
-    /** To the group of a lane of pods. @returns its name in the queue */
+    /** Sends a message to the group of a lane of pods. @returns its name in the queue */
     async function send(body: string): Promise<string> {
       const to = {
         QueueUrl: deployed.local.queueUrls.deltas,
@@ -404,13 +401,13 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
   });
 }
 
-/** Of no pod. */
+/** A Deployment without pods. */
 function emptyDeployment(app: string): object {
   const template = { metadata: { labels: { app } }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
   return { replicas: 0, selector: { matchLabels: { app } }, template };
 }
 
-/** All processes started for functions. */
+/** The process ids of all function processes in the log. */
 function environments(log: string): readonly number[] {
   return [...log.matchAll(/environment started, pid (\d+)/g)].map(([, pid]) => Number(pid));
 }

@@ -1,7 +1,7 @@
 /**
  * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the
- * cases of test/fault-profile/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each
- * in a namespace of its own.
+ * cases of test/fault-profile/cases.ts, first with upstream's three loops, then with `deltaloop dev --act`, each
+ * in its own namespace.
  */
 import { readFile, writeFile } from "node:fs/promises";
 
@@ -21,9 +21,9 @@ import { recordHistory } from "../support/history.ts";
 
 type Side = "theirs" | "ours" | "ours-again";
 
-/** Its four processes, and a second for each consecutive 429 answer. */
+/** Includes the start of its four processes, and a second for each consecutive 429 response. */
 const READY_MS_MAX = 90_000;
-/** A pending write would be unknown to the test. */
+/** Time without writes after which a case is over: a test cannot see pending writes. */
 const STILL_MS = 1_500;
 
 await whereRealPartsAre("a fault-injecting API server in front of a real one", () => {
@@ -42,7 +42,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       const endLoops = await plane.startWorkloadLoops({ server: road.url, identity });
       try {
         const from = performance.now();
-        // Checked when all have ended: the recorder sends Events one by one, so those of one case wait for those of
+        // Checked when all cases have ended: the recorder sends Events one by one, so the Events of one case wait for those of
         // another.
         const played = playInTurns(CASES, (given) => play(given, "theirs"));
         await Promise.allSettled(played.values());
@@ -99,7 +99,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       }
     }
 
-    /** Prints what was missing, and what `dev` logged about it. */
+    /** Repeats a case; prints the missing facts, and what `dev` logged about them. */
     async function playAgain(given: Case, outcome: Outcome): Promise<Outcome> {
       const missing = given.facts.filter((fact) => !outcome.includes(fact));
       measured(`${given.id} is played again, because of ${missing.join(", ")}`);
@@ -111,7 +111,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
     it("dev starts although a third of its writes get 429, and logs at most what it waits for", () => {
       const told = road.exchanges().filter(({ rule }) => rule === "start");
       expect(told.length).toBeGreaterThan(0);
-      // A client whose call fails for two seconds logs what it waits for, once.
+      // A client whose call fails for two seconds logs once what it waits for.
       const quoting = dev
         .output()
         .split("\n")

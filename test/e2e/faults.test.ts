@@ -1,6 +1,6 @@
 /**
- * Sudden deaths in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once,
- * the API server.
+ * Processes killed in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once,
+ * and the API server.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -11,7 +11,7 @@ import type { Cluster, Running } from "../support/e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import type { History } from "../support/history.ts";
 
-/** 25 % of 20 is 5, and 2 s of being ready make a rollout last some 10 s. */
+/** 25 % of 20 is 5, and with minReadySeconds 2 a rollout lasts about 10 s. */
 const REPLICAS = 20;
 const [ASKED_MAX, READY_MIN] = [25, 15];
 const PILE_UP_MS = 2_000;
@@ -33,7 +33,7 @@ const deployment = {
 interface Fault {
   readonly name: string;
   readonly strike: (dev: Running, cluster: Cluster) => Promise<void> | void;
-  /** Creates may be in flight when their sender dies. */
+  /** Creates may be in flight when their sender is killed. */
   readonly killsTheCaller?: true;
 }
 
@@ -44,7 +44,7 @@ const kill =
     for (const name of names) killHard(pids[name]);
   };
 
-/** No consumer for a while, so that the queue holds messages, which die with it. */
+/** Suspends the consumer for a while, so that the queue holds messages, which are lost with it. */
 const killFullQueue: Fault["strike"] = async (dev) => {
   const { functions = 0, queue } = dev.pids();
   process.kill(functions, "SIGSTOP");
@@ -101,7 +101,7 @@ await whereRealPartsAre("faults on a real control plane", () => {
         measured(`${name}: progress after ${seconds(pauseMs)} at most, rolled out ${seconds(rolledMs)} after it`);
         expect(pauseMs).toBeLessThanOrEqual(PROGRESS_MS_MAX);
 
-        await sleep(1_500); // a hook for further actions of the caller
+        await sleep(1_500); // the caller may add actions
         await history.stop();
         expectWithinBounds(history, before);
         await expectCreatedOnce(cluster, namespace, history, killsTheCaller === true);
@@ -117,9 +117,7 @@ function newPods(history: History, before: number): number {
     .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
 }
 
-/**
- * The times of the answers to our functions' writes to pods and ReplicaSets, by the API server's clock, which is ours.
- */
+/** The times of the responses to our functions' writes of pods and ReplicaSets, by the API server's clock, which is also this process's. */
 async function ownWrites(cluster: Cluster, namespace: string): Promise<readonly number[]> {
   const entries = (await cluster.audit()).filter(
     ({ userAgent, verb, objectRef }) =>
@@ -131,7 +129,7 @@ async function ownWrites(cluster: Cluster, namespace: string): Promise<readonly 
   return entries.map(({ stageTimestamp }) => Date.parse(stageTimestamp)).toSorted((a, b) => a - b);
 }
 
-/** Between two writes, or between the fault and the first one. */
+/** The longest time between two writes, or between the fault and the first write. */
 function longestPauseMs(writesAtMs: readonly number[], fromMs: number): number {
   return writesAtMs.reduce((longest, atMs, index) => Math.max(longest, atMs - (writesAtMs[index - 1] ?? fromMs)), 0);
 }
@@ -149,8 +147,8 @@ function expectWithinBounds(history: History, before: number): void {
 }
 
 /**
- * Each ReplicaSet made as many pods as it was to have, and the API server's own log knows of each of them, and of no other, by one create
- * that was answered with 201. Where the caller was killed the answer may be missing, or be another one, of a create that is stored.
+ * Checks that each ReplicaSet has created exactly the desired number of pods, and that the API server's audit log contains exactly one
+ * create with response 201 per pod. If the caller was killed, the response of a stored create may be missing or different.
  */
 async function expectCreatedOnce(cluster: Cluster, namespace: string, history: History, killsTheCaller: boolean): Promise<void> {
   expect(Object.values(podsCreated(history.changes()))).toEqual([REPLICAS, REPLICAS]);

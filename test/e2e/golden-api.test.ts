@@ -47,8 +47,8 @@ const manifest = {
 };
 
 /**
- * kubectl's commands in order; the state settles in between. `say`: the output is equal on both servers, times and
- * names aside.
+ * kubectl commands, in order; the state settles in between. `say`: the output is equal on both servers, except for times and
+ * names.
  */
 const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: object; readonly say?: true }[] = [
   { args: ["create", "namespace", "shop"], say: true },
@@ -76,7 +76,7 @@ const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: ob
   { args: ["delete", "deployment", "other", "-n", "shop"], say: true },
 ];
 
-/** Also with the object that client-side apply made above. */
+/** Server-side applies, also of the object that client-side apply created above. */
 const SERVER_SIDE: typeof COMMANDS = [
   { args: ["apply", "--server-side", "-n", "shop", "-f", "-"], input: settings("a", "1"), say: true },
   { args: ["apply", "--server-side", "--field-manager=ops", "-n", "shop", "-f", "-"], input: settings("a", "2"), say: true },
@@ -120,7 +120,7 @@ const named = (kind: "ReplicaSet" | "Deployment", name: string): JsonObject => (
 });
 const merge = "application/merge-patch+json";
 
-/** Owners in one namespace, and dependents in another: an API server does not look owners up. */
+/** Owners in one namespace and dependents in another: an API server does not look owners up. */
 const ACROSS_NAMESPACES: readonly Omit<Exchange, "answer">[] = [
   { name: "victim's ReplicaSet", request: "POST /apis/apps/v1/namespaces/victim/replicasets", body: setOf("victim-rs"), status: 201 },
   {
@@ -156,7 +156,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
     let dev: Running;
     let memory: HttpApiServer;
     let memoryClient: RawClient;
-    /** Raw answers: of the real server, and of ours. */
+    /** Clients for raw responses of the real server and of ours. */
     let raw: { readonly real: ApiClient; readonly ours: ApiClient };
     let memoryDev: Running;
     let kubeconfig: string;
@@ -167,7 +167,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       const binaries = await controlPlaneBinaries();
       if ("missing" in binaries) throw new Error(binaries.missing);
       kubectlPath = binaries.kubectl;
-      cluster = await startCluster({ machines: false }); // the conversation requires pods without controllers
+      cluster = await startCluster({ machines: false }); // the recorded requests need pods without controllers
       memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom(), managedFields: true }));
       kubeconfig = join(directory, "kubeconfig");
       await writeFile(kubeconfig, kubeconfigOf({ server: memory.url }));
@@ -182,7 +182,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       await rm(directory, { recursive: true, force: true });
     });
 
-    // Before our functions start: the conversation concerns only the servers.
+    // Runs before our functions start, because it compares only the servers.
     for (const one of readExchanges()) {
       it(`answers like kube-apiserver: ${one.name}`, async () => {
         if (one.name === "del ns") await Promise.all([held(raw.real), held(raw.ours)]);
@@ -191,7 +191,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
         if (isWordedOtherwise(one))
           expect({ status: ours.status, reason: reasonOf(ours.answer) }).toEqual({ status: real.status, reason: reasonOf(real.answer) });
         else expect(ours).toEqual(real);
-        // The expectations of the unit tests are still upstream's answers.
+        // The unit tests' recorded answers still equal upstream's answers.
         const want = normalise(one.answer);
         if (quotesObject(one))
           expect({ status: real.status, reason: reasonOf(real.answer) }).toEqual({ status: one.status, reason: reasonOf(want) });
@@ -267,7 +267,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
 const realUids = new Map<string, string>();
 const memoryUids = new Map<string, string>();
 
-/** Keeps the namespace terminating during the conversation: an empty one may be deleted within 50 ms. */
+/** Holds the namespace while it terminates, during the recorded requests: an empty one may be deleted within 50 ms. */
 async function held(api: ApiClient): Promise<void> {
   const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "held", finalizers: ["deltaloop.test/held"] } };
   expect(await api("POST", "/api/v1/namespaces/golden/configmaps", body)).toMatchObject({ code: 201 });
@@ -282,7 +282,7 @@ function reasonOf(answer: unknown): unknown {
 }
 
 /**
- * Without ages, times and the random parts of pods' names; runs of blanks are collapsed, because columns depend on
+ * The text without ages, times and the random parts of pod names; runs of spaces are collapsed, because column widths depend on
  * ages.
  */
 function faceless(text: string): string {
@@ -325,7 +325,7 @@ interface Workload {
   };
 }
 
-/** No change is pending in the namespace. */
+/** Waits until no change is pending in the namespace. */
 async function settled(client: RawClient): Promise<void> {
   await eventually("the namespace settles", async () => {
     const [deployments, sets, pods] = await Promise.all([

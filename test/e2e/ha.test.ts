@@ -1,6 +1,6 @@
 /**
- * Two watchers (informer §14) on a real control plane, real Redis and queue: the one that leads is ended, killed,
- * stopped and thawed, robbed of its Lease, in the middle of a rollout each time; and both at once.
+ * Two watchers (informer §14) on a real control plane, with real Redis and queue: in the middle of a rollout, the leader is terminated,
+ * killed, suspended and resumed, or loses its Lease; and both are killed at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -24,7 +24,7 @@ const ASKED_MAX = 15;
 const RELEASED_MS_MAX = 2_000;
 const KILLED_MS_MAX = 20_000;
 /**
- * A call of a sender may have started when its process was suspended, and leaves when it is resumed: ten messages, all
+ * A sender may have started a call when its process was suspended; the call is sent when it is resumed, with ten messages, which are all
  * dropped.
  */
 const ON_THEIR_WAY_MAX = 10;
@@ -93,7 +93,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       const what = await strike(history);
       await cluster.rolledOut(NAMESPACE, "web");
       await eventually("the cache is what the API server has", () => isSame(store, cluster));
-      await sleep(500); // a hook for further actions of the caller
+      await sleep(500); // the caller may add actions
       measured(`${what}; rolled out and equal ${seconds(Date.now() - struckMs)} after it began`);
       await history.stop();
       const moments = momentsOf(history.changes(), "web");
@@ -120,7 +120,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
         await cluster.kubectl("delete", "lease", LEASE, "-n", OWN_NAMESPACE);
         const holder = await eventually("a Lease that is held", () => holderOf(cluster), RELEASED_MS_MAX + 3_000);
         const tookMs = Date.now() - struckMs;
-        await sleep(4_000); // two renewals: a former leader has noticed
+        await sleep(4_000); // two renewal intervals, after which a former leader has noticed
         expect(await holderOf(cluster)).toBe(holder);
         return `Lease deleted: held again after ${seconds(tookMs)}`;
       });
@@ -195,7 +195,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
   });
 });
 
-/** Names of the watchers that logged that they lead, and neither lost it nor died. */
+/** Names of the watchers that logged that they lead, and have neither lost the Lease nor exited. */
 function leaders(output: string): ReadonlySet<string> {
   const found = new Set<string>();
   for (const line of output.split("\n")) {
@@ -211,7 +211,7 @@ function newLeader(output: string): string | undefined {
   return /^(watcher\d?) +leading /m.exec(output)?.[1];
 }
 
-/** Watchers that have started and logged the Lease since. */
+/** The number of watchers that have started and logged the state of the Lease since. */
 function waitingOrLeading(output: string): number {
   const known = new Set<string>();
   for (const line of output.split("\n")) {
@@ -223,7 +223,7 @@ function waitingOrLeading(output: string): number {
   return known.size;
 }
 
-/** Messages of a former leader that reached an applier. */
+/** The number of messages of a former leader that an applier dropped. */
 function droppedByFence(output: string): number {
   return output.split("\n").filter((line) => line.includes("message dropped") && line.includes("why=fence")).length;
 }
@@ -235,12 +235,12 @@ function podsAdded(history: History, before: number): number {
     .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
 }
 
-/** The number of different pods over time. */
+/** The number of distinct pods over time. */
 function podsSeen(history: History): number {
   return Object.values(podsCreated(history.changes())).reduce((sum, count) => sum + count, 0);
 }
 
-/** Pods that we stored. */
+/** The number of pods that our functions created. */
 async function podCreates(cluster: Cluster): Promise<number> {
   return (await cluster.audit()).filter(
     ({ verb, objectRef, responseStatus }) =>

@@ -1,6 +1,6 @@
 /**
- * A cluster changes hands on a real control plane: upstream's controllers have made its workloads, ours take over,
- * and the other way.
+ * A cluster is handed over on a real control plane: upstream's controllers have created its workloads and ours take over,
+ * and the reverse.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,9 +20,9 @@ import { startRedis } from "../support/redis.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import type { History } from "../support/history.ts";
 
-/** The time without changes after which it is settled. */
+/** Time without changes after which a namespace counts as settled. */
 const STILL_MS = 1_500;
-/** A new owner would write to settled objects within this time: in its first sync of each key, or the next ones. */
+/** A new owner would write to settled objects within this time: in the first sync of each key, or in one of the next. */
 const LOOK_MS = 4_000;
 const PATIENCE_MS = 60_000;
 const ROLLING = 12;
@@ -91,7 +91,7 @@ function deployment(name: string, replicas: number, more: object = {}): object {
   };
 }
 
-/** An adopting owner: it adopts one existing pod. */
+/** An owner without a template pod of its own: it adopts one existing pod. */
 function bareOwner(kind: "ReplicaSet" | "ReplicationController", name: string): readonly object[] {
   const labels = { app: name };
   const spec = { containers: [{ name: "main", image: "shop:1" }] };
@@ -143,7 +143,7 @@ class Shop {
     return sets.map(({ metadata }) => metadata.annotations?.["deployment.kubernetes.io/revision"] ?? "none").toSorted();
   }
 
-  /** One of each kind of workload, settled or paused. */
+  /** Creates one workload of each kind, settled or paused. */
   async furnish(): Promise<void> {
     await this.#cluster.kubectl("create", "namespace", this.#namespace);
     await this.apply(
@@ -160,7 +160,7 @@ class Shop {
     await this.roll("web", "shop:3");
     await this.k("rollout", "pause", "deployment/held");
     await this.setImage("held", "shop:2");
-    await this.setImage("stuck", "shop:bad"); // none of its pods becomes ready
+    await this.setImage("stuck", "shop:bad"); // its pods never become ready
   }
 }
 
@@ -210,7 +210,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await cluster.rolledOut(rolling, "web");
       measured(`the rollout that changed hands ended ${((Date.now() - tookOverMs) / 1000).toFixed(1)} s later`);
       const all = momentsOf(history.changes(), "web");
-      // 25 % of 12, rounded up and down, are three. The list that the history begins with comes object by object.
+      // 25 % of 12, rounded up and down, is three. The initial list of the history arrives object by object.
       const moments = all.slice(all.findIndex(({ ready }) => ready === ROLLING));
       expect(most(moments, ({ asked }) => asked)).toBe(ROLLING + 3);
       expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(ROLLING - 3);
@@ -240,7 +240,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       ]);
       await shop.k("rollout", "resume", "deployment/held");
       await shop.setImage("stuck", "shop:3");
-      await shop.k("rollout", "undo", "deployment/web"); // to its second template: no new ReplicaSet
+      await shop.k("rollout", "undo", "deployment/web"); // back to its second template: no new ReplicaSet
       await shop.k("scale", "rs/keeper", "rc/elder", "--replicas=3");
       for (const name of ["web", "held", "stuck"]) await cluster.rolledOut(settled, name);
       expect(await Promise.all(["web", "held", "stuck"].map((name) => shop.revisions(name)))).toEqual([
@@ -257,9 +257,9 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
 
   describe("[informer T104] upstream's loops start beside ours, deployed as in production", () => {
     const namespace = "beside";
-    /** Times of writes have whole seconds, and so has the server's clock, so a leader counts none of its first two seconds. */
+    /** Times of writes are whole seconds, and so is the server's clock, so a leader ignores writes in its first two seconds. */
     const BEGUN_MS = 2_000;
-    /** From the other's write to our last one: the watch, a renewal, the call in flight. */
+    /** From the other controller's write to our last one: the watch delay, a renewal, the call in flight. */
     const STOP_MS_MAX = 8_000;
     let ours: Production;
     let shop: Shop;
@@ -319,13 +319,13 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
     });
 
     it("functions stop within seconds of upstream's first status write and log the reason; upstream continues alone", async () => {
-      // Only the first write of both is a change, so it may take a few until one is upstream's.
+      // Only the first write of the two changes anything, so it may take a few writes until one is upstream's.
       endUpstream = await UPSTREAM.start(cluster);
       let isStopped = false;
       const stops = ours.watcher.line("another controller is at work: no key is handed out until deltaloop resume", PATIENCE_MS);
       stops.then(
         () => (isStopped = true),
-        () => undefined, // awaited below
+        () => undefined, // `line` is awaited below
       );
       for (let replicas = 2; !isStopped && replicas < 12; replicas++) {
         await shop.k("scale", "deployment/web", `--replicas=${replicas}`);
@@ -335,7 +335,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await shop.setImage("web", "shop:2");
       const why =
         /stopped: another controller .*kube-controller-manager wrote the status of (deployments beside\/web|replicasets (beside\/web|deltaloop\/deltaloop-canary))/;
-      // Not `line`: the tenant's stop is in the log already.
+      // Does not use `line`, because the stop for the tenant is in the log already.
       await eventually("the functions log why", () => why.test(ours.functions.output()));
       await cluster.rolledOut(namespace, "web");
       const entries = await cluster.audit();
@@ -354,7 +354,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       );
       await endUpstream?.();
       endUpstream = undefined;
-      await shop.setImage("web", "shop:3"); // while neither acts
+      await shop.setImage("web", "shop:3"); // while neither side acts
       await new Promise((resolve) => setTimeout(resolve, STILL_MS));
       const before = wrote(OURS, await cluster.audit()).length;
       const fromMs = Date.now();
@@ -372,12 +372,12 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
 interface Production {
   readonly watcher: Running;
   readonly functions: Running;
-  /** Of both. */
+  /** The environment of both watcher and functions. */
   readonly environment: Readonly<Record<string, string>>;
   stop(): Promise<void>;
 }
 
-/** The processes of `dev`, without the option by which its watcher exits. */
+/** The processes of `dev`, without the option that makes its watcher exit. */
 async function startProduction(cluster: Cluster): Promise<Production> {
   const redis = await startRedis();
   const invocations = join(await mkdtemp(join(tmpdir(), "deltaloop-hand-over-")), "invocations");

@@ -1,4 +1,4 @@
-/** kube-http against a real API server, by TLS and a client certificate from a kubeconfig: the suite of test/conformance/kube.ts. */
+/** kube-http against a real API server, with TLS and a client certificate from a kubeconfig: the suite of test/conformance/kube.ts. */
 import { it } from "vitest";
 
 import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";

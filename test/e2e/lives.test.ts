@@ -1,6 +1,4 @@
-/**
- * Twenty concurrent histories of a Deployment on a real control plane, each with twenty user requests from a pinned seed.
- */
+/** Twenty concurrent histories of a Deployment on a real control plane, each with twenty user requests from a fixed seed. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -18,9 +16,9 @@ import { brokenIn, unrestOf, standingOf } from "../support/lives.ts";
 import type { Mark, Standing } from "../support/lives.ts";
 
 const LOOK_MS = 200;
-/** A rollout of three takes a second or two. */
+/** At this pace, a rollout of three pods takes a second or two. */
 const PACE = { readyAfterMs: [50, 200], deleteAfterMs: [50, 200] } as const;
-/** The time without changes after which it is settled. */
+/** Time without changes after which a namespace counts as settled. */
 const STILL_MS = 1_000;
 const PATIENCE_MS = 75_000;
 

@@ -1,4 +1,4 @@
-/** LocalStack's Lambda with our executor (infra/local/executor), on functions written for this test. */
+/** LocalStack's Lambda with our executor (infra/local/executor), with functions written for this test. */
 import { spawn } from "node:child_process";
 import { access, readFile } from "node:fs/promises";
 
@@ -117,7 +117,7 @@ function suite(): void {
       await update(localStack.endpoint, "changing", "code", { ZipFile: zipped(body("two")) });
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "plum" } });
       expect(await running).toMatchObject({ failed: false, body: { text: "one" } });
-      // Of the same code, which must outlive the previous version.
+      // A function with the same code, which must outlive the previous version.
       await update(localStack.endpoint, "changing", "configuration", { Environment: { Variables: { FLAVOUR: "fig" } } });
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "fig" } });
     });

@@ -1,6 +1,6 @@
 /**
- * User controllers on a real API server. Catches: a CRD or role that it refuses, a right that is missing, a create whose fields stay when
- * the code drops them, a request without a reason, and an object of another owner that is touched.
+ * User controllers on a real API server. Catches: a CRD or role that it rejects, a missing right, a field that stays after the code has
+ * dropped it, a request without a reason, and a change of another owner's object.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -68,7 +68,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       { can: "create pods", as: "pod-janitor", want: "no" },
     ])("lets $as $can: $want", async ({ can, as, want }) => {
       const user = `--as=system:serviceaccount:deltaloop:deltaloop-sync-${as}`;
-      // kubectl exits with 1 for a no.
+      // `kubectl auth can-i` exits with 1 for "no".
       const answer = await cluster.kubectl("auth", "can-i", ...can.split(" "), user).catch((error: unknown) => String(error));
       expect(answer.startsWith("yes") ? "yes" : /exit 1: (?:Warning: .*)?$/s.test(answer) ? "no" : answer).toBe(want);
     });
@@ -122,7 +122,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
 
   describe("deltaloop dev FILE", () => {
     const SITE = "websites.demo.example.com";
-    /** As the example, with fields that the test drops and a sync that can hang. */
+    /** Like the example, with fields that the test drops and a sync that can hang. */
     const labels = "{ app: name, ...(EXTRA ? { extra: EXTRA } : {}) }";
     const code = (extra: string): Promise<string> =>
       readFile(join(ROOT, "examples/controllers/website.ts"), "utf8").then((text) =>
@@ -196,7 +196,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
           return /→ nothing/.test(lines.at(-1) ?? "");
         }));
 
-      it("creates what a primary wants, and reports it in the status", async () => {
+      it("creates the objects that a primary wants, and reports them in the status", async () => {
         await site("a");
         await eventually(
           "both objects",
@@ -234,7 +234,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         await settled("default/a");
         const before = (await writesOf()).length;
         const lines = running.output().split("\n").length;
-        // A field of no schema that the controller sees, in the status of what it owns: the key is synced and needs no write.
+        // The status of an owned object has a field that is in no schema of the controller: the key is synced and needs no write.
         await cluster.kubectl(
           "patch",
           "deployment",
@@ -281,7 +281,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         );
       });
 
-      it("prunes what is no longer wanted, and nothing else", async () => {
+      it("prunes objects that are no longer wanted, and nothing else", async () => {
         await site("alone");
         await eventually("its Service", async () => (await cluster.kubectl("get", "services", "-o", "name")).includes("service/alone"));
         await cluster.kubectl("patch", SITE, "alone", "--type=merge", "-p", '{"spec":{"image":"alone"}}');
@@ -291,7 +291,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         await settled("default/alone");
       });
 
-      it("drops a field that the code drops, although a process that was killed created it", async () => {
+      it("removes a field that the code no longer sets, even if a killed process created the object", async () => {
         expect(await field("service/a", ".metadata.labels.extra")).toBe("old");
         await site("between");
         await eventually("one object", async () => (await field("deployment/between", ".metadata.name").catch(() => "")) !== "");
@@ -312,7 +312,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         expect(new Set(creates.map((write) => write.split(" ")[1]))).toEqual(new Set(["deployments", "services"]));
       });
 
-      it("leaves the deletion of what it owns to the garbage collector", async () => {
+      it("leaves the deletion of owned objects to the garbage collector", async () => {
         await cluster.kubectl("delete", SITE, "a");
         await eventually(
           "neither",

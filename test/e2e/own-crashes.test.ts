@@ -1,6 +1,6 @@
 /**
- * Crash safety of user controllers on a real API server: processes that die before and after calls, lost answers, an emptied Store, a watch
- * that is late, other writers. A sample; `npm run own-crashes` runs every point and random ones.
+ * Crash safety of user controllers on a real API server: processes that are killed before and after calls, lost responses, an emptied
+ * Store, a late watch, concurrent writers. A sample; `npm run own-crashes` runs every fault point and random ones.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { contestedTrials, everyPoint, plainTrials } from "../harness/own/matrix.ts";
@@ -9,7 +9,7 @@ import type { Outcome } from "../harness/own/trials.ts";
 import { startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 
-/** Every nth point, so that each example, call and kind of fault occurs. */
+/** Tests every nth fault point, so that each example, call and kind of fault occurs. */
 const SAMPLED = 5;
 /** A Store that was emptied three times in ten minutes hands out no keys. */
 const EMPTIED_MS = [500, 2_000];
@@ -27,20 +27,20 @@ await whereRealPartsAre("crash safety of user controllers", () => {
     await cluster?.stop();
   });
 
-  it("reaches the end of each stage without faults", () => {
+  it("reaches the final state of each stage without faults", () => {
     expect(plain.failures).toEqual([]);
     expect([...plain.calls.values()].every((calls) => calls.length > 0)).toBe(true);
   });
 
-  it("reaches the same end after a death or a lost answer at a sample of calls, beside other writers", async () => {
+  it("reaches the same state after a crash or a lost response at a sample of calls, with concurrent writers", async () => {
     const trials = everyPoint(plain).filter((_, index) => index % SAMPLED === 0);
     const { failures, faultsOccurred } = await runTrials(cluster, { trials: [...trials, ...contestedTrials("other")] });
     expect(failures).toEqual([]);
-    // A last sync without writes is sometimes none.
+    // The last sync of a history, without writes, sometimes does not occur.
     expect(faultsOccurred).toBeGreaterThanOrEqual(trials.length * 0.9);
   });
 
-  it("reaches the same end although the Store is emptied twice", async () => {
+  it("reaches the same state although the Store is emptied twice", async () => {
     const { failures } = await runTrials(cluster, {
       trials: [...plainTrials("emptied"), ...contestedTrials("emptied")],
       lossesMs: EMPTIED_MS,
@@ -48,7 +48,7 @@ await whereRealPartsAre("crash safety of user controllers", () => {
     expect(failures).toEqual([]);
   });
 
-  it("reaches the same end although the watch is a minute late", async () => {
+  it("reaches the same state although the watch is a minute late", async () => {
     const trials = [...plainTrials("late"), ...contestedTrials("late")];
     const { failures } = await runTrials(cluster, { trials, lateMs: LATE_MS, stages: 1, timesFaster: 10 });
     expect(failures).toEqual([]);

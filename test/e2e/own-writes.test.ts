@@ -1,6 +1,6 @@
 /**
  * Writes of user controllers on a real API server, for each kind of object: fields that the code drops, edits by others, contested objects,
- * syncs without a reason to write, values that must not travel, and references that other tenants forge.
+ * syncs without a reason to write, values that must stay on the API server, and references that other tenants forge.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -30,11 +30,11 @@ const GROUP = "demo.example.com";
 const V1 = { group: GROUP, version: "v1" } as const;
 const Widget = customResource({ ...V1, kind: "Widget", spec: s.object({ a: s.string(), b: s.string().optional() }) });
 const Bundle = customResource({ ...V1, kind: "Bundle", spec: s.object({ turn: s.integer(), password: s.string().optional().secret() }) });
-/** The same kind as a third party would declare it: nothing of its spec is visible. */
+/** The same kind as a third party would declare it: nothing of its spec is visible to the controller. */
 const ThirdParty = kind<{ readonly spec: { readonly a: string } }>()({ ...V1, kind: "Widget", plural: "widgets", scope: "Namespaced" });
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
-/** What a new version of the code changes. */
+/** Changed by a new version of the code. */
 let hasExtra = true;
 const bundle = defineController({
   name: "bundle",
@@ -214,7 +214,7 @@ await whereRealPartsAre("writes of user controllers", () => {
     const system = await start([bundle], {
       // The applier also handles heartbeats, at its own times.
       functionStore: (store) => {
-        const names = Object.keys(store).filter((name) => name !== "applyPack") as (keyof typeof store)[]; // its own keys
+        const names = Object.keys(store).filter((name) => name !== "applyPack") as (keyof typeof store)[]; // the keys of the object itself
         return counting(store, names, () => counts.commands++);
       },
     });
@@ -227,7 +227,7 @@ await whereRealPartsAre("writes of user controllers", () => {
       Object.assign(counts, { requests: 0, commands: 0 });
       for (let times = 0; times < RESYNCS; times++) {
         await system.resync("bundle");
-        await eventually("its end", async () => (await system.store.queued("bundle" as "replicaset")).length === 0); // a name of its catalog
+        await eventually("its end", async () => (await system.store.queued("bundle" as "replicaset")).length === 0); // a name from the controller's catalog
       }
       expect(counts).toEqual({ requests: 0, commands: 2 * RESYNCS * (RESYNCED + others) });
     } finally {
@@ -284,7 +284,7 @@ await whereRealPartsAre("writes of user controllers", () => {
     }
   });
 
-  it("lets no value of Secrets, ConfigMaps, env, annotations, hidden fields and third parties' specs travel", async () => {
+  it("keeps values of Secrets, ConfigMaps, env, annotations, hidden fields and third parties' specs out of messages, Store, Events and logs", async () => {
     const texts: string[] = [];
     const say =
       (level: string): Log["info"] =>
@@ -354,7 +354,7 @@ await whereRealPartsAre("writes of user controllers", () => {
       await system.settled("bundle");
       expect(await versions()).toEqual(before);
       expect(counts.requests).toBe(0);
-      // The garbage collector may delete it, as its owner is not in its namespace; no controller does.
+      // The garbage collector may delete the object, because its owner is not in its namespace; no controller deletes it.
       const deletes = (await cluster.audit()).filter(
         ({ userAgent = "", verb, objectRef }) => userAgent.includes("sync-") && verb !== "get" && objectRef?.namespace === "tenant",
       );

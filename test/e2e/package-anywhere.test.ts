@@ -1,6 +1,6 @@
 /**
- * `npm run package` on another machine: two copies of the sources, in folders of other names and depths, with
- * other times, time zone and umask, each without any network.
+ * `npm run package` on another machine: two copies of the sources, in folders of different names and depths, with
+ * different times, time zones and umasks, each without a network.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes } from "node:fs/promises";
@@ -18,13 +18,13 @@ const ROOT = process.cwd();
 const SOURCES = ["cli", "functions", "shared", "infra", "package.json", "serverless.yml"];
 const BUNDLES = `const { bundleFunction, functionNames } = await import(process.cwd() + "/infra/build/bundle.ts");
   for (const name of await functionNames(process.cwd())) await bundleFunction(process.cwd(), name, "dist/functions");`;
-/** A network of its own with nothing in it, not even loopback. */
+/** Runs in an empty network namespace, without loopback. */
 const CUT_OFF = [
   ["unshare", "--net"],
   ["unshare", "--map-root-user", "--net"],
 ].find(([program = "", ...parameters]) => spawnSync(program, [...parameters, "true"]).status === 0);
 if (CUT_OFF === undefined)
-  process.stderr.write("!!!!  packaging is tried with a proxy that leads nowhere, for this user may cut no network off\n");
+  process.stderr.write("!!!!  packaging runs with an unreachable proxy, because this user may not create network namespaces\n");
 
 interface Copy {
   readonly zips: ReadonlyMap<string, Buffer>;
@@ -99,12 +99,12 @@ async function packagedIn(folder: string, environment: Readonly<Record<string, s
   return {
     zips,
     template: await readFile(join(folder, "out", "cloudformation-template-update-stack.json"), "utf8"),
-    // A disconnected network has no route out.
+    // A disconnected network namespace has no route out.
     reached: CUT_OFF !== undefined && (await run(process.execPath, ["--eval", CONNECTS])) === 0,
   };
 }
 
-/** To an address without a server: only the route matters. */
+/** Connects to an address without a server: only the route matters. */
 const CONNECTS = `require("node:net").connect(9, "192.0.2.1").once("error", ({ code }) => process.exit(code === "ENETUNREACH" ? 1 : 0)); setTimeout(() => process.exit(0), 500);`;
 
 async function touched(folder: string, at: Date): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor
+ * The packaged product: zips and CloudFormation template, built in a scratch folder without credentials and
  * network.
  */
 import { spawnSync } from "node:child_process";
@@ -32,7 +32,7 @@ import { startSecretsStandIn } from "../support/secrets-stand-in.ts";
 
 const ROOT = process.cwd();
 const FUNCTIONS = ["apply-deltas", "dead-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"];
-/** Those that call the API server. */
+/** The functions that call the API server. */
 const USES_KUBE = /^(?:apply-|sync-)/;
 const SYNCS = ["SyncDeployment", "SyncReplicaSet", "SyncReplicationController"];
 
@@ -52,7 +52,7 @@ afterAll(async () => {
   await rm(scratch, { recursive: true });
 });
 
-/** The environment of a function whose secrets are elsewhere, where no other service answers. */
+/** The environment of a function whose secrets are stored elsewhere; no other service answers. */
 function referring(endpoint: string): Readonly<Record<string, string>> {
   const queues = ["DEPLOYMENT", "REPLICASET", "REPLICATIONCONTROLLER"].map((queue) => [`DELTALOOP_DOORBELLS_${queue}_URL`, NOBODY]);
   return {
@@ -75,10 +75,10 @@ function referring(endpoint: string): Readonly<Record<string, string>> {
 const NOBODY = "http://127.0.0.1:9/q";
 
 describe("zips", () => {
-  // That they are the same byte for byte wherever they are made, and the template with them: package-anywhere.test.ts.
+  // package-anywhere.test.ts checks that zips and template are identical byte for byte wherever they are built.
   it("each function has its own zip, with a fixed time", async () => {
     expect(bundles.map(({ name }) => name)).toEqual(FUNCTIONS);
-    // Time and date of the first entry: 1980, whenever it was built.
+    // Time and date of the first entry: 1980, independent of the build time.
     for (const { name, zip } of bundles) expect((await readFile(zip)).subarray(10, 14).toString("hex"), name).toBe("00002100");
   });
 
@@ -90,7 +90,7 @@ describe("zips", () => {
       for (const used of ["ioredis", "valibot", "@smithy/signature-v4"]) expect(licenses, name).toMatch(new RegExp(`^${used} \\d`, "m"));
       expect(licenses, name).toContain("Apache License");
       expect(licenses, name).toContain("Permission is hereby granted");
-      // Not a test's, nor one that only builds.
+      // Dependencies other than those of tests and of the build.
       expect(licenses, name).not.toMatch(/^(?:vitest|esbuild|fauxqs) /m);
     }
   });
@@ -160,7 +160,7 @@ describe("zips", () => {
 
   it("the tarball has the node's unit file, the manifests, and each page that the command cites", () => {
     const packed = spawnSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: ROOT, encoding: "utf8" });
-    const [{ files }] = JSON.parse(packed.stdout) as readonly [{ readonly files: readonly { readonly path: string }[] }]; // npm's own
+    const [{ files }] = JSON.parse(packed.stdout) as readonly [{ readonly files: readonly { readonly path: string }[] }]; // npm's format
     const paths = files.map(({ path }) => path);
     const sources = globSync("cli/**/*.ts", { cwd: ROOT });
     const cited = sources.flatMap((file) => readFileSync(join(ROOT, file), "utf8").match(/\bdocs\/[a-z/-]+\.md\b/g) ?? []);
@@ -314,7 +314,7 @@ describe("template", () => {
       expect(mapping).toMatchObject({ BatchSize: 10, Enabled: true, FunctionResponseTypes: ["ReportBatchItemFailures"] });
       const queue = /"(\w+)Queue"/.exec(JSON.stringify(mapping["EventSourceArn"]))?.[1];
       expect(mapping["ScalingConfig"], queue).toEqual({ MaximumConcurrency: queue === "Deltas" ? 25 : queue === "DeltasDead" ? 2 : 5 });
-      // A batching window on a FIFO queue would be refused.
+      // SQS rejects a batching window on a FIFO queue.
       expect(mapping).not.toHaveProperty("MaximumBatchingWindowInSeconds");
     }
   });
@@ -323,7 +323,7 @@ describe("template", () => {
     const functions = ofType("AWS::Lambda::Function").map(([, resource]) => resource.Properties);
     expect(functions.map(({ FunctionName }) => FunctionName).toSorted()).toEqual(FUNCTIONS.map((name) => `deltaloop-prod-${name}`));
     for (const fn of functions) expect(fn).toMatchObject({ Runtime: "nodejs24.x", Architectures: ["arm64"], Handler: "handler.handler" });
-    // This one sends nothing, so it is in no loop.
+    // This function sends no messages, so it cannot be part of a loop.
     const guarded = functions.filter((fn) => fn["RecursiveLoop"] !== "Allow").map(({ FunctionName }) => FunctionName);
     expect(guarded).toEqual(["deltaloop-prod-dead-deltas"]);
     expect(new Set(functions.map(({ Role }) => JSON.stringify(Role))).size).toBe(FUNCTIONS.length);
@@ -406,7 +406,7 @@ describe("template", () => {
   });
 
   it("leaves half of Lambda's 4 KiB environment limit free", () => {
-    // With what a deployment fills in: an authority in base64, URLs of queues and of a store.
+    // With the values that a deployment fills in: a CA in base64, URLs of queues and of a Store.
     const filled: Readonly<Record<string, number>> = { DELTALOOP_KUBE_CA: 1_500, DELTALOOP_KUBE_SERVER: 80, DELTALOOP_CLUSTER: 12 };
     const sizes = ofType("AWS::Lambda::Function").map(([, { Properties }]) => {
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };

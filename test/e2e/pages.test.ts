@@ -1,6 +1,6 @@
 /**
- * The commands of docs/start and docs/guides that need a cluster, kubectl or more time, as a reader types them, on a real control plane.
- * docs/guides/node.md has tests of its own. Catches: a command that fails, output that is not what the page quotes.
+ * Runs the commands of docs/start and docs/guides that need a cluster, kubectl or more time, as a reader would, on a real control plane.
+ * docs/guides/node.md has its own tests. Catches: a command that fails, output that differs from the page.
  */
 import { globSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";

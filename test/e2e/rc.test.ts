@@ -1,6 +1,4 @@
-/**
- * ReplicationControllers, quotas, and user requests through subresources and collections (sizes, statuses), on a real control plane.
- */
+/** ReplicationControllers, quotas, and user requests through subresources and collections (sizes, statuses), on a real control plane. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -57,7 +55,7 @@ function replicaSet(namespace: string, replicas: number): object {
   };
 }
 
-/** The kinds that own pods, as paths and as kubectl's names. */
+/** The kinds that own pods, as paths and as kubectl names. */
 const KINDS = {
   ReplicationController: {
     path: (namespace: string) => `/api/v1/namespaces/${namespace}/replicationcontrollers/web`,
@@ -67,12 +65,12 @@ const KINDS = {
   ReplicaSet: { path: (namespace: string) => `/apis/apps/v1/namespaces/${namespace}/replicasets/web`, short: "rs", make: replicaSet },
 } as const;
 const MERGE = "application/merge-patch+json";
-/** Until the API server calls a webhook that was just configured. */
+/** Time until the API server calls a newly configured webhook. */
 const WEBHOOK_KNOWN_MS = 3_000;
-/** Well within the 20 s for which an unanswered call is waited for. */
+/** Well within the 20 s timeout of an unanswered call. */
 const WEBHOOK_BACK_MS_MAX = 12_000;
 
-/** Of a namespace of its own. */
+/** A Deployment in its own namespace. */
 function deployment(namespace: string, replicas: number): object {
   return { ...replicaSet(namespace, replicas), kind: "Deployment" };
 }
@@ -81,7 +79,7 @@ const WORKLOADS = {
   Deployment: { path: "/apis/apps/v1", resource: "deployments", make: deployment },
 } as const;
 
-/** Upstream's own e2e test waits for a minute. */
+/** As long as upstream's own e2e test waits. */
 const CONDITION_MS_MAX = 60_000;
 
 await whereRealPartsAre("ReplicationControllers and quotas on a real control plane", () => {
@@ -380,14 +378,15 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await eventually("it is gone", () => seen.events.at(-1)?.type === "DELETED");
       await seen.stop();
       expect([seen.events[0]?.type, ...new Set(seen.events.slice(1, -1).map(({ type }) => type))]).toEqual(["ADDED", "MODIFIED"]);
-      // After its deletion its pods end independently, and whether the count changes before that is a race with the
+      // After the owner's deletion its pods terminate independently, and whether the count changes before the owner is gone is a race with
+      // the garbage
       // collector.
       const lived = seen.events.filter(({ object }) => object.metadata.deletionTimestamp === undefined);
       const ready = lived.map(({ object }) => object.status.readyReplicas ?? 0);
       expect(ready.filter((count, i) => count !== ready[i - 1])).toEqual([0, 1, 0, 1, 2, 1, 2]);
     });
 
-    /** The events of a watch of the namespace's ReplicationControllers. */
+    /** The watch events of the namespace's ReplicationControllers. */
     const watched = async (
       namespace: string,
     ): Promise<{ readonly events: readonly { readonly type: string; readonly object: Owner }[]; stop(): Promise<void> }> => {

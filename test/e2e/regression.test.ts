@@ -1,6 +1,6 @@
 /**
- * On a real control plane: etcd restored without moving its revision on, under a running system. All watches are from future revisions, and
- * the API server is silent until it reaches them (kubernetes#107457).
+ * On a real control plane: etcd is restored without advancing its revision, under a running system. All watches are then at future
+ * revisions, and the API server sends no event until it reaches them (kubernetes#107457).
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -8,7 +8,7 @@ import { eventually, measured, OWN_NAMESPACE, startCluster, startDev, whereRealP
 import type { Cluster, Running } from "../support/e2e.ts";
 
 const MERGE = "application/merge-patch+json";
-/** More than all writes until our watches are open again; otherwise the server would have caught up. */
+/** More writes than the server makes until our watches are open again; otherwise it would have caught up. */
 const LOST_WRITES = 600;
 /** Informer T52. */
 const PROBE_MS_MAX = 160_000;
@@ -25,7 +25,7 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
     let cluster: Cluster;
     let dev: Running;
     beforeAll(async () => {
-      // Upstream's scheduler and garbage collector would be as deaf as ours must not be.
+      // Upstream's scheduler and garbage collector would be stuck in the same way, which our components must not be.
       cluster = await startCluster({ machines: false, garbageCollection: false });
       dev = await startDev(cluster, "--nodes", "2", "--bind-pods");
     });
@@ -86,7 +86,7 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
       const restored = await eventually("the restored Deployment", () => cluster.get<Deployment>(PATH));
       expect(restored.metadata.resourceVersion).toBe(before.metadata.resourceVersion);
       const at = performance.now();
-      // A leader that the restore has cost its Lease finds a foreign epoch, and replaces it after 60 s.
+      // A leader that loses its Lease through the restore finds another leader's epoch, and replaces it after 60 s.
       await dev.line(" over=", PROBE_MS_MAX);
       const noticed = performance.now();
       expect(await fence()).toBeLessThan(lostFence);

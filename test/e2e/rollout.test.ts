@@ -1,6 +1,6 @@
 /**
- * Deployments and ReplicaSets on a real control plane, run by our watcher and functions through `deltaloop dev
- * --act`, beside the same commands run by upstream's own controllers.
+ * Deployments and ReplicaSets on a real control plane, with our watcher and functions in `deltaloop dev
+ * --act`, compared with upstream's own controllers for the same commands.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -12,7 +12,7 @@ import { isSettled, takeSnapshot, withoutPodNames } from "../support/snapshot.ts
 import type { Snapshot } from "../support/snapshot.ts";
 
 const NAMESPACE = "shop";
-/** Two equal snapshots this far apart are settled. */
+/** Two equal snapshots this far apart mean that the namespace is settled. */
 const STILL_MS = 500;
 
 function deployment(name: string, replicas: number, more: object = {}): object {
@@ -37,7 +37,9 @@ function replicaSet(name: string, replicas: number): object {
   };
 }
 
-/** A high deletion cost, so that timing does not decide which pod is deleted. Equal names end in five characters. */
+/**
+ * A pod with a high deletion cost, so that timing does not decide which pod is deleted. Names that must be equal end in five characters.
+ */
 function bare(name: string, app = "keeper"): object {
   const annotations = { "controller.kubernetes.io/pod-deletion-cost": "100" };
   return {
@@ -48,7 +50,7 @@ function bare(name: string, app = "keeper"): object {
   };
 }
 
-/** apply-deltas reads only objects too big for a message, and there is no ReplicationController here. */
+/** The roles in use: apply-deltas reads only objects too big for a message, and there is no ReplicationController here. */
 const ROLES_AT_WORK = ["watcher", "sync-deployment", "sync-replicaset"];
 
 const WRITE_VERBS = new Set(["create", "update", "patch", "delete"]);
@@ -83,7 +85,7 @@ async function create(cluster: Cluster, object: object, name: string): Promise<v
 
 const recreate = { strategy: { type: "Recreate" } };
 
-/** Each leaves a settled namespace, which is compared as a whole. */
+/** Each step leaves a settled namespace, which is compared as a whole. */
 const STEPS: readonly Step[] = [
   { name: "creates a Deployment's ReplicaSet and pods", run: (c) => create(c, deployment("web", 3), "web") },
   { name: "scales 3 → 10", run: (c) => scale(c, "web", 10) },
@@ -191,9 +193,7 @@ const STEPS: readonly Step[] = [
   },
 ];
 
-/**
- * Runs a step, waits until it has settled, and takes a snapshot. Of the Events, those that `told` does not have yet.
- */
+/** Runs a step, waits until it has settled, and takes a snapshot, with the Events that are not in `told` yet. */
 async function play(cluster: Cluster, step: Step, told: Set<string>): Promise<Snapshot> {
   await step.run(cluster);
   let last = "";
@@ -216,8 +216,8 @@ function withoutNumbers(events: readonly string[]): readonly string[] {
 }
 
 /**
- * Of ten Events of one object and reason a recorder folds the last into one, whose text is the newest one's; which that is, is chance.
- * From then on, on either side, Events of that object and reason are not compared.
+ * After ten Events of one object and reason, a recorder aggregates further ones into one with the newest text; which one that is, is
+ * random. From then on, on either side, Events of that object and reason are not compared.
  */
 function withoutFolded({ events, ...rest }: Snapshot, folded: ReadonlySet<string>): Snapshot {
   return { ...rest, events: events.filter((event) => !folded.has(subjectOf(event))) };
@@ -236,15 +236,15 @@ interface EventShape {
   readonly involvedObject: { readonly uid: string; readonly resourceVersion: string };
 }
 
-/** Whole Events without values that differ between runs, and the number of refused pod creates. */
+/** Whole Events without values that differ between runs, and the number of rejected pod creates. */
 interface Refused {
   readonly events: readonly object[];
-  /** Of the Event into which later ones were aggregated. */
+  /** The count of the Event into which later ones were aggregated. */
   readonly folded: number;
   readonly refusals: number;
 }
 
-/** A quota has room for one pod of three, until after the tenth reported refusal. */
+/** Creates a quota for one pod of three, and waits until after the tenth reported rejection. */
 async function refuse(cluster: Cluster, namespace: string): Promise<Refused> {
   const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "room", namespace }, spec: { hard: { pods: "1" } } };
   await cluster.kubectl("create", "namespace", namespace);
@@ -447,7 +447,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
     it("[informer T82] sends no request that RBAC denies, creates no pod twice, and increments Event counts by patches", async () => {
       const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
       const work = ours.filter(
-        // Quota refusals are tested above.
+        // Quota rejections are tested above.
         ({ objectRef }) => objectRef?.resource !== "selfsubjectaccessreviews" && objectRef?.namespace !== "scarce",
       );
       expect(work.filter(({ responseStatus }) => responseStatus?.code === 403 || responseStatus?.code === 401)).toEqual([]);
@@ -460,7 +460,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
         work.filter(({ verb }) => WRITE_VERBS.has(verb)),
         ({ verb, objectRef, responseStatus }) => `${verb} ${objectRef?.resource} ${responseStatus?.code}`,
       );
-      // Ten Events and more of one reason: counted, by a patch that a real API server accepts.
+      // Ten or more Events of one reason: they are counted, with a patch that a real API server accepts.
       expect(writes.get("patch events 200")?.length ?? 0).toBeGreaterThan(0);
       measured(
         `writes by our hands: ${[...writes]
@@ -473,7 +473,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
 });
 
 /**
- * Two pods on two nodes: not beside their own kind, and from the second iteration on beside those of another. Source:
+ * Two pods on two nodes: with anti-affinity to each other, and from the second iteration on with affinity to the previous ones. Source:
  * test/e2e/apps/deployment.go setAffinities.
  */
 function balanced(iteration: string): object {
@@ -497,7 +497,7 @@ function balanced(iteration: string): object {
   return deployment("web", 2, { strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }, template });
 }
 
-/** After each change of a pod: the nodes with a ready pod that is not being deleted. */
+/** After each change of a pod: the nodes with a ready pod that is not terminating. */
 function nodesWithReadyPods(history: History): readonly (readonly string[])[] {
   const ready = new Map<string, string>();
   return history.changes().flatMap(({ kind, type, object: { metadata, spec, status } }) => {
@@ -509,7 +509,7 @@ function nodesWithReadyPods(history: History): readonly (readonly string[])[] {
   });
 }
 
-/** Size, status and generation agree. */
+/** Waits until size, status and generation agree. */
 async function sizeSettles(cluster: Cluster, namespace: string, size: number): Promise<Owner> {
   return await eventually(`status.replicas ${size}`, async () => {
     const owner = await cluster.get<Owner>(`/apis/apps/v1/namespaces/${namespace}/replicasets/web`);
@@ -523,9 +523,9 @@ interface Owner {
 }
 
 /**
- * From the moment on at which as many pods are ready as there must be: the ReplicaSets' sizes never exceed the surge, and never are fewer
- * pods ready. (A pod that is no longer asked for may stay for as long as its ReplicaSet's sync
- * takes, as with upstream, so that the pods themselves are only measured.)
+ * Checks the bounds from the time on at which the minimum number of pods is ready: the ReplicaSets' sizes never exceed the surge, and the
+ * number of ready pods never falls below the minimum. (A surplus pod may exist until its ReplicaSet's sync deletes it, as with upstream, so
+ * the number of pods is only measured.)
  */
 function expectBounds(history: History, bounds: { readonly asked: number; readonly ready: number }): void {
   const all = momentsOf(history.changes(), "web");

@@ -64,7 +64,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
     const started = async (...flags: readonly string[]): Promise<Running> => {
       const shadow = deltaloop(["shadow", "--kubeconfig", cluster.plane.adminKubeconfig, "--json", ...flags]);
       await shadow.line("comparing with the controllers of");
-      await new Promise((resolve) => void setTimeout(resolve, 2_000)); // everything is listed
+      await new Promise((resolve) => void setTimeout(resolve, 2_000)); // the first list is complete
       return shadow;
     };
 
@@ -79,7 +79,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       await cluster.kubectl("delete", "pod", "-l", "app=web", "-n", "default", "--wait=false");
       await cluster.rolledOut("default", "web");
       await cluster.kubectl("delete", "rc/rc", "-n", "default");
-      await new Promise((resolve) => void setTimeout(resolve, 4_000)); // a pause
+      await new Promise((resolve) => void setTimeout(resolve, 4_000)); // a pause between user requests
       expect(await liveTimeline(shadow)).toContain('"kind":"shadow"');
       const { lines, code, summary } = await ended(shadow);
       const { exact = 0, older = 0, tie = 0, foreign = 0 } = summary.writes;

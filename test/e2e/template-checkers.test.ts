@@ -1,4 +1,4 @@
-/** The template checked by cfn-lint and cloudsplaining, which pip installs once. */
+/** The template checked with cfn-lint and cloudsplaining, which pip installs once. */
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,12 +10,12 @@ import { pythonVenv } from "../../infra/local/python-venv.ts";
 import { packaged } from "../support/packaged.ts";
 import type { Template } from "../support/packaged.ts";
 
-/** cfn-lint's findings for every template of this kind. */
+/** cfn-lint findings that every template of this kind has. */
 const NOT_OURS = [
-  "W3005", // osls sets a function's role twice
+  "W3005", // osls sets the role of a function twice
   "W1030", // an empty default that a condition never uses
 ];
-/** Rights without a resource, with the reason. */
+/** Rights on `*`, with the reason. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   "ec2:CreateNetworkInterface": "Lambda makes the interfaces of a VPC with the function's role (infra/fragments.ts)",
   "ec2:DeleteNetworkInterface": "and removes them",
@@ -104,7 +104,7 @@ function suite(python: string): void {
   });
 }
 
-/** `{ "Fn::GetAtt": … }` names one thing, whichever. */
+/** Replaces `{ "Fn::GetAtt": … }` by one constant name. */
 function withoutIntrinsics(_: string, value: unknown): unknown {
   const [key, ...others] = typeof value === "object" && value !== null ? Object.keys(value) : [];
   return others.length === 0 && (key === "Ref" || key?.startsWith("Fn::")) ? "arn:aws:service:region:account:one" : value;
@@ -118,6 +118,6 @@ async function run(program: string, parameters: readonly string[], cwd: string, 
   child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
   child.stdin.end(input);
   await new Promise((resolve, reject) => child.once("error", reject).once("close", resolve));
-  if (output === "") throw new Error(`${program} said nothing:\n${errors}`);
+  if (output === "") throw new Error(`${program} printed nothing:\n${errors}`);
   return output;
 }

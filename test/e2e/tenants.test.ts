@@ -1,7 +1,7 @@
 /**
  * On a real control plane: a tenant whose pods name another namespace's ReplicaSet, without upstream's garbage
- * collector, which would delete them in the end and make a race of it; and a restore of etcd under a system that runs
- * on.
+ * collector, which would eventually delete them and turn the test into a race; and a restore of etcd under a running
+ * system.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -11,7 +11,7 @@ import type { Cluster, Running } from "../support/e2e.ts";
 const MERGE = "application/merge-patch+json";
 const BUMP = 1_000_000_000;
 /**
- * Scheduler, nodes and our watcher list everything again; a gap that the restart left in a lane may cost a minute
+ * Scheduler, nodes and our watcher list everything again; a gap that the restart left in a lane may last a minute
  * (informer §19).
  */
 const AFTER_RESTORE_MS = 90_000;
@@ -49,7 +49,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
     const pods = (namespace: string): Promise<readonly Pod[]> => cluster.list<Pod>(`/api/v1/namespaces/${namespace}/pods`);
     const uids = async (namespace: string): Promise<readonly string[]> =>
       (await pods(namespace)).map(({ metadata }) => metadata.uid).toSorted();
-    /** As many as wanted, all available, at the newest generation. */
+    /** Waits until the workload has the desired number of pods, all available, at the newest generation. */
     const settled = (path: string, replicas: number, timeoutMs?: number): Promise<Workload> => {
       const look = async (): Promise<Workload | false | undefined> => {
         const object = await cluster.get<Workload>(path);
@@ -104,10 +104,10 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       const [before, own] = [await settled(path, 3), await uids("shop")];
       const snapshot = await cluster.plane.snapshotEtcd();
 
-      // The restore discards all of this: the cache has newer versions, pods and sizes than the cluster afterwards.
+      // The restore discards these changes: afterwards the cache has newer versions, pods and sizes than the cluster.
       await cluster.kubectl("scale", "deployment/web", "-n", "shop", "--replicas=5");
       await settled(path, 5);
-      // Waits until it is deleted: otherwise its node would end the restored pod with that uid.
+      // Waits until the pod is deleted: otherwise its node would terminate the restored pod with that uid.
       await cluster.kubectl("delete", "pod", "-n", "shop", (await pods("shop"))[0]?.metadata.name ?? "");
       await cluster.kubectl("label", "deployment/web", "-n", "shop", "lost=label");
       await settled(path, 5);

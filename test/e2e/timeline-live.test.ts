@@ -1,6 +1,6 @@
 /**
  * `deltaloop explain --open` beside an API server in memory, and `demo --open`, in Chromium. Would catch: a page that misses a change,
- * that does not connect again, or that shows a secret.
+ * does not reconnect, or shows a secret.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -42,7 +42,7 @@ function started(cwd: string, ...words: readonly string[]): ChildProcess {
   return spawn(process.execPath, [MAIN, ...words], { cwd, env });
 }
 
-/** The URL that it prints. */
+/** The URL that the command prints. */
 function urlOf(child: ChildProcess): Promise<string> {
   return new Promise<string>((resolve, reject) => {
     let text = "";
@@ -105,17 +105,17 @@ function suite(): void {
     await page.locator(".finding.cause").first().waitFor();
     expect(await lane.textContent()).toContain("ErrImagePull");
     const [value, max] = await page.getByRole("slider", { name: "Moment" }).evaluate((input) => {
-      const { value: at, max: end } = input as unknown as Readonly<Record<string, string>>; // an <input>; there are no types of the DOM here
+      const { value: at, max: end } = input as unknown as Readonly<Record<string, string>>; // an <input>; DOM types are not available here
       return [Number(at), Number(end)] as const;
     });
     expect(max - value).toBeLessThan(2_000);
   });
 
   it("connects again after the connection is lost, and shows what happened meanwhile", async () => {
-    front.to(1); // nothing listens there
+    front.to(1); // the server no longer listens
     await page.getByText("connection lost").waitFor();
     place(pod({ state: { running: { startedAt: new Date().toISOString() } }, status: { phase: "Running" } }, "web-b-2"));
-    front.to(Number(new URL(api.url).port)); // another server: its answer is no page
+    front.to(Number(new URL(api.url).port)); // another server, whose response is not a page
     await page.waitForTimeout(2_500);
     front.to(port);
     await page.getByText("● live").waitFor();

@@ -1,6 +1,6 @@
 /**
- * The timeline page in Chromium. Would catch: a finding that shows nothing, a page that keyboard or screen reader cannot use, text
- * without contrast, a layout wider than the window, text of a capture that becomes markup, and any request.
+ * The timeline page in Chromium. Would catch: a finding that shows nothing, a page that cannot be used with a keyboard or screen reader,
+ * text without contrast, a layout wider than the window, capture text that becomes markup, and any request.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,7 +19,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const ACTION_MS_MAX = 10_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const MARKUP = `</script><img src=x onerror=alert(1)>app\u202e`;
-/** Pages that are tested in the dark theme. */
+/** Pages that are tested with the dark theme. */
 const DARK: ReadonlySet<string> = new Set(["crash", "nodeLost", "webhookDown"]);
 const CANARIES = ["canary-env", "canary-argument", "canary-event"];
 
@@ -100,7 +100,7 @@ function suite(): void {
     await context.addInitScript(RECORD_DRAWING);
     const page = await context.newPage();
     const url = urls[name] ?? "";
-    // The worker's code comes from memory.
+    // The worker's code is loaded from memory.
     const isOwn = (request: string): boolean => request.split("#")[0] === url || request.startsWith("blob:");
     page.on("request", (request) => isOwn(request.url()) || problems.push(`requested ${request.url()}`));
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
@@ -186,7 +186,7 @@ function suite(): void {
 
   it.each(["imageMissing", "rollover"])("draws in %s no text over a mark, nor beyond the end", async (name) => {
     const page = await open(name);
-    await page.getByRole("button", { name: "Zoom out" }).click(); // draws again
+    await page.getByRole("button", { name: "Zoom out" }).click(); // redraws
     const { texts, marks, width } = await page.evaluate<Drawing>("window.drawing");
     expect([texts.length, marks.length].filter((count) => count < 3)).toEqual([]);
     const covers = texts.filter(
@@ -355,7 +355,7 @@ function suite(): void {
     const pinched = await span();
     expect(pinched).toBeGreaterThan(zoomed / 4);
     expect(pinched).toBeLessThan(zoomed / 2);
-    expect(await momentOf(page)).toBe(moment); // no finger selected anything
+    expect(await momentOf(page)).toBe(moment); // touch has selected nothing
 
     await page.getByRole("button", { name: "Whole time" }).click();
     expect(await span()).toBe(whole);
@@ -407,7 +407,7 @@ function suite(): void {
     const page = await open("crash", { colorScheme });
     expect(await problemsOf(page)).toEqual([]);
     await page.locator(".finding.cause > button").first().click();
-    await page.waitForTimeout(200); // the transition of a button's colour
+    await page.waitForTimeout(200); // waits for the colour transition of a button
     expect(await problemsOf(page)).toEqual([]);
     await page.getByRole("button", { name: "Table" }).click();
     await page.waitForTimeout(200);
@@ -449,10 +449,10 @@ function suite(): void {
   });
 }
 
-/** What the canvas shows since it was last cleared. */
+/** What has been drawn on the canvas since it was last cleared. */
 interface Drawing {
   readonly texts: readonly { readonly text: string; readonly left: number; readonly right: number; readonly y: number }[];
-  /** Dots of Events, and the heads of restarts. */
+  /** The dots of Events, and the heads of restart markers. */
   readonly marks: readonly { readonly x: number; readonly y: number }[];
   readonly width: number;
 }

@@ -1,6 +1,6 @@
 /**
  * Upstream's own e2e tests of Deployments, ReplicaSets and ReplicationControllers, on a real control plane whose
- * workload loops are `deltaloop dev --act`: 18 of conformance, 4 others.
+ * workload loops are `deltaloop dev --act`: 18 conformance tests, and 4 others.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

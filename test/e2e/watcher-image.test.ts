@@ -1,7 +1,7 @@
 /**
- * The watcher as it is deployed: the image of Debian's real packages, the Kustomize base by `kubectl apply -k` on a
- * real API server, pods of it on a node of ours in real containers, functions beside them. One story; each test goes on
- * where the one before it ended.
+ * The watcher as it is deployed: the image with Debian's real packages, the Kustomize base applied with `kubectl apply -k` to a
+ * real API server, its pods in real containers on a node of ours, and functions. The tests are one sequence: each continues
+ * where the previous one ended.
  */
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -57,7 +57,7 @@ function suite(architecture: "amd64" | "arm64"): void {
   let pins: DebianPins;
   let image: OciImage;
   let folder: string;
-  /** The bridge's address, by which pods reach this machine, and there the port of the API server. */
+  /** The bridge's address, by which pods reach this machine, with the port of the API server. */
   let gateway: string;
   let kubePort: string;
   const fronts: TcpFront[] = [];
@@ -67,7 +67,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     queue = deltaloop(["queue", "--prefix", "image-test", "--invocations", join(folder, "invocations")]);
     pins = await pinsToTest(architecture);
     [cluster, redis, image] = await Promise.all([startCluster({ machines: "scheduler" }), startRedis(), make()]);
-    [node = await Promise.reject(new Error("one node was asked for"))] = await startNodes(cluster, ["node-a"]);
+    [node = await Promise.reject(new Error("expected exactly one node"))] = await startNodes(cluster, ["node-a"]);
     await node.containerd.importArchive(platformsArchive(IMAGE_NAME, [image], {}).archive, [IMAGE_NAME]);
     await nodesReady(cluster, node);
   });
@@ -96,7 +96,7 @@ function suite(architecture: "amd64" | "arm64"): void {
       60_000,
     );
   const holder = async (): Promise<string> => (await cluster.get<Lease>(LEASE))?.spec.holderIdentity ?? "";
-  /** The pod that holds the Lease: the identity begins with its host name and a dash. */
+  /** The name of the pod that holds the Lease: its identity starts with the host name and a dash. */
   const leader = async (): Promise<string> =>
     await eventually("somebody leads", async () => /^(deltaloop-watcher-\d)-/.exec(await holder())?.[1]);
   const inside = async (pod: string, ...command: readonly string[]): Promise<string> =>
@@ -180,7 +180,7 @@ function suite(architecture: "amd64" | "arm64"): void {
       expect((await cluster.list<PodView>(WEB)).filter(isReady)).toHaveLength(2);
     });
 
-    // The first one may take the Lease: the other pod, or the recreated one with the old name.
+    // Another pod may take the Lease first: the second one, or the recreated one with the old name.
     it("scales up after the leading watcher was stopped and released its Lease", async () => {
       const [pod, before] = [await leader(), await holder()];
       const from = performance.now();
@@ -237,7 +237,7 @@ patches:
     await cluster.kubectl("apply", "-k", base, "--validate=strict");
   }
 
-  /** The example with this cluster's values, for pods that reach the machine only over their bridge. */
+  /** The example overlay with this cluster's values, for pods that reach the machine only over their bridge. */
   async function applyBase(): Promise<void> {
     gateway = node.containerd.podCidr.replace(/0\/24$/, "1");
     const front = async (url: string): Promise<string> => {
@@ -315,7 +315,7 @@ function envFile(variables: Readonly<Record<string, string>>): string {
     .join("");
 }
 
-/** The committed ones. If Debian has newer ones, which a test cannot change, the current ones with a note. */
+/** The committed pins. If Debian has newer packages, which a test cannot change, the current ones, with a note. */
 async function pinsToTest(architecture: "amd64" | "arm64"): Promise<DebianPins> {
   const pins = await readPins();
   try {

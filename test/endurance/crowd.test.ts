@@ -1,6 +1,6 @@
 /**
- * 5,000 objects, and in the middle of three rollouts all that may happen to a watcher, to the API server and to
- * Redis: on a real control plane, some ten minutes, `npm run endure`.
+ * 5,000 objects and three rollouts, during which watcher, API server and
+ * Redis have all tested faults: on a real control plane, about ten minutes, `npm run endure`.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -13,16 +13,16 @@ import { startLossRig } from "../support/loss-rig.ts";
 import type { Limits, LossRig } from "../support/loss-rig.ts";
 import { REDIS_FAULTS, rollBack } from "../support/redis-faults.ts";
 
-/** With their ReplicaSets and with the three that roll: 5,000 objects. */
+/** With their ReplicaSets and the three rolling Deployments: 5,000 objects. */
 const [DEPLOYMENTS, PODS_EACH] = [60, 81];
 const NODES = 6;
 const NAMESPACE = "crowd";
 const FILLED_SECONDS_MAX = 300;
-/** A dead leader's Lease, then two seconds until the next one has resumed. */
+/** The expiry of a dead leader's Lease, and two seconds until the next leader has resumed. */
 const TAKEN_OVER_MS_MAX = 20_000;
-/** The same, and a list: such a leader has no proof of what the Store holds. */
+/** The same, and a list, because such a leader cannot prove what the Store holds. */
 const TAKEN_OVER_AND_LISTED_MS_MAX = 30_000;
-/** As long as the lease of a key. */
+/** The duration of a key's lease. */
 const STOPPED_MS = 25_000;
 const random = createSeededRandom(1);
 
@@ -57,7 +57,7 @@ const FAULTS: readonly Fault[] = [
   })),
 ];
 
-/** At moments by chance, `msMax` apart at most. */
+/** Runs `strike` at random times, at most `msMax` apart. */
 async function often(times: number, msMax: number, strike: () => unknown): Promise<void> {
   for (let i = 0; i < times; i++) {
     await sleep(random.next() * msMax);
@@ -65,7 +65,7 @@ async function often(times: number, msMax: number, strike: () => unknown): Promi
   }
 }
 
-/** `dev` starts another one a second later. */
+/** `dev` starts a new watcher a second later. */
 async function killWatcher(dev: Running): Promise<void> {
   const pid = await eventually("a watcher runs", () => {
     const { watcher = 0 } = dev.pids();

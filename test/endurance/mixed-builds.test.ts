@@ -1,6 +1,7 @@
 /**
- * An older build and this one side by side in mid-rollout, on the same rows, messages and intents, in both directions and in either order of
- * deploying; one of each also on a real control plane. test/conformance/redis-mixed-builds.test.ts runs one of these upgrades in `npm test`.
+ * An older build and this one side by side in the middle of a rollout, on the same rows, messages and intents, in both directions and in
+ * either order of deployment; one upgrade and one rollback also run on a real control plane. test/conformance/redis-mixed-builds.test.ts
+ * runs one of these upgrades in `npm test`.
  */
 import { upgradesThatShareRows } from "../support/upgrades-that-share-rows.ts";
 

@@ -1,4 +1,4 @@
-/** The clock of a real Redis jumps by five minutes in mid-rollout, in both directions. */
+/** The clock of a real Redis jumps by five minutes in the middle of a rollout, in both directions. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { deltaloop, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
@@ -10,7 +10,7 @@ import type { RedisWithClock } from "../support/redis-clock.ts";
 const READY_MS_MAX = 90_000;
 const CONVERGED_S_MAX = 15;
 const [REPLICAS, SURGE] = [6, 2];
-/** Offsets of the Store's clock in seconds, each after the one before. */
+/** Offsets of the Store's clock in seconds, applied one after the other. */
 const OFFSETS = [300, 0, -300, 0];
 
 const missing = ensureCompiler();

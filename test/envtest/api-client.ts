@@ -2,22 +2,25 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { KubeHttpConfig } from "../../shared/kube/http/config.ts";
 
-/** What the API server answered: a status code and its JSON, or its text where it is none (`/readyz`). */
+/** The API server's response: a status code and JSON, or text if it is not JSON (`/readyz`). */
 interface ApiAnswer {
   readonly code: number;
   readonly body: unknown;
 }
 
-/** Answers as they came, refusals too: to bring a control plane up, and to compare servers. All else uses the project's own adapter. */
+/**
+ * Returns responses as they are, including rejections: to start a control plane, and to compare servers. Other code uses the project's own
+ * adapter.
+ */
 export type ApiClient = (method: string, path: string, body?: unknown, contentType?: string, accept?: string) => Promise<ApiAnswer>;
 
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** It rejects when no answer comes, on any code it resolves. */
+/** Rejects when no response arrives; resolves for every status code. */
 export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server" | "ca" | "cert" | "key">): ApiClient {
   const open = server.startsWith("https:") ? httpsRequest : httpRequest;
   return async (method, path, body, contentType = "application/json", accept = "application/json") => {
-    // Bytes are sent as they are.
+    // Bytes are sent unchanged.
     const text = body === undefined ? "" : Buffer.isBuffer(body) ? body : JSON.stringify(body);
     const headers = { accept, "content-type": contentType, "content-length": Buffer.byteLength(text) };
     return await new Promise((resolve, reject) => {
@@ -38,7 +41,7 @@ export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server
           response.on("end", () => resolve({ code: response.statusCode ?? 0, body: parsed(text) }));
         },
       );
-      request.on("timeout", () => request.destroy(new Error(`${method} ${path}: no answer in ${ANSWER_TIMEOUT_MS} ms`)));
+      request.on("timeout", () => request.destroy(new Error(`${method} ${path}: no response within ${ANSWER_TIMEOUT_MS} ms`)));
       request.on("error", reject);
       request.end(text);
     });

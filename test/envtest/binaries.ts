@@ -27,10 +27,10 @@ const PROGRAMS = {
 
 /**
  * The programs of a control plane: those in `KUBEBUILDER_ASSETS` if that is set (the convention of controller-runtime's
- * envtest) and no other release is compared, else our own build of `control-plane/`, made once and kept in the user's cache folder.
+ * envtest) and no other release is compared, otherwise our own build of `control-plane/`, made once and kept in the user's cache folder.
  *
- * Returns `{ missing }`, one line for people, where this machine can neither show nor build them; a suite prints it and
- * skips. `openssl`, which makes the certificates, counts as one of the parts.
+ * Returns `{ missing }`, a one-line reason, where this machine has none and cannot build them; a suite prints it and
+ * skips. `openssl`, which makes the certificates, is also required.
  */
 export async function controlPlaneBinaries(): Promise<ControlPlaneBinaries | { readonly missing: string }> {
   if ((await answerOf("openssl", ["version"])) === undefined) {

@@ -21,7 +21,7 @@ async function main(args: readonly string[]): Promise<number> {
     process.stderr.write(`${binaries.missing}\n`);
     return 1;
   }
-  // Listening before the start, so that a signal during it ends in stop() as well.
+  // Handles signals before the start, so that a signal during the start also calls stop().
   const asked = Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
   const upstream = args.includes("--upstream");
   const startedAt = performance.now();

@@ -3,7 +3,7 @@ import { open, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { endOf } from "../../infra/local/process-reaper.ts";
 
-/** How much of a log goes into an error message. */
+/** The number of log lines in an error message. */
 const LOG_LINES_SHOWN = 15;
 
 /** One running program of the control plane. */
@@ -11,16 +11,16 @@ export interface Component {
   readonly name: string;
   readonly pid: number;
   readonly logFile: string;
-  /** Resolves, never rejects, when the program has ended: "exit code 1" or "SIGKILL". */
+  /** Resolves (never rejects) when the program has exited: "exit code 1" or "SIGKILL". */
   readonly ended: Promise<string>;
-  /** SIGTERM, and SIGKILL when it has not ended after `graceMs`. Resolves once it has ended. */
+  /** Sends SIGTERM, and SIGKILL if the program still runs after `graceMs`. Resolves once it has exited. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** A program ended although nobody asked it to. Not normal; the message holds the end of its log and the log's path. */
+/** A program exited unexpectedly; the message has the end of its log and the log's path. */
 export class ComponentEndedError extends Error {
   override readonly name = "ComponentEndedError";
-  /** It lost the race for a port that was free when it was chosen; another port will do. */
+  /** Another process has taken the port since it was chosen; another port will work. */
   readonly portTaken: boolean;
 
   constructor(component: { readonly name: string; readonly logFile: string }, how: string, log: string) {
@@ -30,8 +30,8 @@ export class ComponentEndedError extends Error {
 }
 
 /**
- * Starts a program with its output appended to `logFile`. It gets a session of its own, so that Ctrl-C in a terminal
- * reaches the one who started the control plane and not its parts; what ends them with their parent is a guard.
+ * Starts a program with its output appended to `logFile`. It gets its own session, so that Ctrl-C in a terminal
+ * reaches only the process that started the control plane; a guard ends the components with their parent.
  */
 export async function startComponent(
   command: string,
@@ -61,9 +61,9 @@ export async function startComponent(
 }
 
 /**
- * Polls until `isReady` says so.
+ * Polls until `isReady` returns true.
  *
- * @throws ComponentEndedError when the program ends first; Error with the end of its log after `timeoutMs`.
+ * @throws ComponentEndedError when the program exits first; Error with the end of its log after `timeoutMs`.
  */
 export async function waitUntilReady(
   component: Component,

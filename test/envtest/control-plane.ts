@@ -1,12 +1,12 @@
 /**
- * A real control plane on this machine: etcd, kube-apiserver, and, as asked, kube-controller-manager and kube-scheduler.
+ * A real control plane on this machine: etcd, kube-apiserver and, on request, kube-controller-manager and kube-scheduler.
  *
- * CP1 it listens on loopback only, on ports of its own, and keeps all it writes in a temporary directory of its own.
- * CP2 it ends with the process that started it, however that ends: by stop(), or else by the guard (component.ts).
- * CP3 it ends only processes it has started itself, by pid.
- * CP4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has a certificate of its
- *    own, and each controller its service account. Only the test's person is in `system:masters`, and, as kubeadm has it, the
- *    API server where it is a kubelet's client.
+ * CP1 it listens on loopback only, on its own ports, and keeps all its files in its own temporary directory.
+ * CP2 it ends with the process that started it, however that ends: by stop(), or by the guard (component.ts).
+ * CP3 it ends only processes that it has started itself, by pid.
+ * CP4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has its own
+ * certificate, and each controller its service account. Only the test's admin user is in `system:masters`, and, as with kubeadm, the
+ * API server as a client of kubelets.
  */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -35,66 +35,69 @@ import { type Certificate, createPki } from "./pki.ts";
 
 const run = promisify(execFile);
 
-/** A control plane that runs. */
+/** A running control plane. */
 export interface ControlPlane {
   /** `https://127.0.0.1:<port>`, the same for its whole life. */
   readonly url: string;
-  /** For the test's person, who is in `system:masters`. Like all kubeconfigs here it refers to no other file. */
+  /** The kubeconfig of the test's admin user, who is in `system:masters`. Like all kubeconfigs here it refers to no other file. */
   readonly adminKubeconfig: string;
   /** Path of a kubeconfig for a client certificate, e.g. `{ user: "system:node:n1", groups: ["system:nodes"] }`. */
   kubeconfigFor(identity: { readonly user: string; readonly groups: readonly string[] }): Promise<string>;
-  /** Path of a kubeconfig with a token (24 h) of a service account that exists. */
+  /** Path of a kubeconfig with a token (24 h) of an existing service account. */
   serviceAccountKubeconfig(namespace: string, name: string): Promise<string>;
   /** A client certificate of this cluster's CA, PEM. */
   clientCertificate(user: string, groups: readonly string[]): Promise<Certificate>;
-  /** For another server on 127.0.0.1 that clients of this cluster are to trust, such as a proxy. */
+  /** A certificate for another server on 127.0.0.1 that clients of this cluster must trust, such as a proxy. */
   serverCertificate(): Promise<Certificate>;
   /** The cluster's CA, PEM. */
   readonly ca: string;
   /**
-   * Starts upstream's three workload loops, which `"without-workloads"` left out, in a process of their own that goes by `server`
-   * (for a proxy that knows `identity`). @returns how to end them
+   * Starts upstream's three workload loops, which `"without-workloads"` left out, in a separate process that connects through `server`
+   * (for a proxy that knows `identity`). @returns a function that stops them
    */
   startWorkloadLoops(through: { readonly server: string; readonly identity: Certificate } & LoopOptions): Promise<() => Promise<void>>;
-  /** Runs this release's kubectl, as admin unless told; a non-zero exit is an answer, not an exception. */
+  /** Runs this release's kubectl, as admin by default; a non-zero exit code is returned, not thrown. */
   kubectl(args: readonly string[], options?: { readonly kubeconfig?: string; readonly input?: string }): Promise<KubectlResult>;
   /**
-   * Ends the API server and starts it again on its port and data; resolves when it is ready, after about 6 s. It stops
-   * listening 1 s after it was asked to end; watches stay open and silent until it is killed 3 s later, then break.
+   * Stops the API server and starts it again with the same port and data; resolves when it is ready, after about 6 s. It stops
+   * listening 1 s after SIGTERM; watches stay open and silent until it is killed 3 s later, then break.
    */
   restartApiServer(): Promise<void>;
-  /** Ends all but etcd and starts `other`, of another release, on the same ports and data; resolves when the API server is ready. */
+  /**
+   * Stops everything except etcd and starts `other`, of another release, with the same ports and data; resolves when the API server is
+   * ready.
+   */
   changeRelease(other: ControlPlaneBinaries): Promise<void>;
-  /** Writes a snapshot of etcd and answers where. */
+  /** Writes a snapshot of etcd and returns its path. */
   snapshotEtcd(): Promise<string>;
   /**
-   * Ends the whole control plane, restores the snapshot as an administrator would who follows Kubernetes' advice, and starts it again on
-   * its ports (scheduler and controller manager as well: what they keep may be of the other history, so nodes would stay lost to them):
-   * resourceVersions go on far above all that were ever seen, while objects are as they were, their own ones included.
-   * With `bumpRevision` 0, as one would who does not know the advice: resourceVersions go back, and mean something else the second time.
+   * Stops the whole control plane, restores the snapshot as Kubernetes' documentation recommends, and starts everything again on
+   * the same ports (scheduler and controller manager too: their memory may be of the lost history, so nodes would stay lost to them):
+   * resourceVersions continue far above all earlier ones, while objects keep their old resourceVersions.
+   * With `bumpRevision` 0, it restores without that advice: resourceVersions go back, and are used a second time.
    * Source: kubernetes.io, Operating etcd clusters, Restoring an etcd cluster.
    */
   restoreEtcd(snapshot: string, options: { readonly bumpRevision: number }): Promise<void>;
   /** The running processes, by program name. */
   pids(): Readonly<Record<string, number>>;
-  /** SIGTERM to all, SIGKILL to what stays, then the directory goes. May be called twice. */
+  /** Sends SIGTERM to all processes and SIGKILL to those that stay, then removes the directory. May be called twice. */
   stop(): Promise<void>;
 }
 
-/** Somebody may take a port between our choosing it and a component's binding it. */
+/** Another process may take a port after it was chosen and before a component binds it. */
 const START_ATTEMPTS_MAX = 3;
-/** Generous: 4 s on an idle machine with 2 cores, many times that beside other test runs. */
+/** Generous: a start takes 4 s on an idle machine with 2 cores, and many times that beside other test runs. */
 const READY_TIMEOUT_MS = 90_000;
 const READY_POLL_MS = 50;
 const TOKEN_SECONDS = 24 * 60 * 60;
 const WORKLOAD_LOOPS = "workload-loops";
 
 /**
- * Starts a control plane and resolves when it serves: `/readyz` says ok and the default namespace has its service
+ * Starts a control plane and resolves when it serves: `/readyz` returns ok and the default namespace has its service
  * account, so that pods can be created there.
  *
- * @throws if a part is missing on this machine (see controlPlaneBinaries), and if a component ends or does not get
- * ready; the message then holds the last lines of its log, and the logs are kept.
+ * @throws if a program is missing on this machine (see controlPlaneBinaries), and if a component exits or does not become
+ * ready; the message then has the last lines of its log, and the logs are kept.
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const binaries = await controlPlaneBinaries();
@@ -109,7 +112,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   }
 }
 
-/** One attempt. When it fails it removes what it wrote, except the logs if `isLast` says that people will read them. */
+/** One attempt. On failure it removes its files, except the logs if `isLast`. */
 async function startOnce(
   binaries: ControlPlaneBinaries,
   options: ControlPlaneOptions,
@@ -178,7 +181,7 @@ async function assemble(
 
   const schedulerConfig = await kubeconfigFor({ user: "system:kube-scheduler", groups: [] });
   const managerConfig = await kubeconfigFor({ user: "system:kube-controller-manager", groups: [] });
-  /** The scheduler, if there is to be one, and the controller manager. */
+  /** Starts the scheduler, if requested, and the controller manager. */
   const startClients = async (): Promise<Component> => {
     if (options.scheduler === true) await parts.start("kube-scheduler", binaries.kubeScheduler, schedulerFlags(schedulerConfig, options));
     const flags = controllerManagerFlags({ config: managerConfig, pki, files, options });
@@ -255,7 +258,7 @@ async function requestToken(api: ApiClient, namespace: string, name: string): Pr
     kind: "TokenRequest",
     spec: { expirationSeconds: TOKEN_SECONDS },
   });
-  // The cast only names what is looked for; what is there is checked below.
+  // The cast only states the expected fields; they are checked below.
   const body = answer.body as { readonly status?: { readonly token?: unknown }; readonly message?: unknown };
   const token = body.status?.token;
   if (typeof token === "string") return token;

@@ -1,14 +1,14 @@
-/** The command lines of the components: what makes this control plane the one a user would have. */
+/** The command lines of the components, as a user's control plane would have them. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ControlPlaneOptions } from "./options.ts";
 import { createPki, type Pki, serviceAccountKeys } from "./pki.ts";
 
-/** What API server and controller manager read from files. */
+/** The files that the API server and the controller manager read. */
 interface ServerFiles {
   readonly tlsCertificate: string;
   readonly tlsKey: string;
-  /** What the API server shows to kubelets. */
+  /** The client certificate of the API server for kubelets. */
   readonly kubeletClientCertificate: string;
   readonly kubeletClientKey: string;
   readonly serviceAccountPrivateKey: string;
@@ -17,10 +17,10 @@ interface ServerFiles {
   readonly frontProxy?: { readonly caFile: string; readonly certificate: string; readonly key: string };
 }
 
-/** As kubeadm names it. */
+/** The name that kubeadm uses. */
 const FRONT_PROXY = "front-proxy-client";
 
-/** Writes the API server's two certificates, the service-account keys and the audit policy into `folder`, readable by us only. */
+/** Writes the API server's two certificates, the service-account keys and the audit policy into `folder`, readable by this user only. */
 export async function writeServerFiles(
   folder: string,
   pki: Pki,
@@ -70,8 +70,8 @@ export function etcdFlags(url: string, dataFolder: string): readonly string[] {
 }
 
 /**
- * A snapshot becomes the data of such a member, its revision moved on by `bumpRevision` and everything before it compacted, so that
- * nobody goes on watching from a revision that meant something else before. With 0 it goes back to where the snapshot was.
+ * Flags that restore a snapshot as the data of such a member, with its revision advanced by `bumpRevision` and everything before it
+ * compacted, so that no watch continues from a revision with another meaning. With 0, the revision goes back to that of the snapshot.
  */
 export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevision: number): readonly string[] {
   return [
@@ -79,7 +79,7 @@ export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevis
     "restore",
     snapshot,
     `--name=${ETCD_NAME}`,
-    `--initial-cluster=${ETCD_NAME}=http://localhost:2380`, // what a member without peers calls itself
+    `--initial-cluster=${ETCD_NAME}=http://localhost:2380`, // the default name of a member without peers
     `--data-dir=${dataFolder}`,
     ...(bumpRevision > 0 ? [`--bump-revision=${bumpRevision}`, "--mark-compacted"] : []),
   ];
@@ -99,14 +99,14 @@ export function apiServerFlags(given: {
     `--etcd-servers=${given.etcdUrl}`,
     "--bind-address=127.0.0.1",
     `--secure-port=${given.port}`,
-    // No endpoints of the `kubernetes` Service: loopback addresses are refused there, and there is no service network.
+    // Without endpoints of the `kubernetes` Service: loopback addresses are rejected there, and there is no service network.
     "--advertise-address=127.0.0.1",
     "--endpoint-reconciler-type=none",
     "--service-cluster-ip-range=10.0.0.0/20",
     `--tls-cert-file=${files.tlsCertificate}`,
     `--tls-private-key-file=${files.tlsKey}`,
     `--client-ca-file=${given.caFile}`,
-    // For logs and exec. A node says in its status on which address and port its agent listens; its certificate is not verified.
+    // For logs and exec. A node's status has the address and port of its agent, whose certificate is not verified.
     `--kubelet-client-certificate=${files.kubeletClientCertificate}`,
     `--kubelet-client-key=${files.kubeletClientKey}`,
     "--kubelet-preferred-address-types=InternalIP,Hostname",
@@ -134,7 +134,7 @@ export function apiServerFlags(given: {
   ];
 }
 
-/** As on a cluster: a service account per controller; which controllers run is the option that matters. */
+/** As on a cluster: one service account per controller; the list of controllers is the important option. */
 export function controllerManagerFlags(given: {
   readonly config: string;
   readonly pki: Pki;
@@ -159,15 +159,15 @@ export function controllerManagerFlags(given: {
   ];
 }
 
-/** How the three loops run. */
+/** Options of the three loops. */
 export interface LoopOptions {
-  /** Client limits, requests per second. Default 200/400. */
+  /** Client limits in requests per second. Default 200/400. */
   readonly kubeApi?: { readonly qps: number; readonly burst: number };
-  /** Default true: they speak JSON, so that one can read and change what they are sent. False: protobuf, as upstream's default is. */
+  /** Default true: the loops use JSON, so that a proxy can read and change it. False: protobuf, upstream's default. */
   readonly isReadable?: boolean;
 }
 
-/** The three loops alone, each with its service account as on a cluster. */
+/** Flags for the three loops alone, each with its service account as on a cluster. */
 export function workloadLoopsFlags(config: string, { kubeApi, isReadable = true }: LoopOptions): readonly string[] {
   return [
     ...clientFlags(config, { controllers: "without-workloads", ...(kubeApi && { kubeApi }) }),
@@ -186,13 +186,13 @@ function clientFlags(config: string, { controllers, kubeApi: asked }: ControlPla
   const kubeApi = asked ?? (controllers === "without-workloads" ? KUBE_API_WITHOUT_WORKLOADS : undefined);
   return [
     `--kubeconfig=${config}`,
-    "--leader-elect=false", // there is one of each; an election costs seconds
-    "--secure-port=0", // nobody asks for its metrics, and a port less can be taken
+    "--leader-elect=false", // only one instance runs, and an election takes seconds
+    "--secure-port=0", // metrics are not used, and this saves a port
     ...(kubeApi === undefined ? [] : [`--kube-api-qps=${kubeApi.qps}`, `--kube-api-burst=${kubeApi.burst}`]),
   ];
 }
 
-/** See ControlPlaneOptions.kubeApi: started in 3.5 s with it, in 7 s without (2 cores). */
+/** See ControlPlaneOptions.kubeApi: a start takes 3.5 s with it, 7 s without (2 cores). */
 const KUBE_API_WITHOUT_WORKLOADS = { qps: 200, burst: 400 };
 
 const WORKLOADS = ["deployment-controller", "replicaset-controller", "replicationcontroller-controller"];
@@ -202,7 +202,7 @@ const CONTROLLERS = {
   all: "*",
 } as const satisfies Record<ControlPlaneOptions["controllers"], string>;
 
-/** Bodies of workload writes, to check what was sent; no other body, so no Secret gets into a file. */
+/** Logs the bodies of workload writes, to check what was sent; no other bodies, so that no Secret is written to a file. */
 const auditPolicy = (level: "Request" | "RequestResponse"): object => ({
   apiVersion: "audit.k8s.io/v1",
   kind: "Policy",

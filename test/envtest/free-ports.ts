@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 
-/** Two ports of loopback that are free now, and different because both are held until both are known. */
+/** Two free ports of loopback; both are held until both are known, so they differ. */
 export async function freePorts(): Promise<readonly [number, number]> {
   const [one, other] = [await hold(), await hold()];
   return [await release(one), await release(other)];
@@ -14,7 +14,7 @@ async function hold(): Promise<Server> {
 }
 
 async function release(server: Server): Promise<number> {
-  const { port } = server.address() as AddressInfo; // a listening TCP server's address is no string and not null
+  const { port } = server.address() as AddressInfo; // the address of a listening TCP server is an object
   await once(server.close(), "close");
   return port;
 }

@@ -1,4 +1,4 @@
-/** Programs built from Go modules, once for each pin, and kept outside the checkout. */
+/** Programs built from Go modules, once per pinned version, and kept outside the checkout. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { access, constants, mkdir, readFile, rename, rm } from "node:fs/promises";
@@ -11,19 +11,19 @@ import { holdingLock, waitAtMost } from "../../infra/build/lock-file.ts";
 
 const run = promisify(execFile);
 
-/** Something made of the Go modules in `module`'s go.mod. */
+/** A build of the Go modules in `module`'s go.mod. */
 export interface GoBuild {
   readonly name: string;
-  /** The name of its source, for messages. Default this release of Kubernetes. */
+  /** The name of its source, for messages. Default: this release of Kubernetes. */
   readonly of?: string;
   /** Build time on 2 cores, for messages. */
   readonly takes: string;
   /** The folder of go.mod and go.sum. */
   readonly module: string;
-  /** Sources, beside the module's own files; with the flags they name the folder. */
+  /** Source files in addition to the module's own; together with the flags they determine the folder's name. */
   readonly files: readonly string[];
   readonly flags: readonly string[];
-  /** A program that is in the folder once it is whole. */
+  /** A program that exists in a complete folder. */
   readonly program: string;
   /** Fills an empty folder. */
   readonly build: (folder: string) => Promise<void>;
@@ -32,13 +32,13 @@ export interface GoBuild {
 /** Upstream's go.mod says `go 1.26.0`. */
 const GO_MINOR_MIN = 26;
 
-/** After this we stop waiting for another process's build and do it ourselves. */
+/** The maximum wait for another process's build, after which this process builds by itself. */
 const BUILD_WAIT_MAX_MS = 30 * 60_000;
 const BUILD_POLL_MS = 500;
 
-/** The folder with what was built, now or earlier; or, in one line for people, why it cannot be. */
+/** Returns the folder of the build, which may already exist, or a one-line reason why it cannot be built. */
 export async function builtOnce(what: GoBuild): Promise<{ readonly folder: string } | { readonly missing: string }> {
-  // GOTOOLCHAIN=local: a test run builds with the Go that is here and never downloads another one.
+  // GOTOOLCHAIN=local: a test run builds with the installed Go and never downloads another one.
   const goVersion = await answerOf("go", ["version"], { GOTOOLCHAIN: "local" });
   const wanted = `the ${what.name} is built with Go ≥ 1.${GO_MINOR_MIN}`;
   if (goVersion === undefined) return { missing: `${wanted}, and there is no \`go\` on the PATH` };
@@ -63,7 +63,7 @@ export async function builtOnce(what: GoBuild): Promise<{ readonly folder: strin
   });
 }
 
-/** Runs `go` in a module's folder. @throws {Error} with what it complained of */
+/** Runs `go` in a module's folder. @throws {Error} with its error output */
 export async function go(module: string, parameters: readonly string[]): Promise<void> {
   await run("go", parameters, {
     cwd: module,
@@ -72,7 +72,7 @@ export async function go(module: string, parameters: readonly string[]): Promise
   });
 }
 
-/** Builds beside `folder` and renames, so that `folder` is complete whenever it exists. */
+/** Builds in a temporary folder and renames it, so that `folder` is complete whenever it exists. */
 async function buildInto(folder: string, what: GoBuild): Promise<void> {
   const { of = `Kubernetes ${KUBERNETES_VERSION}` } = what;
   say(what, `building that of ${of} into ${folder}: ${what.takes}, once`);
@@ -83,7 +83,7 @@ async function buildInto(folder: string, what: GoBuild): Promise<void> {
     await what.build(unfinished);
     await rename(unfinished, folder);
   } catch (error) {
-    // Two processes may build at once when a lock was broken (see holdingLock); the second rename finds the first's work.
+    // Two processes may build at once when a lock was broken (see holdingLock); the second rename finds the first one's result.
     if (!(await isExecutable(join(folder, what.program)))) throw error;
   } finally {
     await rm(unfinished, { recursive: true, force: true });
@@ -92,8 +92,8 @@ async function buildInto(folder: string, what: GoBuild): Promise<void> {
 }
 
 /**
- * The flags of `go build`. The version is stamped in as upstream's build does: unstamped programs call
- * themselves v0.0.0-master, in `kubectl version` as in the User-Agent of every request.
+ * The flags of `go build`. The version is set as upstream's build does it: other programs report
+ * v0.0.0-master, in `kubectl version` as in the User-Agent of every request.
  * Source: hack/lib/version.sh `kube::version::ldflags`.
  */
 export function buildFlags(version = KUBERNETES_VERSION): readonly string[] {
@@ -106,7 +106,7 @@ export function buildFlags(version = KUBERNETES_VERSION): readonly string[] {
   return ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ["-s", "-w", ...stamps].join(" ")];
 }
 
-/** Names everything a build depends on, so a new pin or a new Go is a new folder and an old one stays usable. */
+/** Identifies everything that a build depends on, so a new pin or a new Go gets a new folder and the old one remains usable. */
 async function fingerprint({ module, files, flags }: GoBuild, goVersion: string): Promise<string> {
   const hash = createHash("sha256");
   for (const file of [join(module, "go.mod"), join(module, "go.sum"), ...files]) hash.update(await readFile(file)).update("\0");
@@ -119,7 +119,7 @@ function isNewEnough(line: string): boolean {
   return match === null || Number(match[1]) >= GO_MINOR_MIN;
 }
 
-/** What a command printed, or undefined when it is not there or fails. */
+/** The output of a command, or undefined when it is missing or fails. */
 export async function answerOf(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string | undefined> {
   try {
     return (await run(command, args, { env: { ...process.env, ...env } })).stdout.trim();
@@ -128,7 +128,7 @@ export async function answerOf(command: string, args: readonly string[], env: No
   }
 }
 
-/** Also false where there is nothing. */
+/** Also false if the file does not exist. */
 export async function isExecutable(path: string): Promise<boolean> {
   return await access(path, constants.X_OK).then(
     () => true,
@@ -136,7 +136,7 @@ export async function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-/** The last line a failed command printed, which in Go's case is the one that says why. */
+/** The last line that a failed command printed, which for Go states the reason. */
 function lastLine(error: unknown): string {
   const text = error instanceof Error && "stderr" in error && String(error.stderr).trim() !== "" ? String(error.stderr) : String(error);
   return text.trim().split("\n").at(-1) ?? text;

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Certificate } from "./pki.ts";
 
-/** How a run of kubectl ended. */
+/** The result of a kubectl run. */
 export interface KubectlResult {
   readonly stdout: string;
   readonly stderr: string;
@@ -11,10 +11,10 @@ export interface KubectlResult {
 }
 
 /**
- * Runs `kubectl` to its end, with `input` as its standard input.
+ * Runs `kubectl` until it exits, with `input` as its standard input.
  *
- * The user's own discovery cache and preferences stay out of it: the cache is keyed by host and port, and another
- * control plane may have had this port yesterday.
+ * It does not use the user's discovery cache and preferences: the cache is keyed by host and port, and another
+ * control plane may have used this port before.
  */
 export async function runKubectl(
   kubectl: string,
@@ -29,19 +29,19 @@ export async function runKubectl(
   for (const stream of ["stdout", "stderr"] as const) {
     child[stream].setEncoding("utf8").on("data", (chunk: string) => (output[stream] += chunk));
   }
-  child.stdin.on("error", () => undefined); // kubectl ended without reading it all; its exit code says why
+  child.stdin.on("error", () => undefined); // kubectl exited before it read all input; its exit code has the reason
   child.stdin.end(options.input);
-  // `close`, not `exit`: the output is whole only then. The cast holds by the event's documentation.
+  // Waits for `close`, not `exit`, because only then the output is complete. The cast follows the event's documentation.
   const [code] = (await once(child, "close")) as [number | null];
   return { ...output, code: code ?? 1 };
 }
 
-/** How a kubeconfig's user proves itself. */
+/** How a kubeconfig's user authenticates. */
 export type KubeconfigUser =
   | { readonly "client-certificate-data": string; readonly "client-key-data": string }
   | { readonly token: string };
 
-/** A user who shows a client certificate. */
+/** A user with a client certificate. */
 export function certificateUser(identity: Certificate): KubeconfigUser {
   return { "client-certificate-data": base64(identity.certificate), "client-key-data": base64(identity.key) };
 }

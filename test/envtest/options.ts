@@ -1,34 +1,34 @@
 /** The options of startControlPlane. */
 export interface ControlPlaneOptions {
   /**
-   * `"without-workloads"`: the controller manager leaves Deployments, ReplicaSets and ReplicationControllers to us, as a
-   * user would hand those three over. `"all"`: upstream as it is, to compare with.
+   * `"without-workloads"`: the controller manager runs without the Deployment, ReplicaSet and ReplicationController controllers, as for a
+   * user who hands them over to ours. `"all"`: unmodified upstream, for comparison.
    */
   readonly controllers: "without-workloads" | "all";
-  /** Default true. False: the garbage collector is off as well, which would clear away what a test looks at. */
+  /** Default true. False: the garbage collector is off too, because it would delete what a test checks. */
   readonly garbageCollection?: boolean;
   /** Default false: scripted nodes bind the pods themselves. */
   readonly scheduler?: boolean;
   /**
-   * Client limits of controller manager and scheduler, requests per second. Default with `"all"`: upstream's own (20/30
-   * and 50/100). Default with `"without-workloads"`: 200/400, since upstream's make the controller manager spend 4 s on
+   * Client limits of controller manager and scheduler in requests per second. Default with `"all"`: upstream's own (20/30
+   * and 50/100). Default with `"without-workloads"`: 200/400, because with upstream's limits the controller manager spends 4 s on
    * the credentials of its 35 controllers before the first namespace has a service account.
    */
   readonly kubeApi?: { readonly qps: number; readonly burst: number };
-  /** Where `<component>.log` go, one control plane per folder; default a temporary one that stop() removes. */
+  /** Folder for `<component>.log` files, one control plane per folder; default: a temporary one that stop() removes. */
   readonly logDirectory?: string;
-  /** Writes the API server's audit log there, one JSON line per answered request; workload writes with their bodies. */
+  /** Path of the API server's audit log, one JSON line per answered request; workload writes include their bodies. */
   readonly auditLog?: string;
-  /** With `auditLog`: the answers to workload writes as well. */
+  /** With `auditLog`: also the responses to workload writes. */
   readonly auditAnswers?: boolean;
   /**
-   * Nodes may join: bootstrap tokens are let in, and the controller manager approves and signs certificate requests, with certificates
-   * that last so long.
+   * Nodes may join: bootstrap tokens are accepted, and the controller manager approves and signs certificate requests, with certificates
+   * of this lifetime.
    */
   readonly signing?: { readonly seconds: number };
   /**
-   * Default false. True: the API server speaks for its clients to the servers of APIServices, and says by whose certificate those know it,
-   * with an authority of its own for that, as kubeadm has it.
+   * Default false. True: the API server proxies requests to the servers of APIServices, with its own CA for the proxy
+   * certificate, as with kubeadm.
    */
   readonly frontProxy?: boolean;
 }

@@ -3,31 +3,34 @@ import { join } from "node:path";
 import { startReaper } from "../../infra/local/process-reaper.ts";
 import { type Component, startComponent } from "./component.ts";
 
-/** Between SIGTERM and SIGKILL. */
+/** Time between SIGTERM and SIGKILL. */
 const STOP_GRACE_MS = 4000;
 
-/** Each line lists all pids that are to be killed if we vanish; the folder goes with them. */
+/** Each line lists all pids to kill if this process disappears; the folder is removed as well. */
 const GUARD = 'trap "" INT TERM HUP; while read -r line; do pids=$line; done; [ -z "$pids" ] || kill -KILL $pids; rm -rf -- "$1"';
 
-/** The running components and their guard, so that one place knows who must be ended. */
+/** The running components and their guard: the single place that knows which processes must be ended. */
 export interface Parts {
   makeLogFolder(): Promise<void>;
   start(name: string, command: string, args: readonly string[]): Promise<Component>;
   end(name: string): Promise<void>;
-  /** All of them, etcd last: an API server without etcd takes its whole grace time to end. Sends the guard home. */
+  /** Ends all components, etcd last, because an API server without etcd takes its whole grace period to exit. Ends the guard. */
   endAll(): Promise<void>;
-  /** From now on a component that ends unasked is named on stderr; before, the start fails and says so. */
+  /** From now on, an unexpected exit of a component is reported on stderr; before, it makes the start fail. */
   reportEnds(): void;
   pids(): Readonly<Record<string, number>>;
 }
 
-/** No component runs yet, but the guard is on duty from here on and removes `directory` if we vanish. */
+/** No component runs yet, but the guard is already active and removes `directory` if this process disappears. */
 export function createParts(directory: string, logFolder: string): Parts {
   const guard = startReaper({
     name: "control-plane-guard",
     script: GUARD,
     parameters: [directory],
-    onGone: ({ message }) => process.stderr.write(`control plane: its guard is gone (${message}); nothing ends it if we are killed\n`),
+    onGone: ({ message }) =>
+      process.stderr.write(
+        `control plane: the guard process has exited (${message}); the control plane keeps running if this process is killed\n`,
+      ),
   });
   const running = new Map<string, Component>();
   const startedOnce = new Set<string>();
@@ -48,7 +51,7 @@ export function createParts(directory: string, logFolder: string): Parts {
     },
     async start(name, command, args) {
       const logFile = join(logFolder, `${name}.log`);
-      if (!startedOnce.has(name)) await rm(logFile, { force: true }); // an earlier control plane's; a restart goes on in its own
+      if (!startedOnce.has(name)) await rm(logFile, { force: true }); // the log of an earlier control plane; a restart appends to its own
       startedOnce.add(name);
       const component = await startComponent(command, args, { name, logFile });
       running.set(name, component);
@@ -56,7 +59,7 @@ export function createParts(directory: string, logFolder: string): Parts {
       void component.ended.then((how) => {
         running.delete(name);
         tellGuard();
-        if (reporting && !stopping.has(component)) process.stderr.write(`control plane: ${name} ended with ${how}, see ${logFile}\n`);
+        if (reporting && !stopping.has(component)) process.stderr.write(`control plane: ${name} exited with ${how}, see ${logFile}\n`);
       });
       return component;
     },

@@ -1,23 +1,23 @@
-/** The go.mod files of this folder, brought to a release of Kubernetes, and what disagrees in them. */
+/** Sets the go.mod files of this folder to a release of Kubernetes, and reports pins that differ from it. */
 
 import { join } from "node:path";
 
-/** Where `KUBERNETES_VERSION` is. */
+/** The file that defines `KUBERNETES_VERSION`. */
 export const NAMED_IN = join(import.meta.dirname, "../../shared/kube/objects/release.ts");
 /** The folders of the modules. */
 export const MODULES = ["control-plane", "upstream-tests"] as const;
 
 const KUBERNETES = "k8s.io/kubernetes";
-/** Not in upstream's own go.mod; released with the server, and of the server's version. */
+/** Not in upstream's own go.mod; released with the etcd server, with the same version. */
 const ETCDUTL = "go.etcd.io/etcd/etcdutl/v3";
 const ETCD_SERVER = "go.etcd.io/etcd/server/v3";
 
-/** `v0.9.1` of `v1.9.1`: as what the staging modules of a release are published. */
+/** `v0.9.1` for `v1.9.1`: the version of a release's staging modules. */
 export function stagingVersion(release: string): string {
   return release.replace(/^v1\./, "v0.");
 }
 
-/** Every module that a go.mod requires, with its version. */
+/** The modules that a go.mod requires, with their versions. */
 export function requiredIn(goMod: string): ReadonlyMap<string, string> {
   return new Map(
     [...goMod.matchAll(/^(?:require )?\s*(\S+\.\S+\/\S+) (v\S+)(?: \/\/ indirect)?$/gm)].map(([, path = "", version = ""]) => [
@@ -27,13 +27,13 @@ export function requiredIn(goMod: string): ReadonlyMap<string, string> {
   );
 }
 
-/** The modules that a `replace` of ours names, with what they are replaced by. */
+/** The modules in our `replace` directives, with their replacements. */
 export function replacedIn(goMod: string): ReadonlyMap<string, string> {
   return new Map([...goMod.matchAll(/^\s*(k8s\.io\/\S+) => (\S+ v\S+)$/gm)].map(([, path = "", by = ""]) => [path, by]));
 }
 
 /**
- * What a go.mod of ours must say of a release before `go mod tidy` sees to the indirect ones.
+ * Our go.mod with the pins of a release, before `go mod tidy` sets the indirect ones.
  *
  * @param upstream the release's own go.mod
  */
@@ -44,13 +44,13 @@ export function repinned(goMod: string, release: string, upstream: string): stri
     .replace(/^replace \([^)]*\)/m, `replace (\n${lines})`)
     .replaceAll(/^(\s*)(\S+\.\S+\/\S+) v[^\s]+((?: \/\/ indirect)?)$/gm, (line, space: string, path: string, note: string) => {
       const version = wanted(path, release, upstream);
-      // `go mod tidy` writes v0.0.0 for what upstream alone requires; the `replace` counts.
+      // `go mod tidy` writes v0.0.0 for modules that only upstream requires; the `replace` decides.
       return version === undefined || line.includes(" v0.0.0") ? line : `${space}${path} ${version}${note}`;
     })
     .replace(/v0\.\S+ is v1\.\S+'s staging/, `${stagingVersion(release)} is ${release}'s staging`);
 }
 
-/** One line for each pin of a go.mod of ours that is not the release's. */
+/** One line for each pin in our go.mod that differs from the release's. */
 export function wrongPins(goMod: string, release: string, upstream: string): readonly string[] {
   const required = [...requiredIn(goMod)].flatMap(([path, version]) => {
     const want = wanted(path, release, upstream);
@@ -64,12 +64,12 @@ export function wrongPins(goMod: string, release: string, upstream: string): rea
   return [...required, ...lines];
 }
 
-/** The modules that upstream keeps in its own repository. */
+/** The modules in upstream's own repository (staging). */
 function stagingModules(upstream: string): ReadonlySet<string> {
   return new Set([...upstream.matchAll(/^\s*(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path = ""]) => path));
 }
 
-/** Undefined for what upstream's go.mod does not name. */
+/** Undefined for modules that are not in upstream's go.mod. */
 function wanted(path: string, release: string, upstream: string): string | undefined {
   if (path === KUBERNETES) return release;
   if (stagingModules(upstream).has(path)) return stagingVersion(release);

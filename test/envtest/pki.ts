@@ -6,39 +6,39 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** Longer than any test run; a control plane and its CA live and die together. */
+/** Longer than any test run; a control plane and its CA have the same lifetime. */
 const DAYS_VALID = 30;
 
-/** A key and what its CA says about it, both PEM. */
+/** A key and its certificate, both PEM. */
 export interface Certificate {
   readonly certificate: string;
   readonly key: string;
 }
 
-/** One certificate authority, which signs for the API server and for its clients. */
+/** One CA that signs for the API server and for its clients. */
 export interface Pki {
   /** The CA's certificate, PEM. */
   readonly ca: string;
   readonly caFile: string;
-  /** For a server on 127.0.0.1. */
+  /** A certificate for a server on 127.0.0.1. */
   serverCertificate(): Promise<Certificate>;
-  /** For a client: the API server takes the common name as the user and each organization as a group. */
+  /** A client certificate: the API server takes the common name as the user and each organization as a group. */
   clientCertificate(user: string, groups: readonly string[]): Promise<Certificate>;
-  /** Signs somebody's request (PEM) as a client's: names are kept, extensions are not. */
+  /** Signs a certificate request (PEM) as a client's: names are kept, extensions are not. */
   signRequest(request: string): Promise<string>;
   readonly caKeyFile: string;
 }
 
 /**
- * A fresh CA whose files are in `folder`. Keys are made by Node (P-256: far quicker to make than RSA), certificates
- * by the `openssl` command, since Node can read X.509 but not write it. No option is newer than OpenSSL 1.1.1; tried with 3.0.
+ * A new CA with its files in `folder`. Keys are made by Node.js (P-256, which is much faster than RSA), certificates
+ * by the `openssl` command, because Node.js can read X.509 but not write it. No option is newer than OpenSSL 1.1.1; tested with 3.0.
  *
- * @throws if `openssl` fails; the message holds what it printed.
+ * @throws if `openssl` fails; the message has its output.
  */
 export async function createPki(folder: string): Promise<Pki> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const file = (name: string): string => join(folder, name);
-  // openssl insists on a configuration file, and a minimal machine has none.
+  // openssl requires a configuration file, and a minimal machine has none.
   await writeFile(file("openssl.cnf"), "[req]\ndistinguished_name=subject\nx509_extensions=ca\n[subject]\n[ca]\n" + CA_EXTENSIONS);
   await writeFile(file("ca.key"), newKey(), { mode: 0o600 });
   const lifetime = ["-sha256", "-days", String(DAYS_VALID)];
@@ -56,7 +56,7 @@ export async function createPki(folder: string): Promise<Pki> {
     }
   }
 
-  /** @param own has the request as `csr` */
+  /** @param own the certificate's folder, with the request in `csr` */
   async function signed(own: string, extensions: string): Promise<string> {
     const [request, extensionFile, certificate] = [join(own, "csr"), join(own, "ext"), join(own, "crt")] as const;
     const issuer = ["-CA", file("ca.crt"), "-CAkey", file("ca.key"), "-set_serial", `0x01${randomBytes(8).toString("hex")}`];

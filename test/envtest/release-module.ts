@@ -1,4 +1,4 @@
-/** The release whose programs tests run: that of the pins, or the one in DIFFERENTIAL_RELEASE (`npm run releases`); and its Go module. */
+/** The release whose programs tests run: the pinned one, or the one in DIFFERENTIAL_RELEASE (`npm run releases`); and its Go module. */
 import { execFile } from "node:child_process";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,10 +13,10 @@ import { repinned } from "./pins.ts";
 
 export const COMPARED_VERSION = process.env["DIFFERENTIAL_RELEASE"] ?? KUBERNETES_VERSION;
 
-/** The newest patch of each minor release that the Go proxy has; v1.38.0-beta.0 needs a newer Go. */
+/** The newest patch of each minor release in the Go proxy; v1.38.0-beta.0 needs a newer Go. */
 export const BUILDABLE = ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"];
 
-/** The folder of a Go module; for another release than the pinned one, a copy outside the checkout with that release's versions. */
+/** The folder of a Go module; for a release other than the pinned one, a copy outside the checkout with that release's versions. */
 export async function releaseModule(module: (typeof MODULES)[number], version = COMPARED_VERSION): Promise<string> {
   const pinned = join(import.meta.dirname, module);
   if (version === KUBERNETES_VERSION) return pinned;
@@ -28,7 +28,7 @@ export async function releaseModule(module: (typeof MODULES)[number], version = 
   const { GoMod } = JSON.parse(stdout) as { readonly GoMod: string };
   const pins = repinned(await readFile(join(pinned, "go.mod"), "utf8"), version, await readFile(GoMod, "utf8"));
   await mkdir(folder, { recursive: true });
-  // `tidy` finds the indirect ones again: those of the pinned release would raise this release's versions.
+  // `tidy` sets the indirect pins again: those of the pinned release would raise this release's versions.
   await writeFile(join(folder, "go.mod"), pins.replaceAll(/^.* \/\/ indirect\n/gm, ""));
   await copyFile(join(pinned, "main.go"), join(folder, "main.go"));
   await go(folder, ["mod", "tidy"]);
@@ -36,7 +36,7 @@ export async function releaseModule(module: (typeof MODULES)[number], version = 
 }
 
 /**
- * `builtOnce`, of this release.
+ * `builtOnce` for this release.
  *
  * @throws {Error} if a release was requested and cannot be built: a skipped suite would count as "no difference"
  */

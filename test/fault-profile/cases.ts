@@ -1,7 +1,7 @@
 /**
- * What an API server may do to its clients, what people do meanwhile, and what upstream's controllers make of it: one row, one
- * namespace. Each is played with upstream's controllers behind the fault-injecting API server and with ours (test/e2e/fault-injecting.test.ts), and with
- * ours on memory adapters (test/conformance/fault-injecting-cases.test.ts).
+ * API server faults, user requests during them, and the resulting behaviour of upstream's controllers: one row per case, one namespace per
+ * row. Each case runs with upstream's controllers and with ours behind the fault-injecting API server (test/e2e/fault-injecting.test.ts),
+ * and with ours on memory adapters (test/conformance/fault-injecting-cases.test.ts).
  */
 import { eventually } from "../support/eventually.ts";
 import { WRITES } from "./fault-profile.ts";
@@ -12,36 +12,36 @@ import type { RawClient } from "../support/raw-client.ts";
 
 export interface Stage {
   readonly namespace: string;
-  /** Straight to the good API server. */
+  /** Connects directly to the API server behind the fault injection. */
   readonly client: RawClient;
 }
 
 export interface Case {
-  /** Names the namespace, too. */
+  /** Also the suffix of the namespace. */
   readonly id: string;
   readonly name: string;
   readonly rules: (namespace: string) => readonly FaultRule[];
   /** The user requests; resolves when all requested objects exist. */
   readonly play: (stage: Stage) => Promise<void>;
-  /** What upstream makes of it, and so do we, in the facts of outcome.ts. */
+  /** The behaviour of upstream, which ours must equal, as facts of outcome.ts. */
   readonly facts: readonly string[];
   /**
-   * Default `"together"`. `"long"` begins with these, and nobody waits for it. `"heavy"` comes after them. `"alone"` comes last, one
-   * by one: its rules are about watches, and these are about all namespaces.
+   * Default `"together"`. `"long"` cases start first and run in parallel with the others. `"heavy"` cases run after the others. `"alone"`
+   * cases run last, one by one, because their rules apply to watches, which cover all namespaces.
    */
   readonly turn?: "long" | "heavy" | "alone";
-  /** How many requests the rules struck is a fact, too. */
+  /** The number of requests that the rules applied to is also a fact. */
   readonly countsStruck?: true;
 }
 
 const COMPLETE_MS_MAX = 90_000;
-/** Beyond a burst of 500. */
+/** More than a burst of 500. */
 const MANY = 520;
 /** Concurrent requests of the user who creates many pods. */
 const PARALLEL = 16;
-/** Caches hear of most pods before they hear of their owner. */
+/** Caches receive most pods before their owner. */
 const HEARD_MS = 2_000;
-/** Retries after 5 ms, each time twice as long: for a second, so that a Deployment on a busy machine reports the failure, too. */
+/** Retries start after 5 ms and double: they take a second, so that a Deployment on a busy machine reports the failure, too. */
 const DENIED = 9;
 const APPS = "/apis/apps/v1";
 
@@ -92,7 +92,7 @@ export const CASES: readonly Case[] = [
   ...([400, 403, 409, 422] as const).map(denied),
   {
     id: "namespace-ending",
-    name: "a ReplicaSet of 3 in a namespace that ends asks three times for a pod, whatever else happens to it",
+    name: "a ReplicaSet of 3 in a terminating namespace tries three pod creates, whatever other faults occur",
     rules: (namespace) =>
       on({ verbs: ["create"], resource: "pods" }, "always", { kind: "refuse", with: namespaceTerminating(namespace) })(namespace),
     play: looksAgain,
@@ -102,7 +102,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "status-conflicts",
-    name: "a ReplicaSet's status that conflicts sixteen times is written in the end",
+    name: "a ReplicaSet's status is written after sixteen conflicts",
     rules: on({ resource: "replicasets/status" }, { first: 16 }, { kind: "refuse", with: CONFLICT }),
     play: async (stage) => {
       await create(stage, "replicasets", replicaSet("web", 2));
@@ -118,21 +118,21 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "lost-answers",
-    name: "a Deployment of 6 comes up while the answer of each third pod create is lost",
+    name: "a Deployment of 6 comes up while the response to every third pod create is lost",
     rules: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "loseAnswer" }),
     play: (stage) => comesUp(stage, 6),
     facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "half-answers",
-    name: "a Deployment of 6 comes up while the answer of each third pod create breaks off",
+    name: "a Deployment of 6 comes up while the response to every third pod create is truncated",
     rules: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "cutAnswer" }),
     play: (stage) => comesUp(stage, 6),
     facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "many",
-    name: `a ReplicaSet of none adopts ${MANY} pods at once, and deletes them at 400 ms each`,
+    name: `a ReplicaSet of 0 adopts ${MANY} pods at once, and deletes them at 400 ms each`,
     rules: on({ verbs: ["delete"], resource: "pods" }, "always", { kind: "admitSlowly", ms: 400 }),
     play: adoptsAndDeletesMany,
     facts: [`${MANY} × update pods`, `${MANY} × delete pods`, "Event Normal SuccessfulDelete of ReplicaSet", "update replicasets/status"],
@@ -140,7 +140,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "new-fields",
-    name: "a Deployment of 4 comes up and goes to 2 while all objects, in statuses too, have fields that nobody knows",
+    name: "a Deployment of 4 comes up and scales to 2 while all objects and their statuses have unknown fields",
     rules: () => [{ name: "new fields", about: {}, often: "always", fault: { kind: "addFields" } }],
     play: comesUpAndShrinks,
     turn: "alone",
@@ -148,7 +148,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "cut-watches",
-    name: "a Deployment of 4 comes up and goes to 2 although the first two pieces of each watch are cut in their middle",
+    name: "a Deployment of 4 comes up and scales to 2 although the first two chunks of each watch are cut in the middle",
     rules: () =>
       ["deployments", "replicasets", "pods"].map((resource) => ({
         name: `watches of ${resource} cut`,
@@ -162,7 +162,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: "stalled-watches",
-    name: "a Deployment of 4 comes up and goes to 2 while watches are silent for 2 s now and then",
+    name: "a Deployment of 4 comes up and scales to 2 while watches occasionally pause for 2 s",
     rules: () => [{ name: "watches stall", about: { verbs: ["watch"] }, often: { every: 8 }, fault: { kind: "stallWatch", ms: 2_000 } }],
     play: comesUpAndShrinks,
     turn: "alone",
@@ -171,9 +171,9 @@ export const CASES: readonly Case[] = [
 ];
 
 /**
- * Plays `cases` in their turns, as `play` does one.
+ * Runs `cases` with `play`, in the order of their `turn`.
  *
- * @returns what each came to; nobody needs to look at all of them
+ * @returns the result of each case; callers need not await all of them
  */
 export function playInTurns<T>(cases: readonly Case[], play: (given: Case) => Promise<T>): ReadonlyMap<string, Promise<T>> {
   const played = new Map<string, Promise<T>>();
@@ -204,7 +204,7 @@ function denied(code: DenialCode): Case {
   };
 }
 
-/** One rule about one namespace. */
+/** A rule for one namespace. */
 function on(about: About, often: Often, fault: Fault): Case["rules"] {
   return (namespace) => [{ name: fault.kind, about: { ...about, namespace }, often, fault }];
 }
@@ -220,7 +220,7 @@ async function comesUpAndShrinks(stage: Stage): Promise<void> {
   await complete(stage, "deployments", 2);
 }
 
-/** Each look at the ReplicaSet is a chance to ask for its pods once more. */
+/** Enqueues the ReplicaSet again and again: each sync is a chance for a surplus create. */
 async function looksAgain(stage: Stage): Promise<void> {
   await create(stage, "replicasets", replicaSet("web", 3));
   for (let look = 0; look < 4; look++) {
@@ -242,7 +242,7 @@ async function adoptsAndDeletesMany(stage: Stage): Promise<void> {
   await complete(stage, "replicasets", 0);
 }
 
-/** No scheduler takes them, so that no node is busy with them. */
+/** Assigned to a missing scheduler, so that no node is busy with the pods. */
 const UNSCHEDULED = { schedulerName: "nobody" };
 const labels = { app: "web" };
 const containers = [{ name: "main", image: "shop:1" }];
@@ -280,7 +280,7 @@ async function read({ namespace, client }: Stage, resource: Workload): Promise<P
   return (await client.request("GET", `${APPS}/namespaces/${namespace}/${resource}/web`)) as unknown as Progress; // a workload
 }
 
-/** By the rules of `kubectl rollout status`. */
+/** By the criteria of `kubectl rollout status`. */
 async function complete(stage: Stage, resource: Workload, replicas: number): Promise<void> {
   const counts = resource === "deployments" ? (["replicas", "updatedReplicas", "availableReplicas"] as const) : (["replicas"] as const);
   await eventually(

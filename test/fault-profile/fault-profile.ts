@@ -1,33 +1,36 @@
 /**
- * API faults as data: which requests, how often, and which fault instead of the plain response. The injector only counts
+ * API faults as data: which requests, how often, and which fault in place of the normal response. The injector only counts
  * requests; server.ts applies faults to HTTP, test/simulation/kube.ts to calls in one process.
  *
- * MA1 the same requests in the same order meet the same faults: rules go by count, or by a seed.
- * MA2 every rule counts all requests that it is about, also those that an earlier rule in the list strikes.
- * MA3 one fault a request: the first rule of the list that strikes. New fields come on top of it.
+ * MA1 the same requests in the same order meet the same faults: rules depend on counts, or on a seed.
+ * MA2 every rule counts all requests that it matches, including those that an earlier rule in the list applies to.
+ * MA3 one fault per request: the first rule of the list that applies. `addFields` is combined with it.
  */
 import type { Random } from "../../shared/base/random.ts";
 import type { Refusal } from "./refusals.ts";
 
-/** `cutWatch` and `stallWatch` strike pieces of a watch's stream (whole lines, as they came), `addFields` both, all others requests. */
+/**
+ * `cutWatch` and `stallWatch` apply to chunks of a watch's stream (whole lines, as received), `addFields` to chunks and requests, all
+ * others to requests.
+ */
 export type Fault =
-  /** Answers at once and passes nothing on. */
+  /** Responds immediately without forwarding the request. */
   | { readonly kind: "refuse"; readonly with: Refusal }
-  /** The request is passed on after `ms`, or, when its own `timeout` is over before, never: then it is answered 504. */
+  /** The request is passed on after `ms`; if its own `timeout` is shorter, it is not passed on and answered with 504. */
   | { readonly kind: "admitSlowly"; readonly ms: number }
-  /** Passes nothing on and breaks the connection. */
+  /** The request is not passed on, and the connection breaks. */
   | { readonly kind: "loseRequest" }
-  /** The request is executed, and the connection breaks instead of an answer. */
+  /** The request is executed, and the connection breaks before the response. */
   | { readonly kind: "loseAnswer" }
-  /** Done, and the connection breaks in the middle of the answer's body. */
+  /** The request is executed, and the connection breaks in the middle of the response's body. */
   | { readonly kind: "cutAnswer" }
-  /** Done, and refused all the same, as by a server that loses its etcd in between. */
+  /** The request is executed and still rejected, as by a server that loses its etcd in between. */
   | { readonly kind: "refuseAfter"; readonly with: Refusal }
-  /** Never answered; what was asked for is done first, or never: whoever asked is to die of it. */
+  /** The request is never answered; `isDone`: it is executed first. The client is killed meanwhile. */
   | { readonly kind: "standStill"; readonly isDone: boolean }
-  /** Each object of the answer, also in lists and watches, has fields that no client knows. */
+  /** Each object of the response, also in lists and watches, gets fields that no client knows. */
   | { readonly kind: "addFields" }
-  /** Half of the piece is passed on, then the connection breaks. */
+  /** Half of the chunk is passed on, then the connection breaks. */
   | { readonly kind: "cutWatch" }
   /** Nothing is passed on for `ms`; the connection stays open. */
   | { readonly kind: "stallWatch"; readonly ms: number };
@@ -36,19 +39,19 @@ export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "d
 
 export const WRITES: readonly Verb[] = ["create", "update", "patch", "delete"];
 
-/** The requests that a rule matches; an absent field matches everything. */
+/** `pods`, or with the subresource `replicasets/status`. */
 export interface About {
   readonly verbs?: readonly Verb[];
   /** `pods`, or with the subresource `replicasets/status`. */
   readonly resource?: string;
   readonly namespace?: string;
-  /** How the User-Agent begins. */
+  /** Prefix of the User-Agent. */
   readonly client?: string;
 }
 
 /**
- * Which of its matching requests a rule applies to: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the
- * second.
+ * Which of its matching requests a rule applies to: `{ every: 3 }` to the third, the sixth, …; `{ first: 2 }` to the first two; `{ nth: 2
+ * }` to the second.
  */
 export type Often =
   | "always"
@@ -64,10 +67,10 @@ export interface FaultRule {
   readonly fault: Fault;
 }
 
-/** A request as rules see it. */
+/** `pods`, `deployments/scale`; empty for paths that are not resources. */
 export interface Asked {
   readonly verb: Verb;
-  /** `pods`, `deployments/scale`; empty for what is no resource. */
+  /** `pods`, `deployments/scale`; empty for paths that are not resources. */
   readonly resource: string;
   /** Empty for cluster scope and for all namespaces. */
   readonly namespace: string;
@@ -76,7 +79,7 @@ export interface Asked {
 }
 
 export interface FaultInjector {
-  /** Adds rules behind those there are. @returns how to end them */
+  /** Appends rules. @returns a function that removes them */
   add(...rules: readonly FaultRule[]): () => void;
   meets(asked: Asked): Met;
   /** The fault of the next chunk of a watch's stream. */
@@ -84,7 +87,7 @@ export interface FaultInjector {
 }
 
 export interface Met {
-  /** Never one that adds fields. */
+  /** Never a rule with `addFields`. */
   readonly rule?: FaultRule;
   readonly addsFields: boolean;
 }
@@ -122,7 +125,7 @@ function isAbout({ verbs, resource, namespace, client }: About, asked: Asked): b
   );
 }
 
-/** `count`: of this request among those that the rule is about, from 1. */
+/** `count`: the position of this request among those that the rule matches, from 1. */
 function strikes(often: Often, count: number): boolean {
   if (often === "always") return true;
   if ("every" in often) return count % often.every === 0;
@@ -131,7 +134,7 @@ function strikes(often: Often, count: number): boolean {
   return often.random.next() < often.share;
 }
 
-/** `POST /apis/apps/v1/namespaces/shop/replicasets` in its parts. Source: apiserver pkg/endpoints/request/requestinfo.go. */
+/** The parts of `POST /apis/apps/v1/namespaces/shop/replicasets`. Source: apiserver pkg/endpoints/request/requestinfo.go. */
 export function askedOf(method: string, url: string, client = ""): Asked {
   const { pathname, searchParams } = new URL(url, "http://localhost");
   const [root, ...rest] = pathname.split("/").slice(1).map(decodeURIComponent);

@@ -22,7 +22,7 @@ import type { RawClient } from "../support/raw-client.ts";
 
 export interface MemorySystem {
   readonly road: FaultInjectingServer;
-  /** Straight to the good API server. */
+  /** Connects directly to the API server behind the fault injection. */
   readonly client: RawClient;
   close(): Promise<void>;
 }
@@ -31,7 +31,7 @@ const CLUSTER = "c1";
 const NODES = 2;
 const READY_POLL_MS = 20;
 
-/** Resolves once keys of every controller are handed out. */
+/** Resolves once keys of every controller can be taken. */
 export async function startMemorySystem(): Promise<MemorySystem> {
   const [clock, random, log] = [createSystemClock(), createSeededRandom(1), silentLog];
   const server = createApiServer({ clock, random });

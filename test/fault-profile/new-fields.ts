@@ -6,18 +6,18 @@ const NEW_VALUE = { since: "v9", items: [1, "two", { three: true }] };
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [field: string]: Json };
 
-/** The JSON text of an object or a list of objects, with more in it. What is a Status or no JSON stays. */
+/** The JSON text of an object or a list of objects, with additional fields. A Status, or text that is not JSON, is unchanged. */
 export function withNewFields(text: string): string {
   let value: Json;
   try {
-    value = parseExact(text) as Json; // whatever it is, it is JSON
+    value = parseExact(text) as Json; // parsed JSON of any kind
   } catch {
     return text;
   }
   return exactText(added(value));
 }
 
-/** The whole lines of a watch's stream, with more in their objects. */
+/** The whole lines of a watch's stream, with additional fields in their objects. */
 export function withNewFieldsInLines(lines: Buffer): Buffer {
   const texts = lines.toString("utf8").split("\n").slice(0, -1);
   return Buffer.from(texts.map((line) => `${eventWithNewFields(line)}\n`).join(""));
@@ -29,7 +29,7 @@ export function eventWithNewFields(line: string): string {
     const event = parseExact(line) as Json; // as above
     if (isFields(event)) return exactText({ ...event, object: added(event["object"] ?? null) });
   } catch {
-    // Not evaluated here.
+    // An invalid line is returned unchanged.
   }
   return line;
 }

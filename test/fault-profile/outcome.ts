@@ -1,4 +1,4 @@
-/** What a controller did in a namespace, in facts that two runs of the same case share whatever the moment was. */
+/** The actions of a controller in a namespace, as facts that do not depend on timing. */
 import type { History } from "../support/history.ts";
 import type { Case } from "./cases.ts";
 import { WRITES } from "./fault-profile.ts";
@@ -8,15 +8,15 @@ import type { RawClient } from "../support/raw-client.ts";
 /**
  * Facts, one line each:
  *
- *     12 × create pods                     what the API server did
- *     update replicasets/status            how often depends on the moment
+ *     12 × create pods                     executed writes
+ *     update replicasets/status            the number depends on timing
  *     told 403 on 6 × create pods
  *     Event Normal SuccessfulCreate of ReplicaSet
  *     in the end Deployment Available=True MinimumReplicasAvailable
  *     at times ReplicaSet ReplicaFailure=True FailedCreate
  *
- * Two differences from upstream are known and left out. PUT and PATCH are both `update`: upstream puts whole objects where we patch
- * (design.md, table of writes). And we write statuses oftener: while 520 pods went one by one 116 times, upstream 3 times.
+ * Two known differences from upstream are left out. PUT and PATCH are both `update`: upstream replaces whole objects where we patch
+ * (design.md, table of writes). And we write statuses more often: 116 times while 520 pods were deleted one by one, upstream 3 times.
  */
 export type Outcome = readonly string[];
 
@@ -42,8 +42,8 @@ export function expectedOutcome({ facts }: Case): Outcome {
 }
 
 /**
- * Whether `outcome` lacks facts of the case, but only those that one pause of the machine hides: Events are sent once, and a condition
- * that lasts milliseconds may change before anyone reads it. A sync whose lease ends during the pause reports neither.
+ * Returns whether `outcome` lacks facts of the case, but only those that a pause of the machine hides: Events are sent once, and a
+ * condition that lasts milliseconds may change before it is read. A sync whose lease ends during the pause reports neither.
  */
 export function lacksOnlyTransientFacts(outcome: Outcome, given: Case): boolean {
   const missing = given.facts.filter((fact) => !outcome.includes(fact));
@@ -51,7 +51,7 @@ export function lacksOnlyTransientFacts(outcome: Outcome, given: Case): boolean 
   return missing.length > 0 && missing.every(isTransient) && outcome.every((fact) => given.facts.includes(fact));
 }
 
-/** Pods, creates and deletes are counted. */
+/** Creates, deletes and updates of pods are counted. */
 function writes(exchanges: readonly Exchange[]): readonly string[] {
   const done = exchanges.filter(({ code = 0 }) => code >= 200 && code < 300).map(nameOf);
   return counts(done).map(([name, count]) => (name === "update pods" || !name.startsWith("update ") ? `${count} × ${name}` : name));
@@ -86,7 +86,7 @@ function eventFact({ type, reason, involvedObject }: EventShape): string {
   return `Event ${type} ${reason} of ${involvedObject.kind}`;
 }
 
-/** All conditions at the end, and the failures at any time. */
+/** All conditions at the end, and failures at any time. */
 function conditions(history: History): readonly string[] {
   const last = new Map<string, readonly string[]>();
   const failures = new Set<string>();

@@ -1,18 +1,18 @@
-/** Refusals with the texts of the real API server and its admission plugins: HTTP code, headers and Status. */
+/** Rejections with the texts of the real API server and its admission plugins: HTTP code, headers and Status. */
 
-/** One answer that is none. `body` is a Status, except where something in front of the API server answers. */
+/** A rejection. `body` is a Status, except where a component in front of the API server answers. */
 export interface Refusal {
   readonly code: number;
   readonly retryAfterSeconds?: number;
   readonly body: object | string;
 }
 
-/** By priority and fairness. Source: apiserver pkg/server/filters/priority-and-fairness.go, tooManyRequests: text, not a Status. */
+/** By API priority and fairness. Source: apiserver pkg/server/filters/priority-and-fairness.go, tooManyRequests: text, not a Status. */
 export function tooManyRequests(retryAfterSeconds: number): Refusal {
   return { code: 429, retryAfterSeconds, body: "Too many requests, please try again later.\n" };
 }
 
-/** While it shuts down. Source: apiserver pkg/server/filters/waitgroup.go, waitGroupWriteRetryAfterToResponse. */
+/** During shutdown. Source: apiserver pkg/server/filters/waitgroup.go, waitGroupWriteRetryAfterToResponse. */
 export function unavailable(retryAfterSeconds?: number): Refusal {
   const refusal = { code: 503, body: status(503, "ServiceUnavailable", "apiserver is shutting down") };
   return retryAfterSeconds === undefined ? refusal : { ...refusal, retryAfterSeconds };
@@ -24,15 +24,15 @@ export const INTERNAL_ERROR: Refusal = {
   body: status(500, "InternalError", "Internal error occurred: etcdserver: leader changed"),
 };
 
-/** The request's own time is over. Source: apiserver pkg/endpoints/handlers/finisher/finisher.go. */
+/** The request has timed out. Source: apiserver pkg/endpoints/handlers/finisher/finisher.go. */
 export const TIMED_OUT: Refusal = {
   code: 504,
   body: status(504, "Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded"),
 };
 
-/** A webhook's refusal is passed on unchanged: its code, and a reason only if it gave one. */
+/** A webhook's rejection is passed on unchanged: its code, and a reason only if the webhook set one. */
 const DENIALS = {
-  /** A webhook that names no code. */
+  /** A webhook without a code. */
   400: { reason: "BadRequest", message: "image is not signed" },
   403: { reason: "Forbidden", message: "namespace is frozen" },
   409: { reason: "Conflict", message: "another change is under way" },
@@ -54,7 +54,7 @@ export function namespaceTerminating(namespace: string): Refusal {
   return { code: 403, body: { ...status(403, "Forbidden", message), details: { kind: "pods", name: "new", causes } } };
 }
 
-/** Of a resourceVersion that is not the newest. Source: apimachinery api/errors, NewConflict; apiserver registry/generic/registry/store.go. */
+/** For an outdated resourceVersion. Source: apimachinery api/errors, NewConflict; apiserver registry/generic/registry/store.go. */
 export const CONFLICT: Refusal = {
   code: 409,
   body: status(

@@ -1,10 +1,10 @@
 /**
- * A fault-injecting API server: a reverse proxy in front of a good one, in memory or real, with the rules of fault-profile.ts.
+ * A fault-injecting API server: a reverse proxy in front of an in-memory or real API server, with the rules of fault-profile.ts.
  *
- * RU1 it changes nothing that no rule strikes: status, headers and body pass through as they come, watches piece by piece.
- * RU2 who asks stays who asks: tokens pass through; a client certificate is shown to the API server again, for which its key
- *    must be among `identities`.
- * RU3 a write whose client has gone before it was passed on is not passed on, as the API server ends what nobody waits for.
+ * RU1 it changes nothing that no rule applies to: status, headers and body pass through unchanged, watches chunk by chunk.
+ * RU2 clients keep their identity: tokens pass through; a client certificate is presented to the API server again, for which its key
+ * must be among `identities`.
+ * RU3 a write whose client has disconnected before it was passed on is dropped, as the API server cancels requests without a client.
  * RU4 it is bounded: bodies, connections, and no fault lasts longer than the API server's own limit of a request.
  */
 import { X509Certificate } from "node:crypto";
@@ -24,9 +24,9 @@ import { TIMED_OUT } from "./refusals.ts";
 import type { Refusal } from "./refusals.ts";
 
 export interface FaultInjectingOptions {
-  /** The good API server. */
+  /** The URL of the API server behind it. */
   readonly url: string;
-  /** PEM, of the good one; also of clients' certificates. Absent with plain HTTP. */
+  /** The CA of that API server and of clients' certificates, PEM. Absent with plain HTTP. */
   readonly ca?: string;
   /** The server's certificate and key; if given, it serves TLS. */
   readonly certificate?: Certificate;
@@ -34,28 +34,28 @@ export interface FaultInjectingOptions {
   readonly rules?: readonly FaultRule[];
 }
 
-/** One request and what became of it. */
+/** One request and its response. */
 export interface Exchange {
   readonly asked: Asked;
   readonly atMs: number;
-  /** The rule that struck. */
+  /** The rule that applied. */
   readonly rule?: string;
-  /** The real API server's answer; undefined when it was not called, or did not answer. */
+  /** The API server's response; undefined if it was not called, or did not answer. */
   readonly code?: number;
-  /** The answer to the client; undefined when the connection broke first. */
+  /** The response to the client; undefined if the connection broke first. */
   readonly told?: number;
 }
 
 export interface FaultInjectingServer {
   readonly url: string;
-  /** @returns how to end them */
+  /** @returns a function that removes the rules */
   behave(...rules: readonly FaultRule[]): () => void;
-  /** Everything that has been answered or broken off; open watches stand in it from their beginning. */
+  /** All requests that were answered or aborted; open watches are listed from their start. */
   exchanges(): readonly Exchange[];
   close(): Promise<void>;
 }
 
-/** The API server's own: for a body, and for a request that is no watch. */
+/** The API server's own limits: of a body, and of a request other than a watch. */
 const BODY_BYTES_MAX = 3 * 1024 * 1024;
 const DEED_MS_MAX = 60_000;
 const CONNECTIONS_MAX = 2_048;
@@ -78,12 +78,12 @@ export async function startFaultInjectingServer(options: FaultInjectingOptions):
           { cert: certificate.certificate, key: certificate.key, ca, requestCert: true, rejectUnauthorized: false },
           listener,
         );
-  server.keepAliveTimeout = 0; // clients keep their connections; an idle one is theirs to close
+  server.keepAliveTimeout = 0; // clients keep their connections open and close idle ones themselves
   server.requestTimeout = 0;
   server.maxConnections = CONNECTIONS_MAX;
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // a listening TCP server's address is no string and not null
+  const { port } = server.address() as AddressInfo; // the address of a listening TCP server is an object
 
   return {
     url: `${certificate === undefined ? "http" : "https"}://127.0.0.1:${port}`,
@@ -166,7 +166,7 @@ export async function startFaultInjectingServer(options: FaultInjectingOptions):
     }
   }
 
-  /** The stream of a watch, asking the rules at each piece: whole lines of JSON, or whatever else came at once. */
+  /** Passes on a watch's stream and applies the rules to each chunk: whole lines of JSON, or whatever else arrives at once. */
   async function passPieces(asked: Asked, answer: IncomingMessage, response: ServerResponse, isJson: boolean): Promise<void> {
     response.writeHead(200, passable(answer.headers)).flushHeaders();
     for await (const piece of isJson ? wholeLines(answer) : (answer as AsyncIterable<Buffer>)) {
@@ -192,7 +192,7 @@ async function drained(response: ServerResponse): Promise<void> {
   settled.abort();
 }
 
-/** A torn line waits for its end; at the end of the stream it is passed on as it is. */
+/** An incomplete line waits for its end; at the end of the stream it is passed on as it is. */
 async function* wholeLines(stream: IncomingMessage): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
   for await (const chunk of stream as AsyncIterable<Buffer>) {
@@ -257,7 +257,7 @@ function answerRefusal(response: ServerResponse, { code, retryAfterSeconds, body
   response.end(text);
 }
 
-/** Without what is about one connection only, and without the length, unless it is known to stay. */
+/** Headers without those of a single connection, and without the length unless it stays the same. */
 function passable(headers: IncomingHttpHeaders, length?: string): IncomingHttpHeaders {
   const kept = Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && name !== "content-length"));
   return length === undefined ? kept : { ...kept, "content-length": length };
@@ -265,7 +265,7 @@ function passable(headers: IncomingHttpHeaders, length?: string): IncomingHttpHe
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {
   const body = await readAll(request);
-  if (body.length > BODY_BYTES_MAX) throw new Error("a body beyond the API server's own limit");
+  if (body.length > BODY_BYTES_MAX) throw new Error("the body exceeds the API server's limit");
   return body;
 }
 
@@ -277,7 +277,7 @@ async function readAll(stream: IncomingMessage): Promise<Buffer> {
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** `timeout=5s` or `timeout=1m30s`, as Go writes durations; else what the API server grants anyway. */
+/** `timeout=5s` or `timeout=1m30s`, as Go writes durations; otherwise the API server's default. */
 function timeoutMsOf(url: string): number {
   const text = new URL(url, "http://localhost").searchParams.get("timeout") ?? "";
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];

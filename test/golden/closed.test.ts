@@ -1,4 +1,4 @@
-// Closed replays: user and node actions are repeated, and our controllers must reach upstream's result.
+// Closed replays: user and node actions are repeated, and our controllers must reach the same result as upstream.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -27,7 +27,7 @@ async function lived(name: string, seed: number): Promise<{ readonly end: Closed
   return { end, errors };
 }
 
-/** Users acted on pods with random names: what cannot be repeated, and what differs by it. */
+/** Users changed pods with random names, so these actions cannot be repeated exactly, and the results differ. */
 const NAMED_PODS = [
   {
     name: "replica-set-deleted",

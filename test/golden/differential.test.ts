@@ -33,13 +33,13 @@ const SHRUNK = "change replicasets web-2 200 spec.replicas 4 -> 2";
 const TAKEN = "create replicasets web-1 409";
 const DELETED = 'delete pods <n1, Running, ready "not", 0, x, 2026-03-01T10:00:00Z> 200';
 const pod = (name: string, nodeName: string): KubeObject =>
-  ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // of a pod
+  ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // a pod's fields
 const [EARLIER, LATER] = ["2026-03-01T09:59:50Z", "2026-03-01T09:59:51Z"];
 const readyPod = (name: string, lastTransitionTime: string): KubeObject =>
-  ({ metadata: { name }, status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime }] } }) as unknown as KubeObject; // of a pod
-const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // of a ReplicaSet
+  ({ metadata: { name }, status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime }] } }) as unknown as KubeObject; // the fields used of a pod
+const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // the fields used of a ReplicaSet
 
-/** One of each known difference, as short as possible. */
+/** A minimal example of each known difference. */
 const EXAMPLES: readonly {
   readonly name: string;
   readonly upstream: Partial<Outcome>;
@@ -49,18 +49,23 @@ const EXAMPLES: readonly {
   { name: "Q10", upstream: { ending: "again after 0 ms" }, ours: { ending: "again after 501 ms" } },
   { name: "S20", upstream: { ending: "again after 1000 ms" }, ours: {} },
   { name: "event follows", upstream: { writes: [RESIZED] }, ours: { writes: [RESIZED], ending: "again after 61000 ms" } },
-  { name: "a look too many", upstream: { writes: [STATUS] }, ours: { writes: [STATUS], ending: "again after 0 ms" } },
+  { name: "an additional sync", upstream: { writes: [STATUS] }, ours: { writes: [STATUS], ending: "again after 0 ms" } },
   {
     name: "swallowed",
     upstream: { writes: ["change replicasets web-2 503 (refused) spec.replicas 4 -> 2"] },
     ours: { writes: ["change replicasets web-2 503 (refused) spec.replicas 4 -> 2"], ending: "error" },
   },
   {
-    name: "status of nothing",
+    name: "status of a deleted object",
     upstream: { writes: ["change replicasets/status web 404 (refused)", "change replicasets/status web 404 (refused)"], ending: "error" },
     ours: { writes: ["change replicasets/status web 404 (refused)"] },
   },
-  { name: "a count lies", upstream: { writes: [RESIZED, SHRUNK] }, ours: { writes: [RESIZED] }, observed: { replicasets: [lying] } },
+  {
+    name: "more available pods than replicas",
+    upstream: { writes: [RESIZED, SHRUNK] },
+    ours: { writes: [RESIZED] },
+    observed: { replicasets: [lying] },
+  },
   { name: "just written", upstream: { writes: [RESIZED, "delete replicasets web-1 200"] }, ours: { writes: [RESIZED] } },
   {
     name: "tie",
@@ -90,7 +95,7 @@ const EXAMPLES: readonly {
     ours: { writes: [RELEASED, TAKEN, "change deployments/status web 200 status.collisionCount none -> 1"], ending: "error" },
   },
   {
-    name: "Q11 and a refusal",
+    name: "Q11 after a rejected write",
     upstream: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2", STATUS], begunAnewAfter: 1 },
     ours: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2"] },
   },
@@ -108,8 +113,8 @@ describe("permitted differences", () => {
     expect(verdictOn(a, b, state)).toEqual({ kind: "known", name });
     const more = "change replicasets web-9 200 metadata.labels.a none -> 1";
     expect(verdictOn(a, { ...b, writes: [more, ...b.writes] }, state)).toEqual({ kind: "differs" });
-    // After a sync restarted on another state the next writes are unpredictable.
-    if (name === "Q11 and a refusal") return;
+    // After a sync that restarted from another state, the next writes are unpredictable.
+    if (name === "Q11 after a rejected write") return;
     expect(verdictOn(a, { ...b, writes: [...b.writes, more] }, state)).toEqual({ kind: "differs" });
     expect(verdictOn(a, { ...b, events: ["deployment-controller Deployment/web Normal ScalingReplicaSet"] }, state)).toEqual({
       kind: "differs",

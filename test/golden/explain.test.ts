@@ -39,7 +39,7 @@ async function replayOf(name: string): Promise<readonly ReplayedSync[]> {
   return syncsIn(recordsOf(name), name);
 }
 
-/** @param name the recording whose release decides, if it is one */
+/** @param name the recording whose release decides; default: the current release */
 async function syncsIn(records: readonly CaptureRecord[], name?: string, family?: Family): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   const release = name === undefined ? OWN_RELEASE : releaseOfCapture(name);

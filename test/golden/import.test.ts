@@ -1,5 +1,5 @@
 /**
- * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is one scene after its import; and archives of other tools.
+ * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is the same after each import; and archives of other tools.
  */
 import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ import { silentLog } from "../support/silent-log.ts";
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
 afterAll(() => rmSync(TOP, { recursive: true }));
 
-/** Those whose audit log contains every write of a pod, too. */
+/** Scenes whose audit log contains every write of a pod as well. */
 const SCENES = [
   "adopted",
   "controller",
@@ -38,11 +38,11 @@ const fileOf = (name: string): string => new URL(`../captures/${name}`, import.m
 
 interface Told {
   readonly summary: ReplaySummary;
-  /** The decisions of each key, without repetitions. */
+  /** The decisions for each key, without repetitions. */
   readonly writes: ReadonlyMap<string, readonly string[]>;
 }
 
-/** @param name the recording whose release decides, if it is one of ours */
+/** @param name the recording whose release decides; default: the current release */
 async function replayed(records: readonly CaptureRecord[], name?: string): Promise<Told> {
   const release = name === undefined ? OWN_RELEASE : releaseOfCapture(name);
   const writes = new Map<string, string[]>();
@@ -92,7 +92,7 @@ function asKubectl(name: string): readonly string[] {
   });
 }
 
-/** The part of a recording that the audit log also has: a binding, missing in these logs, leaves a state of its own. */
+/** The part of a recording that the audit log also has: these logs lack bindings, so the state after a binding is left out. */
 function knownToBoth(recorded: readonly CaptureRecord[], audited: readonly CaptureRecord[]): readonly (readonly CaptureRecord[])[] {
   const events = (records: readonly CaptureRecord[]): readonly CaptureRecord[] => records.filter(({ kind }) => kind === "event");
   const versionOf = ({ object }: CaptureRecord): number =>

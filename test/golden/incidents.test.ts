@@ -1,4 +1,4 @@
-// Incidents recorded on real nodes (test/captures/incidents). Would catch a cause that is not the first finding, and secret text in a capture.
+// Incidents recorded on real nodes (test/captures/incidents). Would catch a cause that is not the first finding, and secrets in a capture.
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 

@@ -138,9 +138,9 @@ function upstreamSizes(name: string): ReadonlySet<string> {
 const SIZE =
   /: (?:create ReplicaSet (?<created>\S+) with (?<initial>\d+)|patch ReplicaSet (?<name>\S+): replicas (?:\d+ → )?(?<replicas>\d+))/;
 
-// Upstream acts on the recorded stream within milliseconds, so what we decide a little later may already be done; but no
-// size may be decided that upstream did not choose at some point, and every ReplicaSet must be created alike.
-// Upstream was faster with as many of its own as `unseen`: they are in the stream before ours is decided.
+// Upstream acts on the recorded stream within milliseconds, so what we decide a little later may already be done; but
+// every size that we decide must be one that upstream chose at some time, and every ReplicaSet must be created with the same template.
+// `unseen`: the number of ReplicaSets that upstream created before our decision, so they are already in the stream.
 test.each([
   { name: "rolling-update", unseen: 0 },
   { name: "recreate", unseen: 0 },

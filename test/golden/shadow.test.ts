@@ -1,7 +1,7 @@
 /**
- * What upstream's controllers wrote in recorded clusters, and what our syncs do in the same states
- * (shared/replay/shadow), both ways: each of upstream's writes is one of ours, and where upstream rested we write
- * nothing.
+ * Writes of upstream's controllers in recorded clusters, compared with our syncs in the same states
+ * (shared/replay/shadow), in both directions: each of upstream's writes is one of ours, and where upstream writes nothing, neither
+ * do we.
  */
 import { afterAll, describe, expect, it } from "vitest";
 
@@ -11,8 +11,8 @@ import { shareOf } from "../support/share.ts";
 import { readRecording } from "./shadow.ts";
 
 /**
- * The part of a capture that `check` covers; the project `long` covers all. Kinds of writes alternate, so it is no
- * fraction.
+ * The share of a capture that `check` covers; the project `long` covers everything. Writes of different kinds alternate, so the share is
+ * not a simple fraction.
  */
 const CHECKED = 0.2;
 const CAPTURES = [
@@ -29,7 +29,7 @@ const CAPTURES = [
   { name: "refused", writes: 34, rests: 3 },
   { name: "adopted", writes: 21, rests: 5 },
   { name: "controller-refused", writes: 13, rests: 4 },
-  // Without an audit log.
+  // Recordings without an audit log.
   { name: "adopt-release", writes: 0, rests: 4 },
   { name: "rc-quota", writes: 0, rests: 2 },
   { name: "scale-up-down", writes: 0, rests: 4 },

@@ -12,12 +12,12 @@ import { writesOfAudit, type UpstreamWrite } from "../../shared/replay/shadow/up
 import { releaseOfCapture } from "../captures/releases.ts";
 
 export interface Recording {
-  /** Where our syncs decide, by the rules of the recorded release. */
+  /** The context of our syncs, with the rules of the recorded release. */
   readonly place: Required<SyncPlace>;
-  /** In the order of their versions; a recording contains one namespace. */
+  /** Sorted by version; a recording contains one namespace. */
   readonly changes: readonly Change[];
   readonly history: History;
-  /** Upstream's accepted writes from its audit log; none without an audit log. */
+  /** Upstream's accepted writes from the audit log; empty without one. */
   readonly writes: readonly UpstreamWrite[];
 }
 

@@ -1,4 +1,5 @@
-// The verdict on recorded rollouts, each second. Would catch a healthy rollout that is reported sick, and an incident whose cause is not found.
+// The verdict on recorded rollouts, at each second. Would catch a healthy rollout that is reported as failing, and an incident without its
+// cause.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -12,7 +13,7 @@ const names = readdirSync(CAPTURES).filter((file) => file.endsWith(".watch.jsonl
 const healthy = readdirSync(join(CAPTURES, "healthy")).map((file) => join("healthy", file));
 const digester = createDigester("a key of this test alone");
 
-/** Kinds of causes at any second; the other captures and the healthy ones, which real nodes served, have none. */
+/** Kinds of causes at any second; the other captures, and the healthy ones from real nodes, have none. */
 const CAUSES: Readonly<Record<string, readonly string[]>> = {
   "pause-resume": ["paused"],
   "rc-quota": ["quota exceeded"],
@@ -20,7 +21,7 @@ const CAUSES: Readonly<Record<string, readonly string[]>> = {
   "owner-deleted": ["deleted"],
   "replica-set-deleted": ["deleted"],
   refused: ["quota exceeded"],
-  // Its third image cannot be pulled, of a scripted kubelet without a message.
+  // Its third image cannot be pulled; the scripted kubelet reports no message.
   "stale-caches": ["image not pulled"],
 };
 

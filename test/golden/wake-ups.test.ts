@@ -1,6 +1,4 @@
-/**
- * Recorded clusters, cut at spread points (wake-ups.ts): a change after which a key's sync would write something else enqueues that key.
- */
+/** Recorded clusters at sampled changes (wake-ups.ts): if a change makes a key's sync write something else, it must enqueue that key. */
 import { afterAll, describe, expect, it } from "vitest";
 
 import { shareOf } from "../support/share.ts";
@@ -26,11 +24,11 @@ const CAPTURES = [
   "scale-up-down",
 ];
 /**
- * A pod that ends, the last one that ran, lets a Recreate Deployment continue: upstream enqueues such a Deployment when a pod is deleted,
- * not when it ends, and so do we. Its ReplicaSet's status, 6 ms later here, enqueues it.
+ * When the last running pod of a Recreate Deployment ends, its rollout can continue. Upstream enqueues the Deployment when a pod is
+ * deleted, not when it ends, and so do we. The status of its ReplicaSet, 6 ms later here, enqueues it.
  */
 const LEFT_TO_THE_NEXT: Readonly<Record<string, readonly string[]>> = { "recreate 50": ["deployment web"] };
-/** Of each capture. */
+/** Cuts per capture. */
 const [CUTS, CUTS_CHECKED] = [80, 4];
 
 describe.each(CAPTURES)("affected keys of %s", (name) => {
@@ -38,7 +36,7 @@ describe.each(CAPTURES)("affected keys of %s", (name) => {
   const step = Math.max(1, recording.changes.length / CUTS);
   const cuts = Array.from({ length: Math.min(CUTS, recording.changes.length) }, (_, i) => Math.floor(i * step));
   let [needed, queued] = [0, 0];
-  afterAll(() => void process.stderr.write(`      measured: ${name}: ${needed} wake-ups needed, ${queued} given\n`));
+  afterAll(() => void process.stderr.write(`      measured: ${name}: ${needed} wake-ups needed, ${queued} made\n`));
 
   it.each(shareOf(cuts, CUTS_CHECKED))("change %i enqueues exactly the affected keys", async (index) => {
     const wakeUps = await wakeUpsAt(recording, index);

@@ -1,16 +1,17 @@
 /**
- * Recorded clusters, cut at one change after the other: whose sync would write something else after the change than it would have written a
- * moment before must be queued by that change.
+ * Recorded clusters, cut at one change after the other: if a sync would write something else after the change than
+ * before it, the change must enqueue its key.
  *
- * WU1 what a sync would write is asked of the sync itself, at the same time before and after, so that nothing but the change tells them apart.
- * WU2 whose sync would write nothing after the change need not be queued, whatever it would have written before.
- * WU3 nobody else is queued than what has changed and who controls it or did; of what nobody controls, whoever may adopt it;
- *     of a pod that is gone, whoever controls its owner: a Recreate Deployment waits for the last one.
+ * WU1 the sync itself determines what it would write, at the same time before and after the change, so that nothing but the change differs.
+ * WU2 a key whose sync would write nothing after the change need not be enqueued, whatever it would have written before.
+ * WU3 a change enqueues only the changed object, its current and former controller, for an orphan its possible adopters, and
+ * for a deleted pod also the controller of its owner: a Recreate Deployment waits for its last pod.
  *
- * Rows of the tables left out, and by how many of the 929 cuts it was seen: a changed pod and its owner 162; a ReplicaSet and its Deployment,
- * unless it is new 131; a new pod and its owner 67; an owner itself 47; a Deployment itself 44; a released pod and its former owner 3; an orphan
- * whose labels change 2. By none, for no recording has a state in which it matters: a pod that is gone (it has counted as going before), a
- * new orphan, a ReplicaSet that is gone, is orphaned or has no owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts sees these.
+ * The effect of leaving out rows of the tables, in the 929 cuts: a changed pod and its owner 162; a ReplicaSet and its Deployment, unless
+ * it is new 131; a new pod and its owner 67; an owner itself 47; a Deployment itself 44; a released pod and its former owner 3; an orphan
+ * whose labels change 2. No recording has a state in which these rows matter: a deleted pod (it has counted as terminating before), a new
+ * orphan, a ReplicaSet that is deleted, orphaned or without owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts
+ * covers them.
  */
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { controllerOf, type CachedResource, type Controller } from "../../shared/kube/objects/resources.ts";
@@ -28,14 +29,14 @@ export interface WakeUps {
   /** Keys that must be queued: `replicaset web-1`. */
   readonly needed: readonly string[];
   readonly queued: readonly string[];
-  /** Of these, keys that the change does not affect (WU3). */
+  /** Keys in `queued` that the change does not affect (WU3). */
   readonly strangers: readonly string[];
 }
 
 /** The keys that the change at `index` of a recording enqueues, and those that it must. */
 export async function wakeUpsAt({ changes, history, place }: Recording, index: number): Promise<WakeUps> {
   const change = changes[index];
-  if (change === undefined) throw new Error(`no change ${index}`);
+  if (change === undefined) throw new Error(`the recording has no change ${index}`);
   const [before, after] = [history.after(index), history.after(index + 1)];
   const needed: string[] = [];
   for (const owner of after) {

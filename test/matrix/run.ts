@@ -1,12 +1,12 @@
 /**
- * `npm run matrix`: what a newcomer sees, for each Node and npm that the README promises. Fresh clones of what is committed,
- * Nodes and npms from the registry as packages; needs Linux on x64 and network, takes minutes, and is not part of `check`.
+ * `npm run matrix`: the first steps of a new user, for each supported version of Node.js and npm. Uses fresh clones of the last commit, and
+ * Node.js and npm packages from the registry; needs Linux on x64 and a network, takes minutes, and is not part of `check`.
  *
  *     npm run matrix                    npm ci, npm run demo, and the packed tarball through npx in an empty folder
  *     npm run matrix -- --tests         npm test in each clone, too
  *     npm run matrix -- --only 20/11    only cells whose name begins so
  *
- * Catches: an install that warns or asks, a demo that runs on the user's own Node, a stack trace in place of a refusal.
+ * Catches: an install that warns or prompts, a demo that runs on the user's own Node.js, a stack trace in place of an error message.
  */
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
@@ -17,11 +17,11 @@ import { parseArgs } from "node:util";
 interface Cell {
   readonly node: string;
   readonly npm: string;
-  /** Where the packaged command's dependencies need a newer Node, it says so and ends with code 2. */
+  /** The packaged command must exit with code 2 and an error message, because its dependencies need a newer Node.js. */
   readonly refuses?: true;
 }
 
-/** The Node majors that may run npm here, with every npm that runs on them; 20.20 with 11.19 is what CI has. */
+/** The Node.js majors that run npm here, with every npm version that runs on them; CI has 20.20 with 11.19. */
 const CELLS: readonly Cell[] = [
   { node: "20.20.2", npm: "10.9.9", refuses: true },
   { node: "20.20.2", npm: "11.19.1", refuses: true },
@@ -89,7 +89,7 @@ async function tryPackage(cell: Cell, empty: string, environment: NodeJS.Process
   );
 }
 
-/** A folder with this cell's node, npm and npx, before the system's own programs. */
+/** A folder with this cell's node, npm and npx, first on the PATH. */
 async function toolsOf({ node, npm }: Cell, environment: NodeJS.ProcessEnv): Promise<string> {
   const folder = join(scratch, `node-${node}-npm-${npm}`);
   await mkdir(join(folder, "bin"), { recursive: true });
@@ -100,7 +100,7 @@ async function toolsOf({ node, npm }: Cell, environment: NodeJS.ProcessEnv): Pro
   return `${join(folder, "bin")}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
 }
 
-/** What a fresh account has, and how this machine reaches the registry. */
+/** The environment of a fresh account, with this machine's settings for the registry. */
 function own(path: string, home: string): NodeJS.ProcessEnv {
   const reach = Object.entries(process.env).filter(([name]) =>
     /^(https?_proxy|no_proxy|npm_config_(registry|cafile)|node_extra_ca_certs|go(path|proxy|sumdb))$/i.test(name),

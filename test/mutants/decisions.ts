@@ -1,15 +1,15 @@
-/** Plausible mistakes in the controllers' decisions: one list for all checks that should detect them. */
+/** Plausible mistakes in the controllers' decisions: one list for all checks that must detect them. */
 export interface Mutant {
   readonly what: string;
-  /** Below shared/. */
+  /** Path below shared/. */
   readonly file: string;
-  /** Occurs once in the file. */
+  /** Text that occurs once in the file. */
   readonly from: string;
   readonly to: string;
 }
 
 export interface DecisionMutant extends Mutant {
-  /** The section of docs/internals/spec that it breaks, which `explain` should cite. */
+  /** The section of docs/internals/spec that the mistake violates, which `explain` should cite. */
   readonly rule: string;
 }
 

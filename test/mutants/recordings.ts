@@ -1,6 +1,7 @@
 /**
- * Prints as one line of JSON what `deltaloop shadow`'s judge sees in test/captures: how many of upstream's writes are not explained, how many only by
- * an older state (with a window of zero they are not explained either), how many ours would have written at rest, and the rules that `deltaloop explain` cites at those syncs. Run in a copy.
+ * Prints as one line of JSON the findings of `deltaloop shadow` for test/captures: how many of upstream's writes are unexplained, how many
+ * are explained only by an older state (with a window of zero they are unexplained), how many writes ours would have sent at rest, and the
+ * rules that `deltaloop explain` cites for those syncs. Runs in a copy.
  */
 import { join } from "node:path";
 
@@ -40,7 +41,7 @@ for (const name of recordingNames()) {
 }
 process.stdout.write(`${JSON.stringify({ unexplained, older, atRest, seen })}\n`);
 
-/** As `explain` requests them. */
+/** The syncs as `explain` requests them. */
 async function syncsOf(name: string, { digester, release }: SyncPlace): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   const options = {
@@ -56,7 +57,7 @@ async function syncsOf(name: string, { digester, release }: SyncPlace): Promise<
   return syncs;
 }
 
-/** The reasons of the syncs of that key. */
+/** The reasons of the syncs for that key. */
 function sectionsAt({ atMs, controller, key }: Difference, syncs: readonly ReplayedSync[]): readonly string[] {
   const near = syncs.filter((sync) => sync.controller === controller && sync.key === key && Math.abs(sync.atMs - atMs) <= NEAR_MS);
   const cited = near.flatMap(({ lines }) =>

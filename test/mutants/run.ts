@@ -1,10 +1,11 @@
 /**
- * `npm run mutants [-- TEXT]` (`-- --window [TEXT]`: see window.ts): plants each mistake of decisions.ts, releases.ts and imports.ts (or those whose file or words hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
- * all of test/captures, and says what it saw. Where it sees nothing, the same recordings are lived once more (test/golden/closed.test.ts), then
- * upstream's answers to random objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
- * Where the judge saw it, `deltaloop explain`'s replay of that recording must cite the rule that the mistake breaks, or the section around it, among the
- * reasons of the syncs at which it was seen. It also says what shadow would see with a window of zero, in which no older state explains a write: it must
- * not be more than it sees, or the window hides mistakes.
+ * `npm run mutants [-- TEXT]` (`-- --window [TEXT]`: see window.ts): applies each mistake of decisions.ts, releases.ts and imports.ts (or
+ * those whose file or description contains TEXT) to a copy, runs the comparison of `deltaloop shadow` on all of test/captures, and prints its findings. If it finds
+ * nothing, closed replays of the same recordings run (test/golden/closed.test.ts), then the comparison with upstream's results for random
+ * objects (test/golden/differential.test.ts), and finally the controller's unit tests. Exit code 1: no check found it. If shadow finds the
+ * mistake, `deltaloop explain`'s replay of that recording must cite the rule that the mistake violates, or its section, among the reasons
+ * of the syncs concerned. The script also prints what shadow would find with a window of zero, in which no older state explains a write:
+ * that must not be more than it finds, or the window hides mistakes.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -22,13 +23,13 @@ const OTHERS = [
   { name: "unit", tests: (file: string) => `test/unit/${file.split("/")[1] ?? ""}` },
 ] as const;
 
-/** Of imports: one scene recorded in three ways must be one, and tables have the meaning of each file. */
+/** Tests of imports: one scene recorded in three ways must be the same, and tables must have the meaning of each file. */
 const IMPORTS = [
   { name: "scenes", tests: () => "test/golden/import.test.ts" },
   { name: "unit", tests: () => "test/unit/replay/import.test.ts" },
 ] as const;
 
-/** Of what recordings.ts prints: a mistake may be seen at every sync. */
+/** Limit of the output of recordings.ts: a mistake may be found at every sync. */
 const SEEN_BYTES_MAX = 2 ** 28;
 
 const chosen = [...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) =>
@@ -82,7 +83,7 @@ interface Seen {
   readonly words: string;
   /** Writes that no state explains with a window of zero. */
   readonly atZero: number;
-  /** Where, and the sections that explain cites there. */
+  /** The places, and the sections that explain cites there. */
   readonly seen: readonly { readonly at: string; readonly cited: readonly string[] }[];
 }
 
@@ -92,7 +93,7 @@ function newIn(found: Seen, clean: Seen): readonly string[] {
   return [...new Set(found.seen.filter(({ at }) => !known.has(at)).flatMap(({ cited }) => cited))].toSorted();
 }
 
-/** By recordings.ts. */
+/** The output of recordings.ts. */
 interface Printed {
   readonly unexplained: number;
   readonly older: number;

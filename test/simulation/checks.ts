@@ -1,19 +1,21 @@
 /**
- * What must hold all along, judged at every request that the API server executes, and at the end.
+ * Invariants that are checked at every request that the API server executes, and at the end.
  *
- *     SC1  no pod is created above the highest size its owner has had lately  (SC1reuse: the documented exception)
- *     SC2  a pod delete carries a uid, and it is that pod's
- *     SC3  nothing foreign is touched
- *     SC6  a controller's delete leaves no fewer pods than the lowest size lately (where people leave pods alone, which a tenant does not
- *          do with its own: it deletes them, and gives them away)
- *     SC7  Recreate: nothing new beside an old pod
- *     SC8  maxSurge and maxUnavailable
- *     SC9  nothing is written to, nor created for, what no owner of its own namespace controls, and no slice of the cache holds dependents of two
- *     SC10 the account of items adds up after every call of the Store, and is what who saw the calls would say (TY1)
- *     SC11 a second cluster with the same keys and Store writes nothing under a term that its Lease does not list
- *     SE1  cache = API server, queues and intents empty
- *     SE2  the desired state is reached and the status says so
- *     SE3  and then it is quiet
+ * SC1 no pod is created above the greatest recent size of its owner (SC1reuse: the documented exception)
+ * SC2 a pod delete carries a uid, and it is that pod's
+ * SC3 no object of another owner is changed
+ * SC6 a controller's delete leaves at least as many pods as the smallest recent size (if users do not change pods; a tenant
+ * deletes and releases its own pods)
+ * SC7 Recreate: no new pod while an old one exists
+ * SC8 maxSurge and maxUnavailable
+ * SC9 nothing is written to, or created for, an object without an owner in its own namespace, and no slice of the cache holds dependents of
+ *     two
+ * owners
+ * SC10 the item counters add up after every Store call, and equal those of an observer of the calls (TY1)
+ * SC11 a second cluster with the same keys and Store writes nothing under a term that its Lease does not list
+ * SE1 cache = API server, queues and intents empty
+ * SE2 the desired state is reached and the status says so
+ * SE3 after that, nothing is written
  */
 import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/kube/objects/owner-id.ts";
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
@@ -40,18 +42,18 @@ export interface Violation {
 }
 
 /**
- * Documented and closed by nothing (informer §13 layer 4), or what a run does across a loss of the Store or a call that lands too late. The
- * excuse of a loss was counted in none of the seeds 2,000,001 to 2,000,150, with `rewind` and with `restore`. It stays for the names that are
- * given up before a loss (informer §13 layer 5); `run.ts` prints how often each excuse was used.
+ * Known violations: documented and not prevented (informer §13 layer 4), or writes of a run across a loss of the Store, or of a call that
+ * is executed too late. The excuse of a loss occurred in none of the seeds 2,000,001 to 2,000,150, with `rewind` and with `restore`. It is
+ * kept for names that are given up before a loss (informer §13 layer 5); `run.ts` prints how often each excuse was used.
  */
 export function isKnown(rule: string): boolean {
   return rule === "SC1reuse" || rule.endsWith("loss") || rule.endsWith("late");
 }
 
-/** How long a call may be under way, and what it was decided on be older still. */
+/** How long a call may be in flight, plus the age of the state that it was decided on. */
 const WINDOW_MS = 100_000;
 const LATE_MS = 30_000;
-/** How long what a run did for its owner while the Store lost it may count against that owner. */
+/** How long the writes of a run during a loss of the Store may count against its owner. */
 const LOSS_MS = 60_000;
 const OURS = "deltaloop-";
 
@@ -65,22 +67,22 @@ export interface CheckOptions {
 
 export class Checks implements KubeObserver {
   readonly #options: CheckOptions;
-  /** uid of pods that we created, to the uid they were created for; until another owner adopts them. */
+  /** uid of pods that we created, to the uid of their owner, until another owner adopts them. */
   readonly #createdFor = new Map<string, string>();
   /** Keys of pods that have been deleted. */
   readonly #names = new Set<string>();
   readonly #reused = new Set<string>();
-  /** By uid of the pod: when its controller last changed. */
+  /** When a pod's controller last changed, by uid of the pod. */
   readonly #ownedSinceMs = new Map<string, number>();
   readonly #bornMs = new Map<string, number>();
   readonly #decoys = new Map<string, string>();
   #lateMs = Number.NEGATIVE_INFINITY;
-  /** The last loss of the Store: since when, and when decisions rest on what is there again. */
+  /** The last loss of the Store: its time, and when decisions rest on restored data. */
   #lossMs = Number.NEGATIVE_INFINITY;
   #soundMs = Number.NEGATIVE_INFINITY;
   /** `<controller> <key>` to when it was last taken. */
   readonly #taken = new Map<string, number>();
-  /** The same, of those for which a run wrote after the loss that had been taken before it. */
+  /** Keys whose run was taken before the loss and wrote after it. */
   readonly #outran = new Set<string>();
   /** Selector of the Deployment controller's live lists of pods, and when the last one was executed. */
   readonly #podLists = new Map<string, number>();
@@ -95,14 +97,14 @@ export class Checks implements KubeObserver {
     this.#report = options.onViolation;
   }
 
-  /** An API call of ours will land after its sender gave up. */
+  /** Called when an API call of ours will be executed after its sender has given up. */
   late = (): void => {
     this.#lateMs = this.#options.clock.now();
   };
 
   /**
-   * The Store lost data. A run in progress may write what the list after it does not show yet, and nothing can prevent that (informer §20).
-   * Later runs are not excused: every gate is closed at once, or, after a `rewind`, with the next checkpoint.
+   * Called when the Store has lost data. A run in progress may write what the next list does not show yet, which nothing can prevent
+   * (informer §20). Later runs are not excused: every gate is closed immediately, or, after a `rewind`, with the next checkpoint.
    */
   lost(loss: Loss): void {
     this.#lossMs = this.#options.clock.now();
@@ -110,7 +112,7 @@ export class Checks implements KubeObserver {
     this.#outran.clear();
   }
 
-  /** A checkpoint was carried out, whatever it found. */
+  /** Called when a checkpoint was executed, whatever its result. */
   checkpointed(): void {
     this.#soundMs = Math.min(this.#soundMs, this.#options.clock.now());
   }
@@ -131,7 +133,7 @@ export class Checks implements KubeObserver {
     if (type === "DELETED") this.#names.add(objectKey(namespace, name));
   }
 
-  /** After each executed request; the mirror knows what it did. */
+  /** Called after each executed request; the mirror has its effect. */
   request(record: RequestRecord): void {
     const { clock } = this.#options;
     if (!record.userAgent.startsWith(OURS) || !["create", "update", "patch", "delete"].includes(record.verb)) return;
@@ -147,7 +149,7 @@ export class Checks implements KubeObserver {
         this.bad("SC3", `${this.lastWrite} touched a decoy`);
   }
 
-  /** Before a request of ours is executed. */
+  /** Called before a request of ours is executed. */
   executing: KubeObserver["executing"] = (component, { method, path, query, body }, sent) => {
     this.#options.mirror.update();
     if (method === "DELETE" || method === "PATCH") this.#touches(path, method === "DELETE" ? preconditionOf(body) : uidIn(body), component);
@@ -168,7 +170,7 @@ export class Checks implements KubeObserver {
     const pod = mirror.get("pods", objectKey(namespace, name));
     if (!pod) return;
     if (chosen !== pod.metadata.uid) {
-      // With the precondition the server refuses.
+      // With the precondition, the server rejects it.
       if (sent === undefined) this.bad("SC2", `${component} deletes ${name}, chosen was uid ${chosen}, there is ${pod.metadata.uid}`);
       return;
     }
@@ -183,7 +185,7 @@ export class Checks implements KubeObserver {
       this.bad(excused("SC6"), `${component} deletes ${name}: ${left} pods are left of ${ref.name}, lowest size was ${lowest}`);
   }
 
-  /** An object that is changed or deleted has lately had an owner of its own namespace, or none and is being adopted. */
+  /** Checks that a changed or deleted object recently had an owner in its own namespace, or is being adopted. */
   #touches(path: string, chosen: string | undefined, component: string): void {
     const { mirror } = this.#options;
     const { resource, namespace, name } = targetOf(path);
@@ -198,7 +200,7 @@ export class Checks implements KubeObserver {
     );
   }
 
-  /** A created or changed object references an owner of its own namespace, or none. */
+  /** Checks that a created or changed object references an owner in its own namespace, or none. */
   #bound({ verb, resource, subresource, namespace, name }: RequestRecord): void {
     if ((resource !== "pods" && resource !== "replicasets") || subresource !== "" || verb === "delete") return;
     const { mirror } = this.#options;
@@ -208,7 +210,7 @@ export class Checks implements KubeObserver {
       this.bad("SC9", `${this.lastWrite} of ${namespace} is for ${ref.kind} ${ref.name} of elsewhere`);
   }
 
-  /** Calls to a rule that was switched off are not checked by name: the precondition was in the request all the same. */
+  /** Checks a created pod. */
   #podCreated(record: RequestRecord): void {
     const { mirror } = this.#options;
     const pod = mirror.get("pods", objectKey(record.namespace, record.name));
@@ -231,7 +233,7 @@ export class Checks implements KubeObserver {
     this.bad(rule, `${ref.kind} ${ref.name} has ${own.length} own pods, highest size ${highest}, created ${record.name}`);
   }
 
-  /** A ReplicaSet was created or patched by the Deployment controller. */
+  /** Called when the Deployment controller has created or patched a ReplicaSet. */
   #resized(record: RequestRecord): void {
     const { mirror } = this.#options;
     const rs = mirror.get("replicasets", objectKey(record.namespace, record.name));
@@ -283,7 +285,8 @@ export class Checks implements KubeObserver {
     const { mirror } = this.#options;
     const states = mirror.lately<Deployment & KubeObject>(d.metadata.uid, WINDOW_MS);
     if (states.some(({ spec }) => spec?.strategy?.type === "Recreate")) return;
-    // Upstream counts available pods of a ReplicaSet that was just cut and has not followed: both may be cut too far.
+    // Upstream counts available pods of a ReplicaSet that was just scaled down and has not followed yet, so both may be scaled down too
+    // far.
     const lags = mirror
       .controlledBy("replicasets", ownerName("deployments", d))
       .some((each) =>
@@ -293,7 +296,7 @@ export class Checks implements KubeObserver {
       );
     if (lags) return;
     const least = Math.min(...states.map((state) => (state.spec?.replicas ?? 0) - fencepost(state, "maxUnavailable")));
-    // As the statuses are now, and as they lately were at their best: the decision was made on something between.
+    // With the current statuses, and with the best recent ones: the decision was based on a state in between.
     for (const ms of [0, LATE_MS]) {
       const available = (each: ReplicaSet & KubeObject, size: number): number =>
         Math.min(
@@ -309,7 +312,7 @@ export class Checks implements KubeObserver {
     this.bad(excused("SC8unavailable"), `${rs.metadata.name} shrank from ${before}: fewer than ${least} are left available`);
   }
 
-  /** What becomes of a rule broken for `owner`: a call that landed after its time may break bounds for a moment, and so may a loss. */
+  /** The rule to report for a violation for `owner`: a call that is executed late, or a loss, may violate bounds for a moment. */
   #excuse({ kind, namespace, name }: Pick<OwnerName, "kind" | "namespace" | "name">): (rule: string) => string {
     const nowMs = this.#options.clock.now();
     const run = `${kind.toLowerCase()} ${objectKey(namespace, name)}`;
@@ -340,7 +343,7 @@ export class Checks implements KubeObserver {
 
   // ------------------------------------------------------------------------------------------------------------- the end
 
-  /** Whether SE1 and SE2 hold now. */
+  /** Returns whether SE1 and SE2 hold now. */
   isAtRest(): boolean {
     const found: Violation[] = [];
     this.#report = (violation) => found.push(violation);
@@ -386,7 +389,7 @@ export class Checks implements KubeObserver {
     }
   }
 
-  /** Whatever a slice is called, it holds the dependents of one owner, or orphans of one namespace. */
+  /** A slice must hold the dependents of one owner, or orphans of one namespace, whatever its name. */
   #slicesAreBound(resource: CachedResource): void {
     const { data, mirror } = this.#options;
     for (const [name, slice] of data.epoch?.resources.get(resource)?.slices ?? []) {
@@ -421,7 +424,7 @@ export class Checks implements KubeObserver {
     }
   }
 
-  /** Every owner has its desired pods, and its status reports them. `rule` names the moment. */
+  /** Checks that every owner has its desired pods and reports them in its status. `rule` names the moment. */
   desired(rule: string): void {
     const { mirror } = this.#options;
     for (const resource of ["replicasets", "replicationcontrollers"] as const)
@@ -506,8 +509,8 @@ export class Checks implements KubeObserver {
 }
 
 /**
- * A Deployment that upstream leaves on the scale path for ever: a size written by hand, or (Recreate) several ReplicaSets with
- * replicas, beside a remembered size that is another one (deployment quirk Q3, sync.go scale).
+ * Returns whether upstream would leave a Deployment on the scale path forever: a size written by hand, or (Recreate) several ReplicaSets
+ * with replicas, and an annotation with another desired size (deployment quirk Q3, sync.go scale).
  */
 function isStuckAsUpstream(d: Deployment, rss: readonly ReplicaSet[]): boolean {
   const active = rss.filter(({ spec }) => (spec?.replicas ?? 0) > 0);
@@ -523,16 +526,16 @@ function labelSelectorOf({ spec }: Deployment): string {
 }
 
 function preconditionOf(body: object | undefined): string | undefined {
-  // The body of our DELETEs is DeleteOptions; the gateway has seen to that.
+  // The body of our DELETEs is DeleteOptions; the gateway checks it.
   return (body as { readonly preconditions?: { readonly uid?: string } } | undefined)?.preconditions?.uid;
 }
 
-/** A PATCH of ours that must not meet a namesake says whose it is. */
+/** A PATCH of ours that must not change another object of the same name states the uid. */
 function uidIn(body: object | undefined): string | undefined {
   return (body as { readonly metadata?: { readonly uid?: string } } | undefined)?.metadata?.uid;
 }
 
-/** `…/namespaces/<namespace>/<resource>/<name>`, and nothing else for other paths: those of subresources are ignored. */
+/** The parts of `…/namespaces/<namespace>/<resource>/<name>`; undefined for other paths, including those of subresources. */
 function targetOf(path: string): { readonly resource: string; readonly namespace: string; readonly name: string } {
   const [, namespace = "", resource = "", name = ""] = /\/namespaces\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(path) ?? [];
   return { resource, namespace, name };
@@ -553,7 +556,7 @@ function selectorOf(rs: ReplicaSet & KubeObject): (labels: Readonly<Record<strin
   return (labels) => selector.kind !== "Invalid" && matches(selector, labels);
 }
 
-/** Upstream rounds the surge up and the unavailable down; both 0 means one unavailable. */
+/** Upstream rounds the surge up and the unavailable number down; if both are 0, one pod may be unavailable. */
 function fencepost({ spec }: Deployment, which: "maxSurge" | "maxUnavailable"): number {
   const replicas = spec?.replicas ?? 0;
   if (spec?.strategy?.type === "Recreate") return which === "maxSurge" ? 0 : replicas;

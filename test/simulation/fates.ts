@@ -1,15 +1,15 @@
 /**
- * A process of ours that may die or stand still at any call: its ports are handed out through here, and after the end they
- * never answer again. What a call has reached by then stays done.
+ * A process of ours that may be killed or suspended at any call: its ports are wrapped, and after its death they
+ * never answer again. The effects of earlier calls remain.
  */
 import type { Clock } from "../../shared/base/clock.ts";
 import { eachAnswer } from "../support/each-answer.ts";
 
 export interface FateOptions {
   readonly clock: Clock;
-  /** Called at each answer: no effect, the end, or a pause in milliseconds. */
+  /** Called at each response: no effect, death, or a pause in milliseconds. */
   readonly draw: () => "live" | "die" | number;
-  /** Hears of deaths and standstills. */
+  /** Called for deaths and pauses. */
   readonly onFate?: (what: "die" | "freeze", ms: number) => void;
 }
 
@@ -22,20 +22,20 @@ export class Fate {
     this.#options = options;
   }
 
-  /** Aborts at the end, without any code of the process running for it. */
+  /** Aborts at the process's death, without running any of its code. */
   get died(): AbortSignal {
     return this.#died.signal;
   }
 
   die(): void {
-    if (!this.died.aborted) this.#died.abort(new Error("died"));
+    if (!this.died.aborted) this.#died.abort(new Error("the process was killed"));
   }
 
-  /** `ports` of this process: every method goes through its fate. */
+  /** The `ports` of this process with every method wrapped. */
   over<T extends object>(ports: T): T {
     return new Proxy(ports, {
       get: (target, property) => {
-        // A method of a port; everything else is passed on as it is.
+        // A method of a port is wrapped; everything else is passed through.
         const value: unknown = Reflect.get(target, property);
         if (typeof value !== "function") return value;
         return (...parameters: readonly unknown[]): unknown => {
@@ -52,7 +52,7 @@ export class Fate {
     return { now: () => clock.now(), after: (ms, signal) => this.#thawed(clock.after(ms, signal)) };
   }
 
-  /** An answer arrives, or does not: fate strikes between the fault and its being known. */
+  /** A response arrives, or does not: the process may be killed between the effect of a call and its response. */
   async #answer<T>(answer: Promise<T>): Promise<T> {
     const settled = await settle(answer);
     await this.#strike();
@@ -102,7 +102,7 @@ function settle<T>(answer: Promise<T>): Promise<Settled<T>> {
 }
 
 function unsettle<T>(settled: Settled<T>): T {
-  // What the port rejected with is passed on as it was.
+  // The port's rejection is passed on unchanged.
   // oxlint-disable-next-line typescript/only-throw-error
   if ("error" in settled) throw settled.error;
   return settled.value;

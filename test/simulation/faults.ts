@@ -1,4 +1,4 @@
-/** What goes wrong in a run, and how often: drawn once from the seed, in force only while `active`. */
+/** The kinds of faults of a run and their rates: drawn once from the seed, active only while `active`. */
 import type { DeltaQueueFaults } from "../../shared/store/memory/queue/delta-queue.ts";
 import type { DoorbellFaults } from "../../shared/store/memory/queue/doorbells.ts";
 import type { Random } from "../../shared/base/random.ts";
@@ -7,18 +7,18 @@ export interface Mix {
   readonly name: string;
   /** Q1 keeps the order of a lane, as FIFO queues do. */
   readonly fifo: boolean;
-  /** Share of API calls that are lost, answered late or refused. */
+  /** Share of API calls that are lost, answered late or rejected. */
   readonly api: number;
   readonly watch: number;
   readonly deltas: DeltaQueueFaults;
   readonly doorbells: DoorbellFaults;
-  /** Share of answers after which a function's process dies or pauses. */
+  /** Share of responses after which a function's process is killed or paused. */
   readonly crash: number;
   readonly freeze: number;
   readonly watcherCrash: number;
-  /** Share of the Store's calls whose way there or back fails. */
+  /** Share of Store calls whose request or response is lost. */
   readonly store: number;
-  /** The Store is slow now and then, also in the calm: look-ups age before what rests on them is applied. */
+  /** The Store is sometimes slow, also between bursts, so lookups are old when they are applied. */
   readonly slow: boolean;
 }
 
@@ -40,7 +40,7 @@ const LOSSY_QUEUES = {
   doorbells: { drop: 0.2, duplicate: 0.2, delay: 0.2, reorder: 0.5, unanswered: 0.05 },
 };
 
-/** A third of all runs go through everything at once; the others through one kind each, where a cause is easier to see. */
+/** Draws the faults: a third of all runs have every kind at once, the others one kind each, where a cause is easier to see. */
 export function drawMix(random: Random): Mix {
   const mix = drawFaults(random);
   return mix.name === "none" ? mix : { ...mix, slow: random.next() < 0.25 };

@@ -1,6 +1,6 @@
 /**
- * The invariants of both levels: what each says and the upstream code or specification that requires it. `system` names the check of
- * checks.ts that states the same of whole components.
+ * The invariants of both levels: the text of each, and the upstream code or specification that requires it. `system` names the check of
+ * checks.ts that states the same for whole components.
  */
 export interface Invariant {
   readonly says: string;

@@ -1,7 +1,7 @@
 /**
- * The API server's ports in process, with faults between the product's own client and the server: requests are lost before they
- * are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Faults and
- * refusals are those of the fault-injecting API server (test/fault-profile), done in virtual time.
+ * The API server's ports in one process, with faults between the product's own client and the server: requests are lost before they
+ * are executed, executed with the response lost, executed late, rejected or slow, as on a network. Faults and
+ * rejections are those of the fault-injecting API server (test/fault-profile), in virtual time.
  */
 import type { Call } from "../../shared/kube/http/calls.ts";
 import type { KubeClient } from "../../shared/kube/http/client.ts";
@@ -25,12 +25,12 @@ export interface KubeOptions {
   readonly random: Random;
   /** Also the field manager: `deltaloop-sync-replicaset`. */
   readonly component: string;
-  /** Share of calls, and of watch batches, with a fault; called at each. */
+  /** Share of calls, and of watch batches, with a fault; called for each of them. */
   readonly faults: () => { readonly api: number; readonly watch: number };
   readonly observer?: KubeObserver;
-  /** A rule switched off: DELETE leaves without its precondition. */
+  /** Switches a rule off: DELETE is sent without its precondition. */
   readonly dropPreconditions?: boolean;
-  /** Objects in a page of a list, so that a few make several; default 7. */
+  /** Objects in a page of a list, small enough that lists have several pages; default 7. */
   readonly pageSize?: number;
 }
 
@@ -39,20 +39,20 @@ export interface KubeObserver {
   late(): void;
   /** A call or a stream has a fault. */
   fault?(what: string): void;
-  /** A request is about to be executed; `sent` is its body as it leaves. */
+  /** A request is about to be executed; `sent` is its body as sent. */
   executing(component: string, call: Pick<Call, "method" | "path" | "query" | "body">, sent: object | undefined): void;
 }
 
-/** The Store counts on it that nothing lands later. */
+/** The Store relies on no call being executed later than this. */
 const LAND_WITHIN_MS = OP_DEADLINE_MS - 500;
 const INACTIVITY_MS = 100_000;
 
-/** What happens to a call when something happens to it, in the words of the fault-injecting API server; two are of a simulation only. */
+/** The possible faults of a call, as in the fault-injecting API server, and two that only the simulation has. */
 const FAULTS: readonly (
   | Extract<Fault, { kind: "loseRequest" | "loseAnswer" | "cutAnswer" | "refuse" | "refuseAfter" | "admitSlowly" | "addFields" }>
   /** Executed after its sender has given up. */
   | { readonly kind: "landLate" }
-  /** With a random code, and only for requests that webhooks review. */
+  /** Rejected with a random code, and only for requests that webhooks review. */
   | { readonly kind: "deny" }
 )[] = [
   { kind: "loseRequest" },
@@ -106,18 +106,18 @@ export function createSimulatedKube(options: KubeOptions): Kube {
             await clock.after(5 + below(40));
             await ended(run());
             await clock.after(timeoutMs, signal);
-            throw new UnansweredError("simulated: the answer was lost");
+            throw new UnansweredError("simulated: the response was lost");
           case "cutAnswer":
             await clock.after(5 + below(40));
             await ended(run());
-            throw new UnansweredError("simulated: the answer broke off");
+            throw new UnansweredError("simulated: the response was truncated");
           case "landLate":
             if (method !== "GET") {
               options.observer?.late();
               void clock.after(timeoutMs + below(LAND_WITHIN_MS - timeoutMs)).then(() => ended(run()));
             }
             await clock.after(timeoutMs, signal);
-            throw new UnansweredError("simulated: the request takes too long");
+            throw new UnansweredError("simulated: the request timed out");
           case "refuse":
             await clock.after(5 + below(40), signal);
             throw errorOf(fault.with);
@@ -150,7 +150,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
   };
 
   const kube = kubeOver(client);
-  /** An older API server, or an etcd that cannot report progress: lists are read by pages. */
+  /** Simulates an older API server, or an etcd that cannot report progress: lists are paged. */
   const streamsLists = random.next() < 0.5;
   return { ...kube, listPage };
 
@@ -194,7 +194,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
         if (fault === "slow") await clock.after(below(5_000), signal);
         if (fault === "silent") {
           await clock.after(INACTIVITY_MS, signal);
-          throw new UnansweredError("simulated: no byte for 100 s");
+          throw new UnansweredError("simulated: no data for 100 s");
         }
       }
       yield lines;
@@ -209,7 +209,7 @@ function errorLine(code: number, reason: string): string {
   });
 }
 
-/** Executed, whatever was answered. */
+/** Resolves once the request is executed, whatever its response. */
 async function ended(answer: Promise<unknown>): Promise<void> {
   await answer.catch(() => undefined);
 }

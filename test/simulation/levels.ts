@@ -18,7 +18,7 @@ export interface SeedSettings {
 
 export interface SeedResult {
   readonly seed: number;
-  /** Which faults were drawn. */
+  /** The drawn faults. */
   readonly mix?: string;
   readonly violations: readonly { readonly rule: string; readonly what: string }[];
   /** The first violation with the last steps before it. */

@@ -4,22 +4,22 @@ import type { EpochData, MemoryData } from "../../shared/store/memory/store/data
 import type { Random } from "../../shared/base/random.ts";
 
 /**
- * `flush`: everything. `damage`: half of the keys. `restore`: what it held some time ago, on another primary, as after a restart from a
- * snapshot or a failover. `rewind`: the same on a primary that looks the same, as behind a service that does not say.
+ * `flush`: everything. `damage`: half of the keys. `restore`: the Store returns to an earlier state on another primary, as after a restart
+ * from a snapshot or a failover. `rewind`: the same on a primary that looks unchanged, as behind a service that does not report it.
  */
 export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
 export type Loss = (typeof LOSSES)[number];
 
-/** `clock`: the clock of the Store's server is set five minutes forward or back, again and again. `clone`: a second cluster, second-cluster.ts. */
+/** `clock`: the clock of the Store's server repeatedly jumps five minutes forward or back. `clone`: a second cluster, second-cluster.ts. */
 export const CHOSEN_FAULTS = [...LOSSES, "clock", "clone"] as const;
 export type ChosenFault = (typeof CHOSEN_FAULTS)[number];
 
-/** One run in eight, whatever else goes wrong in it. */
+/** True in one run of eight, whatever its other faults. */
 export function drawsClock(random: Random): boolean {
   return random.next() < 1 / 8;
 }
 
-/** A quarter of all runs lose something, whatever else goes wrong in them. */
+/** A loss in a quarter of all runs, whatever their other faults. */
 export function drawLoss(random: Random): Loss | undefined {
   return LOSSES[Math.floor(random.next() * LOSSES.length * 4)];
 }
@@ -29,7 +29,7 @@ export function flush(data: MemoryData): void {
   data.tallies.clear();
 }
 
-/** @returns what puts the Store back to what it is now. */
+/** @returns a function that restores the current state of the Store */
 export function snapshot(data: MemoryData): () => void {
   const [epoch, tallies] = [copyOf(data.epoch), [...data.tallies]];
   return () => {
@@ -39,7 +39,7 @@ export function snapshot(data: MemoryData): () => void {
   };
 }
 
-/** The names of `m` and `l` are so many that half of all keys is never without some of them: here it is `m:pods`. */
+/** Deletes half of the keys. There are so many keys `m` and `l` that this always includes some of them; here it is `m:pods`. */
 export function damage(data: MemoryData, random: Random): void {
   const { epoch } = data;
   if (!epoch) return;
@@ -64,7 +64,7 @@ export function damage(data: MemoryData, random: Random): void {
   }
 }
 
-/** Deep; frozen values never change and are shared. */
+/** A deep copy; frozen values never change and are shared. */
 function copyOf<T>(value: T): T {
   return copied(value) as T; // of the same shape
 }

@@ -1,6 +1,6 @@
 /**
- * What the API server holds, event by event, for the checks: the state at each request, and for a while what it was before.
- * Fed by watches of its own that never fail.
+ * The state of the API server, event by event, for the checks: at each request, and the history of some time before it.
+ * Filled by its own watches, which never fail.
  */
 import type { ApiServer } from "../../shared/api-server/api-server.ts";
 import type { WatchStream } from "../../shared/api-server/rest/watch.ts";
@@ -37,7 +37,7 @@ export class Mirror {
   readonly #clock: Clock;
   readonly #streams: { readonly resource: CachedResource; readonly stream: WatchStream }[] = [];
   readonly #objects = new Map(CACHED_RESOURCES.map((resource) => [resource, new Map<ObjectKey, KubeObject>()]));
-  /** By uid: values with the time they came. */
+  /** Versions with the time they were seen, by uid. */
   readonly #history = new Map<string, { readonly atMs: number; readonly object: KubeObject }[]>();
   readonly #owners = new Set<string>();
   readonly #onChange: (change: Change) => void;
@@ -59,10 +59,10 @@ export class Mirror {
     }
   }
 
-  /** Takes in what has happened since, in the server's order. */
+  /** Reads the events since the last call, in the server's order. */
   update(): void {
     const events = this.#streams.flatMap(({ resource, stream }) =>
-      // Watches of these resources carry objects of the shape every object has.
+      // Watches of these resources deliver objects with the fields that every object has.
       stream.take().map(({ type, object }) => ({ resource, type, object: object as unknown as KubeObject })),
     );
     events.sort((a, b) => compareResourceVersions(a.object.metadata.resourceVersion, b.object.metadata.resourceVersion));
@@ -91,7 +91,7 @@ export class Mirror {
     return [...this.#of(resource).values()] as (Objects[R] & KubeObject)[]; // stored under their resource
   }
 
-  /** Dependents of `owner`, told apart as shared/kube/objects/owner-id.ts says; written anew here, so that a mistake there is seen. */
+  /** Dependents of `owner`, matched as shared/kube/objects/owner-id.ts does it; implemented again here, so that a bug there is found. */
   controlledBy<R extends CachedResource>(resource: R, owner: OwnerName): readonly (Objects[R] & KubeObject)[] {
     return this.all(resource).filter(({ metadata }) => {
       const ref = controllerRef(metadata);
@@ -100,16 +100,16 @@ export class Mirror {
     });
   }
 
-  /** Whether there is, or ever was, such an owner. */
+  /** Returns whether such an owner exists, or ever existed. */
   isOwner(owner: OwnerName): boolean {
     return this.#owners.has(textOf(owner));
   }
 
-  /** What `uid` has been in the last `ms`, the state at their start included. */
+  /** The versions of `uid` within the last `ms`, including the one at the start. */
   lately<T extends KubeObject>(uid: string, ms: number): readonly T[] {
     const history = this.#history.get(uid) ?? [];
     const since = this.#clock.now() - ms;
-    return history.filter((_, i) => i === history.length - 1 || (history[i + 1]?.atMs ?? 0) > since).map(({ object }) => object as T); // of one uid, so of one kind
+    return history.filter((_, i) => i === history.length - 1 || (history[i + 1]?.atMs ?? 0) > since).map(({ object }) => object as T); // one uid has one kind
   }
 
   #of(resource: CachedResource): Map<ObjectKey, KubeObject> {
@@ -119,7 +119,7 @@ export class Mirror {
   }
 }
 
-/** An object as its dependents name it. */
+/** The reference by which dependents name the object. */
 export function ownerName(resource: CachedResource, { metadata }: KubeObject): OwnerName {
   return { namespace: metadata.namespace ?? "", kind: RESOURCES[resource].kind, name: metadata.name, uid: metadata.uid };
 }
@@ -128,7 +128,7 @@ function textOf({ namespace, kind, name, uid }: OwnerName): string {
   return JSON.stringify([namespace, kind, name, uid]);
 }
 
-/** Neither ended nor being deleted. */
+/** Returns whether a pod has neither ended nor is being deleted. */
 export function isActive({ metadata, status }: Pod): boolean {
   return metadata?.deletionTimestamp === undefined && status?.phase !== "Succeeded" && status?.phase !== "Failed";
 }

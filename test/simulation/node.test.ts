@@ -1,6 +1,6 @@
 /**
- * Would catch: a node agent that, hit by failures in an order nobody thought of, runs something twice, starts what is to end, or never
- * comes to rest.
+ * Would catch: a node agent that, after failures in an unusual order, runs something twice, starts what should end, or never
+ * settles.
  */
 import { expect, test } from "vitest";
 import { simulateNode } from "./node/simulate-node.ts";

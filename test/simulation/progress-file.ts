@@ -12,7 +12,7 @@ interface FailedSeed {
 interface Content {
   /** The options on which results depend. A file serves one set of options. */
   readonly options: string;
-  /** By commit, ranges as in "1-40 42 50-60". */
+  /** Ranges such as "1-40 42 50-60", by commit. */
   readonly passed: Readonly<Record<string, string>>;
   readonly failed: readonly FailedSeed[];
   /** Sums of the statistics of all seeds, and how often each excuse was used. */
@@ -32,7 +32,7 @@ export class ProgressFile {
   /** @throws {Error} if the file was written with other options */
   constructor(file: string, options: string, commit: string) {
     const given = existsSync(file)
-      ? (JSON.parse(readFileSync(file, "utf8")) as Content) // what `save` wrote
+      ? (JSON.parse(readFileSync(file, "utf8")) as Content) // written by `save`
       : { options, passed: {}, failed: [], totals: {} };
     if (given.options !== options) throw new Error(`${file} is of "${given.options}", not of "${options}"`);
     [this.#file, this.#options, this.#commit] = [file, options, commit];

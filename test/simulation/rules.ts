@@ -1,6 +1,6 @@
 /**
- * The Store's rules, one by one switched off, to see that the simulation notices: a check that stays green without the rule
- * that it is there for says nothing. Each wrapper is the smallest lie that has the effect; no product code knows of it.
+ * The Store's rules, switched off one by one, to prove that the simulation notices: a check that passes without the rule
+ * that it is meant for proves nothing. Each wrapper is the smallest change with that effect; no product code knows of it.
  */
 import { LEASE_MS } from "../../shared/base/times.ts";
 import type { OwnerId } from "../../shared/kube/objects/owner-id.ts";
@@ -155,7 +155,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   sweep: (store, data) => ({
-    // Rows that the list lacks stay.
+    // Without the sweep: rows that the list lacks remain.
     applyManifest: (pack, manifest) => {
       const rows = [...(laneOfPack(data, pack)?.rows.values() ?? [])];
       const listed = new Set(manifest.rows.map(({ key }) => key));
@@ -169,7 +169,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return opened.kind === "open" ? { ...opened, floor: "0" } : opened;
     },
   }),
-  // A list after a SUSPECT mark has the number of the list before it.
+  // A list after a SUSPECT mark reuses the number of the previous list.
   generation: (store, data) => ({
     openGeneration: async (request) => {
       const resource = data.epoch?.resources.get(request.resource);
@@ -342,7 +342,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return held && held.token !== run.token ? { kind: "busy" } : store.take(run, known);
     },
   }),
-  // No answer has a doorbell; the sweeper rings.
+  // No call returns a doorbell, so only the sweeper sends them.
   bells: (store) => ({
     applyPack: async (pack, items, options) => ({ ...(await store.applyPack(pack, items, options)), bells: [] }),
     writeThrough: async (run, write) => ({ ...(await store.writeThrough(run, write)), bells: [] }),
@@ -365,7 +365,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   A6: (store, data) => ({
-    // Listed objects are the one source that A6 exempts.
+    // Listed objects are the only source that A6 exempts.
     applyPack: (pack, items, options) => store.applyPack(pack.kind === "D" ? { ...pack, kind: "L" } : pack, items, options),
     writeThrough: (run, write) =>
       withLanes(
@@ -421,7 +421,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   intents: (store) => ({ registerIntents: (run, ownerUid, _, drawn) => store.registerIntents(run, ownerUid, [], drawn) }),
-  // Each run draws from a number of its own, whatever the Store has counted.
+  // Each run draws names from its own number, whatever the Store has counted.
   names: (store) => ({
     take: async (run, known) => {
       const result = await store.take(run, known);
@@ -509,7 +509,7 @@ function changeIntent(data: MemoryData, { owner, stored }: FoundIntent, change: 
   data.epoch?.intents.get(owner)?.set(stored.intent.id, { ...stored, intent: { ...stored.intent, ...change } });
 }
 
-/** Each verb of the memory Store is one synchronous step, so no other caller sees changes around it. */
+/** Each verb of the memory Store is one synchronous step, so no other caller sees the temporary change. */
 function withLanes<T>(data: MemoryData, change: (lane: LaneData) => void, step: () => T): T {
   const before = lanesOf(data).map((lane) => ({ lane, watermark: lane.watermark }));
   for (const lane of lanesOf(data)) change(lane);

@@ -1,11 +1,11 @@
 /**
  * `npm run sim -- [--seed n | --seeds a-b]`: the simulation, seed by seed.
  *
- *     --node, --crashes, --protocol     that of a node agent; functions that die in a Deployment's life; the memory Store alone
+ *     --node, --crashes, --protocol simulates a node agent; functions that are killed during a Deployment's history; only the memory Store
  *     --fault flush|damage|restore|rewind|clock|clone    in every run
  *     --off rule,rule                   without these rules; --protocol --rules: the first seed that fails without each
  *     --workers n                       threads, one per core by default
- *     --resume file                     leaves out the seeds that the file says have passed, and keeps it up to date
+ *     --resume file                     skips the seeds that have passed according to the file, and updates it
  *     --stop, --stats, --trace          ends after a failure; sums and medians; prints each step
  *
  * Ctrl-C ends the run after the seeds that are running; a second one ends it at once.
@@ -43,7 +43,7 @@ const RULE_SEEDS = 2_000;
 const SAVE_EVERY_MS = 5_000;
 const REPORT_EVERY_MS = 30_000;
 const LINES_MAX = 6;
-/** Failures that are described; all are listed. */
+/** The number of failures that are described; all are listed. */
 const DESCRIBED_MAX = 3;
 
 const level = LEVELS.find((each) => each !== "system" && values[each]) ?? "system";
@@ -92,7 +92,7 @@ await runSeeds({
 });
 progress?.save();
 summarise();
-// Processes that died in a run never answer; nothing waits for them.
+// Processes that were killed in a run never answer; nothing waits for them.
 process.exit(process.exitCode ?? (failed.length > 0 ? 1 : 0));
 
 function onResult(result: SeedResult): void {
@@ -136,7 +136,7 @@ function summarise(): void {
     console.log(`  ${String(sum).padStart(9)}  ${name}${median > 0 ? `, median ${median}` : ""}`);
 }
 
-/** Over all seeds; those without a count have none. */
+/** The median over all seeds that have the count. */
 function medianOf(values: readonly number[]): number {
   const all = [...values, ...Array.from({ length: done - values.length }, () => 0)].toSorted((a, b) => a - b);
   return all[all.length >> 1] ?? 0;

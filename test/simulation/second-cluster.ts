@@ -1,6 +1,6 @@
 /**
- * A copy of the cluster, as a restored backup is: workloads with their uids, and the watcher's Lease as it was, with the same keys, Store
- * and queues. Its versions are lower or higher than those of the original. Its pods are gone, so it lacks what the cache shows.
+ * A copy of the cluster, as in a restored backup: workloads with their uids, and the watcher's Lease at that time, with the same keys,
+ * Store and queues. Its versions are lower or higher than those of the original. Its pods are gone, so it lacks objects that the cache has.
  */
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createApiServer } from "../../shared/api-server/api-server.ts";
@@ -12,7 +12,7 @@ import { assembleSystem } from "../../shared/local/assemble-system.ts";
 import type { System, SystemOptions, SystemPorts } from "../../shared/local/assemble-system.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 
-/** How far the original's Lease has moved on: a copy younger than the last confirmed count cannot be told apart (informer §11.11). */
+/** How far the original's Lease has advanced: a copy that is newer than the last confirmed count cannot be detected (informer §11.11). */
 export const BACKUP_AGE_MS = 10_000;
 const LEASES = "leases.coordination.k8s.io";
 const READS: ReadonlySet<string> = new Set(["get", "list", "watch"]);
@@ -36,11 +36,11 @@ interface SecondCluster {
   readonly ports: Omit<SystemPorts, "kube" | "functions">;
   readonly options: SystemOptions & Required<Pick<SystemOptions, "lease">>;
   readonly seed: number;
-  /** After each write that one of the copy's sync functions sends; `lease`: the copy's. */
+  /** Called after each write that one of the copy's sync functions sends, with the copy's Lease. */
   readonly onWrite: (what: string, lease: JsonObject | undefined) => void;
 }
 
-/** Starts the copy with a watcher and functions of its own. */
+/** Starts the copy with its own watcher and functions. */
 export function startSecondCluster(backup: Backup, { ports, options, seed, onWrite }: SecondCluster): System {
   const random = createSeededRandom(seed);
   const server = createApiServer({ clock: ports.clock, random, firstRevision: random.next() < 0.5 ? 1n : 9_100_000_000_000_000n });

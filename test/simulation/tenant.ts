@@ -1,6 +1,6 @@
 /**
- * A tenant that wants to reach beyond its namespace: it creates and changes pods and ReplicaSets there, and has learnt the names
- * and uids of everything else. With help it also has pods in the others' namespace that reference an owner partly.
+ * A malicious tenant: it creates and changes pods and ReplicaSets in its own namespace, and knows the names
+ * and uids of everything else. An accomplice also creates pods in the users' namespace with partly correct owner references.
  */
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
@@ -9,9 +9,9 @@ import type { Random } from "../../shared/base/random.ts";
 import type { Mirror } from "./mirror.ts";
 import { MERGE, pod, replicaSet, SHOP } from "./users.ts";
 
-/** Its namespace. */
+/** The tenant's namespace. */
 export const TENANT = "mallory";
-/** Share of runs that have one. */
+/** Share of runs with a tenant. */
 const SHARE = 0.4;
 const PODS_MAX = 50;
 const PARTIAL_MAX = 6;
@@ -28,7 +28,7 @@ interface Reference {
   readonly controller: true;
 }
 
-/** Of a seed of its own, so that runs without a tenant are what they would be if there were none. */
+/** Drawn from a separate seed, so that runs without a tenant are unchanged. */
 export function hasTenant(random: Random): boolean {
   return random.next() < SHARE;
 }
@@ -47,7 +47,7 @@ export class Tenant {
 
   async setUp(): Promise<void> {
     await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: TENANT } });
-    // Of the names, and with the selectors, of those next door.
+    // With the names and the selectors of the users' ReplicaSets.
     for (const name of ["a", "b"]) await this.#ask("POST", pathOf("replicasets"), replicaSet(name, this.#pick(["x", "y"]), this.#below(3)));
   }
 
@@ -63,7 +63,7 @@ export class Tenant {
     if (one) await this.#ask("DELETE", `${pathOf("pods")}/${one.metadata.name}`, { gracePeriodSeconds: this.#chance(0.5) ? 0 : 30 });
   }
 
-  /** One, or a flood of them, with everything that may weigh: labels, annotations, costs. */
+  /** Creates one pod or a flood of them, with labels, annotations and deletion costs. */
   async #createPods(): Promise<void> {
     const count = this.#chance(0.15) ? 15 : 1 + this.#below(3);
     for (let i = 0; i < count && this.#own("pods").length + i < PODS_MAX; i++) {
@@ -72,7 +72,7 @@ export class Tenant {
     }
   }
 
-  /** Named as a pod of the others', whose create may still be under way for all that our caches know. */
+  /** Creates a pod with the name of a user's pod, whose create may still be in flight as far as our caches know. */
   async #createNamesake(): Promise<void> {
     const one = this.#anyOf(this.#mirror.all("pods").filter(({ metadata }) => metadata.namespace === SHOP));
     const reference = one && controllerRef(one.metadata);
@@ -80,7 +80,7 @@ export class Tenant {
     await this.#ask("POST", pathOf("pods"), this.#heavy(pod(one.metadata.name, one.metadata.labels ?? {}, [{ ...reference }])));
   }
 
-  /** In the others' own namespace: the uid is right and something else is not, or the other way round. */
+  /** Creates a pod in the users' namespace whose owner reference is correct in its uid or in the rest, but not in both. */
   async #createPartial(): Promise<void> {
     const partial = this.#mirror.all("pods").filter(({ metadata }) => metadata.name.startsWith(PARTIAL_PREFIX));
     const right = this.#reference(["ReplicaSet", "ReplicationController"]);
@@ -113,7 +113,7 @@ export class Tenant {
       await this.#ask("PATCH", `${pathOf(resource)}/${one.metadata.name}`, { metadata: { ownerReferences: [reference] } }, MERGE);
   }
 
-  /** Names an object of the others' as controller, rightly in all but the namespace. */
+  /** An owner reference to a user's object, correct in everything but the namespace. */
   #reference(kinds: readonly [Kind, ...Kind[]]): Reference | undefined {
     const kind = this.#pick(kinds);
     const resource = ({ ReplicaSet: "replicasets", ReplicationController: "replicationcontrollers", Deployment: "deployments" } as const)[

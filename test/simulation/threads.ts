@@ -13,7 +13,7 @@ export interface ThreadsOptions {
   /** Stops after the seeds that are running. */
   readonly signal: AbortSignal;
   readonly onResult: (result: SeedResult) => void;
-  /** With one worker only. */
+  /** Only with one worker. */
   readonly trace?: (line: string) => void;
 }
 
@@ -43,12 +43,12 @@ class Thread {
     this.#settings = settings;
   }
 
-  /** The result of a seed. An error that no code catches ends the thread, and is the seed's violation. */
+  /** Runs a seed. An uncaught error ends the thread, and counts as the seed's violation. */
   async run(seed: number): Promise<SeedResult> {
     const worker = (this.#worker ??= new Worker(new URL("worker.ts", import.meta.url), { workerData: this.#settings }));
     try {
       worker.postMessage(seed);
-      const [result] = (await once(worker, "message")) as [SeedResult]; // what worker.ts posts
+      const [result] = (await once(worker, "message")) as [SeedResult]; // posted by worker.ts
       return result;
     } catch (error) {
       this.#worker = undefined;

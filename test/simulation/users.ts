@@ -1,4 +1,4 @@
-/** User requests to a cluster, drawn from the seed: every change that a controller has to follow, and some twice. */
+/** User requests to a cluster, drawn from the seed: every kind of change that a controller has to follow, some of them repeated. */
 import type { CachedResource } from "../../shared/kube/objects/resources.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import type { ApiServer } from "../../shared/api-server/api-server.ts";
@@ -11,7 +11,7 @@ const CORE = `/api/v1/namespaces/${SHOP}`;
 export const MERGE = "application/merge-patch+json";
 
 export interface UserHabits {
-  /** Users do not change pods: bounds on pods can be checked. */
+  /** Users do not change pods, so bounds on pods can be checked. */
   readonly calmPods: boolean;
   /** Sizes only grow. */
   readonly growOnly: boolean;
@@ -52,11 +52,11 @@ export class Users {
     });
   }
 
-  /** Objects that only their owners may change: they must stay unchanged. */
+  /** Creates objects that only their owners may change: they must stay unchanged. */
   async setUp(): Promise<void> {
     await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: SHOP } });
     await this.#ask("POST", `${CORE}/pods`, pod("loner", { app: "elsewhere" }));
-    // Labelled as ours, owned by a controller of another kind.
+    // Labelled like our pods, but owned by a controller of another kind.
     const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "foreign-uid", controller: true };
     await this.#ask("POST", `${CORE}/pods`, pod("db-0", { app: "x" }, [owner]));
     await this.#ask("POST", `${APPS}/replicasets`, {
@@ -174,7 +174,7 @@ export class Users {
       await this.#ask("POST", `${CORE}/pods`, pod(name, { app: this.#pick(["x", "y", "z"]) }));
   }
 
-  /** Deletes a pod that has just come. */
+  /** Deletes a pod that was just created. */
   async deleteFresh(): Promise<void> {
     if (this.#habits.calmPods || !this.#habits.quickDeleter) return;
     const one = this.#anyOf(
@@ -196,7 +196,7 @@ export class Users {
     return this.#ask("DELETE", `${CORE}/resourcequotas/pods`);
   }
 
-  /** Before the calm: nothing that can never be reached. */
+  /** Before the quiet phase: replaces states that can never be reached. */
   async settle(): Promise<void> {
     await this.liftQuota();
     for (const d of this.#own("deployments")) {
@@ -208,7 +208,7 @@ export class Users {
     }
   }
 
-  /** Of the users' namespace. */
+  /** Objects in the users' namespace. */
   #own<R extends CachedResource>(resource: R): readonly (Objects[R] & KubeObject)[] {
     return this.#mirror.all(resource).filter(({ metadata }) => metadata.namespace === SHOP);
   }
@@ -230,7 +230,7 @@ export class Users {
   }
 }
 
-/** Pods and ReplicaSets that no controller of ours may touch. */
+/** Pods and ReplicaSets that none of our controllers may change. */
 export const DECOYS: readonly string[] = ["loner", "db-0", "foreign"];
 
 function template(labels: Readonly<Record<string, string>>, version: string): object {

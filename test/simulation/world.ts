@@ -1,10 +1,10 @@
 /**
- * The whole system in one process, from one seed, under a virtual clock: an API server, watchers with a real Lease, queues,
- * the Store, the deployed handlers behind event source mappings, nodes and people; and everything that may go wrong between
- * them. The same idea as the model of the protocol, on the code that ships.
+ * The whole system in one process, from one seed, on a virtual clock: an API server, watchers with a real Lease, queues,
+ * the Store, the deployed handlers behind event source mappings, nodes and users; and every kind of fault between
+ * them. It follows the idea of the protocol's model, with the shipped code.
  *
- * A run: three bursts of 30 s with faults and user operations, 45 s of calm after each, then quiet until nothing is outstanding and
- * 40 s more. One seed of ten is thorough: its quiet lasts at least 250 s, its messages are signed, and the Store's account is checked
+ * A run: three bursts of 30 s with faults and user requests, a calm of 45 s after each, then quiet until nothing is outstanding and 40 s
+ * more. One seed of ten is thorough: its quiet phase lasts at least 250 s, its messages are signed, and the Store's counters are checked
  * after each call.
  */
 import type { ControllerName } from "../../shared/kube/objects/resources.ts";
@@ -67,7 +67,7 @@ import { drawHabits, Users } from "./users.ts";
 export interface SimulationOptions {
   readonly seed: number;
   readonly off?: ReadonlySet<Rule>;
-  /** Instead of what is drawn. */
+  /** Replaces the drawn fault. */
   readonly fault?: ChosenFault;
   readonly trace?: (line: string) => void;
 }
@@ -84,23 +84,23 @@ const BUSY_MS = 30_000;
 const CYCLE_MS = 75_000;
 const CYCLES = 3;
 const QUIET_AT_MS = (CYCLES - 1) * CYCLE_MS + BUSY_MS;
-/** Of ten seeds this one is thorough: seed 4 is in each check. */
+/** The thorough seed of every ten: seed 4 is in each check. */
 const THOROUGH = 4;
-/** Until the last frozen process has continued, and the last late call was executed. */
+/** The time after which the last frozen process has continued, and the last late call was executed. */
 const REST_MS = 45_000;
-/** Longer than the sweeper, hole relists and lost streams take to repair what is outstanding. */
+/** Longer than the sweeper, lists after gaps and lost streams take to repair what is outstanding. */
 const REST_MS_MAX = 150_000;
 const REST_STEP_MS = 1_500;
-/** Time in which nothing may happen; in its first part what was under way may still end. */
+/** Time in which nothing may happen; in its first part, calls in flight may still end. */
 const QUIET_MS = { thorough: 100_000, other: 40_000 };
 const SETTLES_MS = 20_000;
-/** A key that failed often may sleep for 1,000 s. */
+/** A key that failed often may be delayed for 1,000 s. */
 const END_MS_MAX = 2_400_000;
 const CLOCK_JUMP_MS = 300_000;
-/** User agents whose requests are the operations of a run. */
+/** User agents whose requests are the user requests of a run. */
 const PEOPLE: ReadonlySet<string> = new Set(["kubectl", "tenant"]);
 const CLUSTER = "c1";
-/** Nothing forges or damages a message, so most seeds need no MAC. */
+/** Nothing forges or corrupts a message, so most seeds need no MAC. */
 const SIGNERS = { thorough: testSigner(CLUSTER), other: constantSigner() };
 const LEASE = { namespace: "kube-system", name: "deltaloop-watcher-sim" };
 
@@ -132,7 +132,7 @@ class World {
   readonly #mix: Mix;
   readonly #loss: Loss | undefined;
   readonly #clockJumps: boolean;
-  /** Milliseconds by which the clock of the Store's server is set forward. */
+  /** How far the clock of the Store's server is set forward, in milliseconds. */
   #serverAheadMs = 0;
   readonly #server: ApiServer;
   readonly #data = createMemoryData();
@@ -202,7 +202,7 @@ class World {
       },
     });
     this.#users = new Users(this.#server, this.#fork(), this.#mirror, habits);
-    const tenant = createSeededRandom(options.seed * 104_729 + 22); // the seeds that once failed are without one
+    const tenant = createSeededRandom(options.seed * 104_729 + 22); // the seeds of FAILED_ONCE have no tenant
     this.#tenant = hasTenant(tenant) ? new Tenant(this.#server, tenant, this.#mirror) : undefined;
   }
 
@@ -256,7 +256,7 @@ class World {
     };
   }
 
-  /** Until nothing is outstanding. What still is then, the checks of the end report. */
+  /** Waits until nothing is outstanding. The final checks report whatever still is. */
   async #rest(): Promise<void> {
     await this.#clock.advance(this.#isThorough ? REST_MS_MAX : REST_MS);
     const untilMs = START_MS + QUIET_AT_MS + REST_MS_MAX;
@@ -268,7 +268,7 @@ class World {
     return this.#checks.isAtRest();
   }
 
-  /** Work that is due later than the quiet began: long back-offs. */
+  /** Returns whether work is due after the start of the quiet phase: long back-offs. */
   #busy(): boolean {
     const due = CONTROLLERS.some(
       (controller) => (this.#data.epoch?.queues[controller].ready.size ?? 0) + (this.#data.epoch?.queues[controller].runs.size ?? 0) > 0,
@@ -276,7 +276,10 @@ class World {
     return due || this.#clock.now() - Math.max(this.#checks.lastWriteMs, this.#checks.lastSyncMs) < this.#quietMs - SETTLES_MS;
   }
 
-  /** Between bursts: nothing dirty and the cache exact, and yet not there, is a lost wake-up, even if something repairs it later. */
+  /**
+   * Checks the state between bursts: if no key is dirty and the cache is exact, but the desired state is not reached, a wake-up was lost,
+   * even if it is repaired later.
+   */
   #lookBetween(): void {
     this.#mirror.update();
     if (this.#busyNow()) return;
@@ -303,7 +306,10 @@ class World {
     });
   }
 
-  /** Heartbeats come and go; what stays for a minute stays for ever. Doorbells may wait: those of progress deadlines do. */
+  /**
+   * Heartbeats come and go, but a message that stays for a minute stays forever. Doorbells may wait, for example those of progress
+   * deadlines.
+   */
   async #queueIsEmpty(): Promise<void> {
     for (let waitedMs = 0; this.#queue.size() > 0 && waitedMs < 60_000; waitedMs += 500) await this.#clock.advance(500);
     if (this.#queue.size() > 0) this.#checks.bad("SE1queue", `${this.#queue.size()} deltas are left`);
@@ -324,7 +330,7 @@ class World {
   #startPeople(): void {
     const random = this.#fork();
     const roll = random.next();
-    // Mostly an operation a second or so; sometimes a storm.
+    // Usually about one request per second; sometimes a storm.
     const paceMs = roll < 0.15 ? 80 : 300 + roll * 2_500;
     this.#repeat(
       () => random.next() * 2 * paceMs,
@@ -356,7 +362,7 @@ class World {
         const { record } = this.#data.epoch ?? {};
         const restore = snapshot(this.#data);
         if (loss === "restore" || loss === "rewind") await this.#clock.after(backMs);
-        // No object existed that could return.
+        // No object exists that could return.
         if (record === undefined) return;
         if (loss === "flush") flush(this.#data);
         else if (loss === "damage") damage(this.#data, random);
@@ -383,7 +389,7 @@ class World {
     );
   }
 
-  /** The clone runs from the first burst to the last. @returns how to stop it */
+  /** The clone runs from the first burst to the last. @returns a function that stops it */
   #startClone(): () => void {
     const stops = new AbortController();
     if (this.#options.fault !== "clone") return () => undefined;
@@ -416,7 +422,7 @@ class World {
     if (term !== undefined && !lease.includes(term)) this.#checks.bad("SC11", `the clone's ${what}: its Lease does not list ${term}`);
   }
 
-  /** While there are faults. */
+  /** Repeats `act` while faults are active. */
   #repeat(everyMs: () => number, act: () => Promise<void>): void {
     const go = async (): Promise<void> => {
       while (!this.#ends.signal.aborted) {
@@ -439,7 +445,7 @@ class World {
         const died = new Promise<never>((_, reject) =>
           fate.died.addEventListener("abort", () => reject(new Error("the process died")), { once: true }),
         );
-        // A draw for each other function, as when a process created all: seeds keep their runs.
+        // One draw for each other function, as if a process created all of them, so that seeds keep their runs.
         for (let i = 0; i < at; i++) random.next();
         const wiring = this.#wiring(name, fate, random);
         for (let i = at + 1; i < FUNCTION_NAMES.length; i++) random.next();
@@ -451,7 +457,7 @@ class World {
       handlers: {
         applyDeltas: handler("apply-deltas"),
         // A queue in memory has no dead-letter queue; the checks look for dead messages themselves.
-        deadDeltas: () => Promise.reject(new Error("nobody calls this")),
+        deadDeltas: () => Promise.reject(new Error("unexpected call")),
         sync: {
           deployment: handler("sync-deployment"),
           replicaset: handler("sync-replicaset"),
@@ -470,7 +476,7 @@ class World {
     })();
   }
 
-  /** Of the process, which outlives its invocations. */
+  /** The lease proof of a process, which outlives its invocations. */
   #proof(name: string): LeaseProof {
     let proof = this.#proofs.get(name);
     if (!proof) {
@@ -512,7 +518,7 @@ class World {
     };
   }
 
-  /** Two watchers, one leading; one that dies is started again, under another identity. */
+  /** Two watchers, one of which leads; a watcher that dies is replaced, under another identity. */
   #startWatchers(): void {
     for (let i = 0; i < 2; i++) void this.#keepWatcher(this.#fork());
   }
@@ -567,7 +573,7 @@ class World {
     });
   }
 
-  /** The Store as one process sees it: a call or its answer may be lost on the way. */
+  /** The Store as one process sees it: a call or its response may be lost. */
   #store(random: Random): Store {
     const { fifo } = this.#mix;
     const options = {
@@ -581,7 +587,7 @@ class World {
     const clock = this.#clock;
     return new Proxy(store, {
       get: (target, property) => {
-        // Every member of a Store is a method that answers a promise.
+        // Every member of a Store is a method that returns a promise.
         const verb = Reflect.get(target, property) as (...parameters: readonly unknown[]) => Promise<unknown>;
         return async (...parameters: readonly unknown[]): Promise<unknown> => {
           this.#step();
@@ -590,12 +596,12 @@ class World {
           if (fails) this.#fault(before ? "Store: not reached" : "Store: answer lost");
           const [share, msMax] = this.#mix.slow ? [0.3, 600] : [0.05, 60];
           await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
-          if (before) throw new UnansweredError("simulated: the Store was not reached");
+          if (before) throw new UnansweredError("simulated: the call to the Store was lost");
           const askedMs = clock.now();
           const answer = await Reflect.apply(verb, target, parameters);
           this.#heard(property, parameters, answer, askedMs);
           if (this.#isThorough) this.#accounted(property, parameters, answer);
-          if (fails) throw new UnansweredError("simulated: the Store's answer was lost");
+          if (fails) throw new UnansweredError("simulated: the Store's response was lost");
           await clock.after(random.next() * 2);
           return answer;
         };
@@ -603,13 +609,13 @@ class World {
     });
   }
 
-  /** SC10: whatever the call was, what the Store has counted adds up. */
+  /** SC10: after every call, the Store's counters add up. */
   #accounted(verb: string | symbol, parameters: readonly unknown[], answer: unknown): void {
     this.#witness.heard(verb, parameters, answer);
     for (const what of unbalanced(this.#data.tallies.values())) this.#checks.bad("SC10", `${String(verb)}: ${what}`);
   }
 
-  /** Where the Store lost nothing, its account is that of who saw each call and its answer. */
+  /** If the Store lost nothing, its counters equal those of an observer of each call and its result. */
   #accountAtTheEnd(): void {
     if (this.#loss !== undefined || !this.#isThorough) return;
     const kept = countsOf(this.#data.tallies.values());
@@ -620,9 +626,9 @@ class World {
     for (const [id, items] of Object.entries(kept)) this.#count(`items ${id.slice(id.indexOf(" ") + 1)}`, items);
   }
 
-  /** What the checks know of the Store: when a key was taken, and when a watcher learnt of a loss of the Store. */
+  /** Informs the checks about Store calls: taken keys, and checkpoints that may reveal a loss. */
   #heard(verb: string | symbol, [asked]: readonly unknown[], answer: unknown, atMs: number): void {
-    // Parameters and answers of the verbs named.
+    // Parameters and results of the verbs named here.
     if (verb === "checkpoint") this.#checks.checkpointed();
     if (verb !== "take" || (answer as TakeResult).kind !== "ok") return;
     const { controller, key } = asked as Taken;
@@ -654,7 +660,7 @@ class World {
     return sinceMs < QUIET_AT_MS && sinceMs % CYCLE_MS < BUSY_MS;
   }
 
-  /** Faults begin once there was a moment to start. */
+  /** Faults start after a short time for the start-up. */
   #faulty(): boolean {
     return this.#busyTime() && this.#clock.now() - START_MS > 1_500;
   }
@@ -668,7 +674,7 @@ class World {
     this.#count(what, 1);
   }
 
-  /** A call of the API server or the Store, until the last burst is over. */
+  /** Counts a call of the API server or the Store, until the last burst is over. */
   #step(): void {
     if (this.#clock.now() - START_MS < QUIET_AT_MS) this.#count("steps", 1);
   }
@@ -696,7 +702,7 @@ function constantSigner(): Signer {
   return { keyId, sign: () => signature, verify: (_domain, _parts, given) => (given === signature ? "current" : "unknown") };
 }
 
-/** A standard queue knows no groups: every message is its own. */
+/** A standard queue has no groups: every message is its own group. */
 function ungrouped<T extends { readonly group: string; readonly id: string }>(entry: T): T {
   return { ...entry, group: entry.id };
 }

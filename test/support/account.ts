@@ -1,8 +1,8 @@
-/** An independent account of items (TY1), computed from calls and answers alone. */
+/** Independent item counters (TY1), computed only from calls and results. */
 import type { ApplyResult, Ended, ItemChange, LaneTally, PackHeader } from "../../shared/store/ports/store.ts";
 import { FATES } from "../../shared/store/ports/tallies.ts";
 
-/** Lanes whose item counts do not add up to the number received, in words. */
+/** Lanes whose item counts do not add up to the number received, as text. */
 export function unbalanced(tallies: Iterable<LaneTally>): readonly string[] {
   return [...tallies].flatMap(({ resource, lane, received, fates }) => {
     const sum = FATES.reduce((all, fate) => all + fates[fate], 0);
@@ -10,7 +10,7 @@ export function unbalanced(tallies: Iterable<LaneTally>): readonly string[] {
   });
 }
 
-/** `resource:lane fate` to its count, without zeros. */
+/** Counts by `resource:lane fate`, without zeros. */
 export function countsOf(tallies: Iterable<LaneTally>): Readonly<Record<string, number>> {
   const all = [...tallies].flatMap(({ resource, lane, fates }) =>
     FATES.map((fate) => [`${resource}:${lane} ${fate}`, fates[fate]] as const),

@@ -18,7 +18,7 @@ import type { Effect, ItemChange, ManifestRow, Row } from "../../shared/store/po
 const NAMESPACE = "shop";
 const CREATED = "2026-03-01T10:00:00Z";
 
-/** `cachedPod({ name: "web-1", resourceVersion: "12", owner: ownedBy(rs) })`. */
+/** Example: `cachedPod({ name: "web-1", resourceVersion: "12", owner: ownedBy(rs) })`. */
 export function cachedPod(overrides: Partial<CachedPod> = {}): CachedPod {
   const name = overrides.name ?? "web-1";
   return {
@@ -109,7 +109,7 @@ function template({ selector, digest }: PrimaryOverrides): { readonly labels: La
   return { labels: selector ?? { app: "web" }, digest: digest ?? "k1.f1.template" };
 }
 
-/** The owner of a pod or replica set: `cachedPod({ owner: ownedBy("ReplicaSet", rs) })`. */
+/** The owner of a pod or ReplicaSet: `cachedPod({ owner: ownedBy("ReplicaSet", rs) })`. */
 export function ownedBy(
   kind: "Deployment" | "ReplicaSet" | "ReplicationController",
   owner: { readonly metadata: { readonly name: string; readonly uid: string } },
@@ -149,7 +149,7 @@ export function expectation(row: Omit<Row, "object">): NonNullable<ItemChange["e
   return { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) };
 }
 
-/** "Queue `key` of `controller`, whose primary has this uid." */
+/** An effect that queues `key` of `controller`, whose primary has this uid. */
 export function effect(controller: Controller, primary: Cached, options: Partial<Pick<Effect, "urgency" | "self">> = {}): Effect {
   return { controller, key: keyOf(primary), uid: identity(primary).uid, urgency: "act", ...options };
 }

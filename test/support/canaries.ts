@@ -1,7 +1,7 @@
 /** Canary texts planted wherever users and tools put secrets, and a search for them. */
 import { packText } from "../../shared/controllers/cache/messages/pack-codec.ts";
 
-/** Of one test: each canary contains the place where it was planted, so a finding names its source. */
+/** A canary of one test: it contains the place where it was planted, so a finding names its source. */
 export const canary = (place: string): string => `CANARY-${place}-s3cret`;
 
 /** Annotations in which tools keep whole manifests, and one in which users record changes. */

@@ -4,7 +4,10 @@ import { aptInstall } from "./apt.ts";
 
 export const CHROMIUM = "/usr/bin/chromium";
 
-/** Installs it where it is missing and this is root, and reports that on stderr. @returns undefined, or the reason why there is none */
+/**
+ * Installs Chromium if it is missing and this process is root, and reports that on stderr. @returns undefined, or the reason why it is
+ * unavailable
+ */
 export function ensureChromium(): string | undefined {
   if (existsSync(CHROMIUM)) return undefined;
   if (process.getuid?.() !== 0) return `${CHROMIUM} is missing, and only root may install it (apt-get install chromium)`;

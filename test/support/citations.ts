@@ -1,5 +1,5 @@
 /**
- * What code, tests and documents cite, and whether it is there. Four things can be cited:
+ * Finds citations in code, tests and documents, and checks that their targets exist. Four things can be cited:
  *
  *     informer §11.3, §11.5        sections of docs/internals/spec; the second one is of the specification that the first one names
  *     [informer T12 T13]           ids of its tables, also as "replicaset R4", "deployment quirk Q11"
@@ -41,7 +41,7 @@ const RULES_OF_ALL = "informer";
 
 const INVARIANT = /^\s*(?:\*|\/\/|--|#)\s+([A-Z]{1,3}\d+)\s+\S/gm;
 const NAMED = "(informer|replicaset|deployment|node-agent)";
-/** Two queues, and an AWS service. */
+/** Names of two queues and of an AWS service, which look like ids. */
 const NO_IDS = new Set(["Q1", "Q2", "S3"]);
 
 export function decisionsOf(design: string): ReadonlySet<string> {

@@ -18,7 +18,7 @@ export interface ColdStart {
 }
 
 export interface ColdStage {
-  /** `bundle`: of the function of that name. After dead-deltas, which abandons a cache, no key is queued any more. */
+  /** `bundle`: the bundle of the function of that name. After dead-deltas, which abandons the cache, no key is queued any more. */
   start(name: string, bundle: string): Promise<ColdStart>;
   /** An empty Node.js process: the baseline. */
   bare(): Promise<Pick<ColdStart, "cpuMs" | "ms">>;
@@ -69,7 +69,7 @@ export async function startColdStage(redisUrl: string): Promise<ColdStage> {
     AWS_SECRET_ACCESS_KEY: "none",
   });
 
-  /** The message that invokes the function; the sweep has none. */
+  /** The message that invokes the function; undefined for the sweep, which gets none. */
   const message = async (name: string): Promise<string | undefined> => {
     if (name === "sweep") return undefined;
     const owner = OWNERS[name];
@@ -122,6 +122,6 @@ async function run(code: string, env: Readonly<Record<string, string>>): Promise
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
   const ended = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
-  if (ended !== 0) throw new Error(`a cold start ended with ${ended}:\n${output.slice(-OUTPUT_MAX)}`);
+  if (ended !== 0) throw new Error(`a cold start exited with ${ended}:\n${output.slice(-OUTPUT_MAX)}`);
   return output;
 }

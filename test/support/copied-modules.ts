@@ -1,4 +1,4 @@
-/** A copy's own node_modules: third-party packages of this checkout, and the workspace packages of the copy itself. */
+/** The node_modules of a copy: third-party packages of this checkout, and the workspace packages of the copy itself. */
 import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 

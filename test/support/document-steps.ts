@@ -1,5 +1,5 @@
 /**
- * The code blocks of a document that state where they belong: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file
+ * The code blocks of a document with a label for their place: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file
  * `.
  */
 import { execFile } from "node:child_process";
@@ -13,7 +13,7 @@ import { ROOT } from "./e2e.ts";
 import type { Cluster } from "./e2e.ts";
 
 const run = promisify(execFile);
-/** The documents' name for the machine. */
+/** The name of the machine in the documents. */
 const DOCUMENTS_NAME = "node-1";
 
 export type DocumentStep =
@@ -33,7 +33,7 @@ export function stepsOf(document: string): readonly DocumentStep[] {
     const [, place = ""] = info.split(" ");
     if (place === "cluster" || place === "machine") steps.push({ kind: place, section, script: content });
     else if (place.startsWith("/")) steps.push({ kind: "file", section, path: place, content });
-    else throw new Error(`${document}: a block of ${section} does not say where it belongs: ${info}`);
+    else throw new Error(`${document}: a block of ${section} has no label for its place: ${info}`);
   }
   return steps;
 }

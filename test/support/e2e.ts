@@ -1,12 +1,12 @@
 /**
- * What the e2e suites share: one real control plane with scheduler, scripted nodes and our RBAC manifests, `deltaloop dev` as a
+ * Shared by the e2e suites: a real control plane with scheduler, scripted nodes and our RBAC manifests, `deltaloop dev` as a
  * child of the test, kubectl, the audit log.
  *
- * EE1 watcher and functions have the tokens of their own service accounts and nothing else; only the test's person and the
- *    nodes, which stand for kubelets, are administrators.
- * EE2 every wait has a deadline, and says what it waited for and what it saw last.
- * EE3 what was started here is ended here, by its id; `dev` ends with us because its standard input is a pipe from us.
- * EE4 a test that fails shows what our programs said last.
+ * EE1 watcher and functions have the tokens of their own service accounts and nothing else; only the test's user and the
+ * nodes, which replace kubelets, are administrators.
+ * EE2 every wait has a deadline, and reports what it waited for and what it saw last.
+ * EE3 processes that a test starts are ended by their id; `dev` ends with the test because its standard input is a pipe from it.
+ * EE4 a failed test prints the last output of our programs.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -37,15 +37,15 @@ export { eventually } from "./eventually.ts";
 export const ROOT = join(import.meta.dirname, "..", "..");
 /** The namespace of our service accounts and of the watcher's Lease. */
 export const OWN_NAMESPACE = "deltaloop";
-/** What `dev --nodes` takes for its scripted kubelets. */
+/** The context of `dev --nodes`, for its scripted kubelets. */
 const NODES_CONTEXT = "deltaloop-nodes";
 const READY_MS_MAX = 40_000;
-/** A child that does not end in time is killed, so that a failed test leaves nothing behind. */
+/** A child that does not exit in time is killed, so that a failed test leaves no process. */
 const END_MS_MAX = 8_000;
 
 /**
- * Runs `suite` if this machine has a control plane and a redis-server, and if no other part is `missing`, else shows one skipped test whose name is the reason. Under
- * `CI=true` it fails instead, except for Go, which is the one thing a test run does not install.
+ * Runs `suite` if this machine has a control plane, a redis-server and whatever else it needs; otherwise reports one skipped test whose
+ * name is the reason. With `CI=true` that is a failure, unless only Go is missing, which a test run does not install.
  */
 export async function whereRealPartsAre(title: string, suite: () => void, other?: { readonly missing?: string }): Promise<void> {
   const binaries = await controlPlaneBinaries();
@@ -65,29 +65,29 @@ export async function whereRealPartsAre(title: string, suite: () => void, other?
 
 export interface Cluster {
   readonly plane: ControlPlane;
-  /** The test's user, for reads that need no kubectl. */
+  /** A client of the test's user, for reads that need no kubectl. */
   readonly client: RawClient;
-  /** One kubeconfig with a context per role of ours. */
+  /** A kubeconfig with a context for each of our roles. */
   readonly rolesKubeconfig: string;
-  /** Standard output. @throws with kubectl's words when its exit code is not 0 */
+  /** Runs kubectl and returns its standard output. @throws with kubectl's error output when its exit code is not 0 */
   kubectl(...args: readonly string[]): Promise<string>;
   apply(...objects: readonly object[]): Promise<void>;
-  /** The object, or undefined when there is none. `path` as `kubectl get --raw` takes it. */
+  /** The object, or undefined if it does not exist. `path` as for `kubectl get --raw`. */
   get<T>(path: string): Promise<T | undefined>;
   list<T>(path: string): Promise<readonly T[]>;
-  /** `kubectl rollout status` with a time limit: which decides whether a rollout is complete. */
+  /** Runs `kubectl rollout status` with a time limit; it decides whether a rollout is complete. */
   rolledOut(namespace: string, deployment: string, timeoutSeconds?: number): Promise<void>;
   audit(): Promise<readonly AuditEntry[]>;
-  /** The file that `audit` reads. */
+  /** Path of the audit log. */
   readonly auditLog: string;
   stop(): Promise<void>;
 }
 
-/** One answered request, as the API server's audit log has it. */
+/** One answered request in the API server's audit log. */
 export interface AuditEntry {
   readonly verb: string;
   readonly requestURI: string;
-  /** When it was answered, in microseconds. */
+  /** The time of the response, in microseconds. */
   readonly stageTimestamp: string;
   readonly userAgent?: string;
   readonly user: { readonly username: string };
@@ -100,21 +100,21 @@ export interface ClusterOptions {
   /** Default `"without-workloads"`, which also has our service accounts. */
   readonly controllers?: "without-workloads" | "all";
   /**
-   * False: neither scheduler nor nodes, for those who bring `dev --nodes 2 --bind-pods`. `"scheduler"`: for those who bring nodes of
-   * their own. Default true.
+   * False: neither scheduler nor nodes, for tests with `dev --nodes 2 --bind-pods`. `"scheduler"`: for tests with their own
+   * nodes. Default true.
    */
   readonly machines?: boolean | "scheduler";
-  /** Scripted nodes, of 1,000 pods each. Default 2. */
+  /** The number of scripted nodes, with 1,000 pods each. Default 2. */
   readonly nodes?: number;
-  /** How long their pods take. */
+  /** Delays of their pods. */
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
   /** False: without upstream's garbage collector. Default true. */
   readonly garbageCollection?: boolean;
-  /** The audit log has the answers to workload writes as well. Default false. */
+  /** The audit log includes the responses to workload writes. Default false. */
   readonly auditAnswers?: boolean;
   /** Nodes may join; the lifetime of their certificates. */
   readonly signing?: { readonly seconds: number };
-  /** APIServices may be served by others. Default false. */
+  /** APIServices may be served by other servers. Default false. */
   readonly frontProxy?: boolean;
 }
 
@@ -165,7 +165,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     auditLog,
     kubectl,
     async apply(...objects) {
-      if (objects.length === 0) return; // kubectl takes that for a mistake
+      if (objects.length === 0) return; // kubectl rejects that
       const args = ["apply", "-f", "-"];
       said(await plane.kubectl(args, { input: JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }) }), args);
     },
@@ -185,7 +185,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     },
     async audit() {
       const text = await readFile(auditLog, "utf8");
-      // The last line may be half written.
+      // The last line may be incomplete.
       return text
         .split("\n")
         .slice(0, -1)
@@ -210,7 +210,7 @@ interface KubeconfigFile {
   readonly users: readonly { readonly name: string; readonly user: object }[];
 }
 
-/** The kubeconfigs of the control plane are JSON with one user each; one with all of them has a context named like each role. */
+/** The control plane's kubeconfigs are JSON with one user each; this one has all of them, with contexts named like the roles. */
 export async function kubeconfigOfRoles(plane: ControlPlane): Promise<string> {
   const users: { readonly name: string; readonly user: object }[] = [];
   let clusters: KubeconfigFile["clusters"] = [];
@@ -224,21 +224,23 @@ export async function kubeconfigOfRoles(plane: ControlPlane): Promise<string> {
   return JSON.stringify({ apiVersion: "v1", kind: "Config", clusters, users, contexts, "current-context": contexts[0]?.name });
 }
 
-/** A `deltaloop` command that runs. */
+/** A running `deltaloop` command. */
 export interface Running {
   readonly pid: number;
-  /** Everything it has written so far, both streams. */
+  /** All output so far, of both streams. */
   output(): string;
-  /** Resolves when a line that contains `text` has been written; rejects with the output when it ends first, or after `timeoutMs`. */
+  /**
+   * Resolves when a line that contains `text` has been written; rejects with the output when the command exits first, or after `timeoutMs`.
+   */
   line(text: string, timeoutMs?: number): Promise<string>;
   readonly exited: Promise<{ readonly code: number | null; readonly afterMs: number }>;
-  /** Pids of dev's processes by name, newest of each. */
+  /** Process ids of dev's processes by name, the newest of each. */
   pids(): Readonly<Record<string, number>>;
-  /** SIGTERM and, after 8 s, SIGKILL. How long it took. */
+  /** Sends SIGTERM and, after 8 s, SIGKILL. Returns the duration. */
   stop(): Promise<number>;
 }
 
-/** What the file that runs has started and not stopped, by command line. */
+/** Commands that this test file has started and not stopped, by command line. */
 const programs = new Map<string, Running>();
 const LAST_LINES = 60;
 
@@ -246,11 +248,11 @@ const LAST_LINES = 60;
 function lastWords(): void {
   for (const [command, { output }] of programs) {
     const lines = output().trimEnd().split("\n").slice(-LAST_LINES);
-    process.stderr.write(`${command} said last:\n${lines.map((line) => `    ${line}\n`).join("")}`);
+    process.stderr.write(`last output of ${command}:\n${lines.map((line) => `    ${line}\n`).join("")}`);
   }
 }
 
-/** `deltaloop <args>`, without the environment's own KUBECONFIG; of the sources, unless `main` is another program. */
+/** Starts `deltaloop <args>`, without the environment's own KUBECONFIG; runs the sources, unless `main` is another program. */
 export function deltaloop(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
@@ -320,20 +322,20 @@ export function deltaloop(
   return self;
 }
 
-/** `deltaloop dev --act` with the roles' own credentials; resolves when it says that it is ready. */
+/** Starts `deltaloop dev --act` with the roles' own credentials; resolves when it reports that it is ready. */
 export async function startDev(cluster: Cluster, ...args: readonly string[]): Promise<Running> {
   const dev = deltaloop(["dev", "--act", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", OWN_NAMESPACE, ...args]);
   await dev.line("ready:");
   return dev;
 }
 
-/** SIGKILL to one process by its id. */
+/** Sends SIGKILL to one process by its id. */
 export function killHard(pid: number | undefined): void {
   if (pid === undefined || pid === 0) throw new Error("no such process");
   process.kill(pid, "SIGKILL");
 }
 
-/** A zombie has ended: there may be no init here that collects the children of a killed parent at once. */
+/** A zombie counts as ended: there may be no init that reaps the children of a killed parent immediately. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -343,11 +345,11 @@ export function isRunning(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
-    return process.platform !== "linux"; // elsewhere there is no /proc, and the signal got through
+    return process.platform !== "linux"; // without /proc, the signal was delivered, so the process exists
   }
 }
 
-/** A measurement for users, one line. */
+/** Prints a measurement in one line. */
 export function measured(line: string): void {
   process.stderr.write(`      measured: ${line}\n`);
 }

@@ -1,4 +1,4 @@
-/** The items of a stream, each yielded as `answer` settles it; the stream is closed on every exit. */
+/** The items of a stream, each yielded once `answer` has settled it; the stream is closed on every exit. */
 export async function* eachAnswer<T>(
   items: AsyncIterable<T>,
   answer: (next: Promise<IteratorResult<T>>) => Promise<IteratorResult<T>>,

@@ -21,7 +21,7 @@ export async function eventually<T>(
     } catch (error) {
       last = error; // an API server that restarts refuses connections for a while
     }
-    if (performance.now() > giveUpAt) throw new Error(`not within ${timeoutMs / 1000} s: ${what}`, { cause: last });
+    if (performance.now() > giveUpAt) throw new Error(`timed out after ${timeoutMs / 1000} s: ${what}`, { cause: last });
     await sleep(POLL_MS);
   }
 }

@@ -35,7 +35,7 @@ export interface Change {
   readonly object: Seen;
   /** The resourceVersion. Changes found by one list after a break share its highest one. */
   readonly revision: bigint;
-  /** Found by a list after a break: changes in between are unknown. */
+  /** Found by a list after a broken watch: changes in between are unknown. */
   readonly afterBreak: boolean;
 }
 
@@ -116,7 +116,7 @@ export interface Moment {
   readonly active: number;
   /** Of those, Ready. */
   readonly ready: number;
-  /** Names of ReplicaSets with more active pods than were ever wanted: a surplus create. Empty after a break. */
+  /** Names of ReplicaSets with more active pods than were ever wanted: a surplus create. Empty after a broken watch. */
   readonly overshot: readonly string[];
   /** `live`: neither Succeeded nor Failed, including terminating pods. */
   readonly byReplicaSet: Readonly<Record<string, { readonly asked: number; readonly active: number; readonly live: number }>>;

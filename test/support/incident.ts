@@ -1,4 +1,4 @@
-/** A Deployment of three whose second revision has one new pod, as whole objects, for what findings say of it. */
+/** A Deployment of three pods whose second revision has one new pod, as whole objects, for tests of findings. */
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import type { CachedResource, EvidenceResource } from "../../shared/kube/objects/resources.ts";
 import { RESOURCES } from "../../shared/kube/objects/resources.ts";
@@ -95,7 +95,7 @@ interface PodParts {
   readonly container?: Fields;
   readonly status?: Fields;
   readonly state?: Fields;
-  /** More of the container's status. */
+  /** Further fields of the container's status. */
   readonly web?: Fields;
 }
 
@@ -177,7 +177,7 @@ function clusterOf(placed: readonly Placed[]): ClusterState {
   return census.state({ nowMs: atMs });
 }
 
-/** Of the Deployment; `changed` replaces and adds objects, several versions of one in order. */
+/** The verdict on the Deployment; `changed` replaces and adds objects, several versions of one in order. */
 export function verdictOn(...changed: readonly Placed[]): Verdict {
   const base: readonly Placed[] = [deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods];
   const keyOf = ([resource, fields]: Placed): string => `${resource} ${(fields["metadata"] as { readonly name: string }).name}`;

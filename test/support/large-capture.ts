@@ -1,6 +1,6 @@
 /**
- * Captures of any size, as `deltaloop capture` writes them: Deployments that roll one after the other (long-capture.ts), their objects as
- * large as those of a usual cluster, redacted unless whole ones are wanted.
+ * Captures of any size, as `deltaloop capture` writes them: Deployments that roll one after the other (long-capture.ts), with objects as
+ * large as in a typical cluster, redacted unless `whole` is set.
  */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
@@ -29,7 +29,7 @@ const { containers } = template().spec as unknown as { readonly containers: read
 const SAMPLES = new Map(KIND_SAMPLES.map(({ resource, object }) => [resource, object as Whole]));
 const HEADER = JSON.stringify({ t: "2026-03-01T10:00:00.000000Z", k: "meta", format: 2, server: "https://example", raw: false });
 
-/** gzip if its name ends in .gz. @returns its number of events */
+/** Writes gzip if the name ends in .gz. @returns the number of events */
 export async function writeLargeCapture(path: string, options: LargeCaptureOptions): Promise<number> {
   const { events: eventsMax = Infinity, bytes: bytesMax = Infinity, whole = false, ...life } = options;
   const digester = createDigester("a key of a generated capture alone");
@@ -53,7 +53,7 @@ export async function writeLargeCapture(path: string, options: LargeCaptureOptio
   return events;
 }
 
-/** With the metadata and the status that an API server and a kubelet add, in the API server's order. */
+/** Adds the metadata and the status that an API server and a kubelet add, in the API server's order. */
 function asLarge(resource: CachedResource, object: Whole): object {
   const sample = SAMPLES.get(resource);
   const { name, namespace, uid, resourceVersion, ...rest } = { ...sample?.metadata, ...object.metadata } as Readonly<

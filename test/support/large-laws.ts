@@ -1,6 +1,6 @@
 /**
- * The laws of large shapes (design.md): no step of a sync grows with what it does not look at. Two test environments that differ only in
- * size are run, and what the same act costs in both is compared by count, so that no clock is needed.
+ * The laws for large objects (design.md): no step of a sync grows with data that it does not read. Two test environments that differ only
+ * in size run the same actions, and their costs are compared as counts, so that no clock is needed.
  */
 import { afterEach, describe, expect, it } from "vitest";
 
@@ -15,7 +15,7 @@ const BYTES_MORE_MAX = 512;
 const ELEMENTS_PER_ROW = 2;
 const CROWD = 2_000;
 
-/** What a cluster may be full of without concerning a Deployment of 1. */
+/** What a cluster may contain in large numbers without affecting a Deployment of 1. */
 const CROWDS: readonly { readonly name: string; readonly plant: (world: World) => Promise<void> }[] = [
   { name: "pods of another Deployment in its namespace", plant: (world) => world.deployed("crowd", CROWD) },
   { name: "pods without an owner in another namespace", plant: (world) => world.bare("elsewhere", CROWD) },
@@ -63,7 +63,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
       return [await one.rig.heard(), await one.rig.sync("replicaset", objectKey(NAMESPACE, "web"))];
     });
     expect(small[1]?.requests).toContain("create pods");
-    // The owner's first create is decided on a live list: one page for each 500 pods, and no row of it is written through.
+    // The owner's first create is decided from a live list: one page for every 500 pods, and none of its rows is written through.
     const pages = (cost: Cost | undefined): number => cost?.requests.filter((request) => request === "list pods").length ?? 0;
     expect([pages(small[1]), pages(large[1])]).toEqual([1, 5_000 / 500]);
     sameBut(small.map(withOnePage), large.map(withOnePage), [0, 5_000 - 50]);
@@ -99,7 +99,7 @@ async function closeAll(worlds: World[]): Promise<void> {
   for (const { rig } of worlds.splice(0)) await rig.close();
 }
 
-/** Step for step the same verbs and requests, and so many rows of its own more, each read once. */
+/** Step by step, the verbs and requests are the same, and the large environment reads exactly `more` additional own rows, each once. */
 function sameBut(small: readonly Cost[], large: readonly Cost[], more: readonly number[]): void {
   const wanted = small.map(({ rows, scripted, ...cost }, step) => ({
     ...countsOf({ ...cost, rows: rows + (more[step] ?? 0), scripted }),
@@ -108,7 +108,7 @@ function sameBut(small: readonly Cost[], large: readonly Cost[], more: readonly 
   expect(large.map(countsOf)).toEqual(wanted);
 }
 
-/** The pages of a list as one request. */
+/** The pages of a list counted as one request. */
 function withOnePage(cost: Cost): Cost {
   const { requests } = cost;
   return { ...cost, requests: requests.filter((request, i) => request !== "list pods" || requests.indexOf(request) === i) };
@@ -118,7 +118,7 @@ function countsOf({ verbs, requests, commands, rows, scripted }: Cost): Omit<Cos
   return { verbs, requests, commands, rows, scripted };
 }
 
-/** Objects as controllers have left them, put there by hand. */
+/** Objects as controllers leave them, created by the test. */
 class World {
   readonly rig: CountedSync;
 
@@ -126,7 +126,7 @@ class World {
     this.rig = rig;
   }
 
-  /** Each step's cost: what the applier heard, and what was synced. */
+  /** The cost of each step: of the applier, and of each sync. */
   async lifeOfOne(): Promise<readonly Cost[]> {
     const { rig } = this;
     const costs: Cost[] = [];
@@ -145,20 +145,20 @@ class World {
     return costs;
   }
 
-  /** A ReplicaSet and its pods. */
+  /** Creates a ReplicaSet and its pods. */
   async owned(name: string, pods: number): Promise<void> {
     const owner = await this.#post("apis/apps/v1", "replicasets", workload("ReplicaSet", name, pods));
     await this.#pods("ReplicaSet", name, name, owner, pods);
   }
 
-  /** A Deployment, its one ReplicaSet, and their pods. */
+  /** Creates a Deployment, its one ReplicaSet, and their pods. */
   async deployed(name: string, pods: number): Promise<void> {
     const uid = await this.#post("apis/apps/v1", "deployments", workload("Deployment", name, pods));
     const rs = await this.#replicaSet(name, `${name}-new`, uid, { replicas: pods, image: "bench:1" });
     await this.#pods("ReplicaSet", `${name}-new`, name, rs, pods);
   }
 
-  /** One more ReplicaSet of a Deployment, of an older template and without pods. */
+  /** Adds a ReplicaSet to a Deployment, with an older template and without pods. */
   async old(deployment: string, index: number): Promise<void> {
     const path = `/apis/apps/v1/namespaces/${NAMESPACE}/deployments/${deployment}`;
     const { metadata } = (await this.rig.person.request("GET", path)) as unknown as Named; // an object

@@ -1,7 +1,7 @@
 /** The live timeline page, as a browser reads it. */
 import type { Running } from "./e2e.ts";
 
-/** What a page that connects now is sent first: a TimelineInput as JSON. @param command runs with `--open` */
+/** The first data that a newly connected page receives: a TimelineInput as JSON. @param command runs with `--open` */
 export async function liveTimeline(command: Running): Promise<string> {
   const [url = ""] = /http:\S+/.exec(await command.line("Timeline: ")) ?? [];
   const entry = await fetch(url, { redirect: "manual" });

@@ -25,8 +25,8 @@ const ASKED_MAX = 8;
 const NAMES = ["web-0", "web-1", "web-2"] as const;
 const NAMESPACE = "loss";
 /**
- * From the end of the fault: until the gates stay open, and the longest time without one of our writes for any rollout.
- * The case "nothing at all" measures the machine's own share.
+ * From the end of the fault: the time until the gates stay open, and the longest time without one of our writes in any rollout.
+ * The case "nothing at all" measures the machine's own delay.
  */
 const SETTLED_MS_MAX = 15_000;
 /** A run that holds its key when the gate closes continues (§11.6). */
@@ -45,7 +45,7 @@ const deployment = (name: string) => ({
   },
 });
 
-/** The test environment of a fault. */
+/** The environment of a fault. */
 export interface LossRig {
   readonly cluster: Cluster;
   readonly dev: Running;
@@ -113,7 +113,7 @@ export async function startLossRig(options: ClusterOptions = {}): Promise<LossRi
         `${name}: open after ${seconds(openMs)}, longest pauses ${pausesMs.map(seconds).join(", ")}, rolled out after ${seconds(rolledMs)}; gate shut for ${seconds(closedMs)}${closed.map(({ fromMs, why }) => ` [${seconds(fromMs - usableAtMs)} ${why}]`).join("")}`,
       );
 
-      await sleep(1_000); // a hook for further actions of the caller
+      await sleep(1_000); // the caller may add actions
       await history.stop();
       const changes = history.changes();
       for (const each of NAMES) {

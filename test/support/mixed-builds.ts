@@ -1,7 +1,7 @@
 /**
- * Two builds of this repository in one process, on the same rows of a real Redis, the same messages and the same API server, in memory or
- * real: what an upgrade is like between the first new function and the last old one. Each build runs its own sources, down to the Store's
- * scripts.
+ * Two builds of this repository in one process, on the same rows of a real Redis, the same messages and the same in-memory or real API
+ * server: the state of an upgrade between the first new function and the last old one. Each build runs its own sources, including the
+ * Store's scripts.
  */
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -43,7 +43,7 @@ export const REPLICAS = 8;
 const RETRIED = ["the object has been modified", "the cache belongs to another epoch", "another run took over the key"];
 const MERGE = "application/merge-patch+json";
 
-/** A build's own sources. Their types are this checkout's: the builds of one identity agree on the ports. */
+/** The sources of a build. Their types are this checkout's: builds with the same identity have the same ports. */
 export async function loadBuild(root: string) {
   const load = (path: string): Promise<unknown> => import(join(root, path));
   return {
@@ -63,15 +63,15 @@ export async function loadBuild(root: string) {
 
 export type Build = Awaited<ReturnType<typeof loadBuild>>;
 
-/** One cluster and one cache, on which parts of several builds run. */
+/** One cluster and one cache, shared by components of several builds. */
 export interface MixedBuilds {
   readonly store: Store;
-  /** Starts all functions of a build beside those that run. @returns stops them */
+  /** Starts all functions of a build beside the running ones. @returns a function that stops them */
   startFunctions(build: Build): () => Promise<void>;
-  /** Starts a watcher of a build. @returns stops it as SIGTERM does */
+  /** Starts a watcher of a build. @returns a function that stops it as SIGTERM does */
   startWatcher(build: Build): () => Promise<void>;
   create(name: string): Promise<void>;
-  /** Changes the image, and calls `meanwhile` once the first pod of the new ReplicaSet is there and an old one is left. */
+  /** Changes the image, and calls `meanwhile` once the first pod of the new ReplicaSet exists and an old one remains. */
   roll(name: string, image: string, meanwhile: () => Promise<void>): Promise<void>;
   /** The epoch, the pods created so far, errors in the log, and messages that no build could read. */
   state(): Promise<{ readonly epoch: string | undefined; readonly created: number; readonly complaints: readonly string[] }>;
@@ -79,7 +79,7 @@ export interface MixedBuilds {
   stop(): Promise<readonly Closed[]>;
 }
 
-/** The API server of both builds. */
+/** The API server that both builds use. */
 interface Server {
   readonly person: RawClient;
   kube(build: Build, component: string): Kube;
@@ -131,7 +131,7 @@ async function serverOf(cluster: Cluster): Promise<Server> {
   };
 }
 
-/** `cluster`: instead of an API server in memory. */
+/** `cluster`: replaces the in-memory API server. */
 export async function startMixedBuilds(url: string, observer: Build, cluster?: Cluster): Promise<MixedBuilds> {
   const [clock, random] = [createSystemClock(), createSystemRandom()];
   const server = cluster ? await serverOf(cluster) : await serverInMemory();

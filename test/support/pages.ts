@@ -1,7 +1,7 @@
 /**
  * The code blocks of docs/start and docs/guides, and what runs them. A block's info string says where it runs:
  *
- *     sh                 in a checkout, without a cluster: `npm run check` runs it
+ *     sh                 in a checkout, without a cluster: run by `npm run check`
  *     sh setup           once, before anything else: test/tooling/fresh-machine.test.ts has what it needs
  *     sh slow            in a checkout, for longer, or with kubectl: the e2e suite runs it
  *     sh cluster         with a cluster: the e2e suite runs it
@@ -23,7 +23,7 @@ const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, "..", "..");
 const PLACES = ["here", "setup", "slow", "cluster", "machine", "aws"] as const;
 const COMMAND_MS_MAX = 120_000;
-/** What a command in the background prints when it has started. It then has this long to list what there is. */
+/** A command in the background prints this when it has started. It then has this long to list its output. */
 const STARTED = /ready:|Ctrl-C/u;
 const SETTLE_MS = 3_000;
 
@@ -41,7 +41,7 @@ export function blocksOf(page: string, text: string): readonly Block[] {
     const body = content.replaceAll(new RegExp(`^${indent}`, "gmu"), "");
     const [language = "", ...words] = info.split(" ");
     const block = blockFrom(language, words, line, body);
-    if (block === undefined) throw new Error(`${page}:${line}: a block must say where it runs or what it is: \`\`\`${info}`);
+    if (block === undefined) throw new Error(`${page}:${line}: a block must have a known label: \`\`\`${info}`);
     return block;
   });
 }
@@ -78,8 +78,8 @@ export interface Quotation {
 }
 
 /**
- * Runs the commands of a page that belong to `places`, one after the other, in a folder that looks like a checkout; variables that one
- * exports are there for the next. Returns what was quoted, and what was printed instead.
+ * Runs the commands of a page with a label in `places`, one after the other, in a folder that looks like a checkout; exported variables
+ * are kept for the next commands. Returns the quoted outputs that differ, with the real ones.
  * @throws when a command fails
  */
 export async function runPage(
@@ -124,7 +124,7 @@ export async function runPage(
 
 /** Links to the folders of this checkout and copies of its files, and `deltaloop` and `programs` on the returned PATH. */
 async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>): Promise<string> {
-  await mkdir(join(ROOT, "dist"), { recursive: true }); // a build writes it, and its link has to be there before
+  await mkdir(join(ROOT, "dist"), { recursive: true }); // a build writes this folder, and its link must exist before
   for (const entry of await readdir(ROOT, { withFileTypes: true })) {
     const [from, to] = [join(ROOT, entry.name), join(folder, entry.name)];
     if (entry.isFile()) await copyFile(from, to);
@@ -139,7 +139,7 @@ async function checkoutIn(folder: string, programs: Readonly<Record<string, stri
 }
 
 interface Background {
-  /** Ctrl-C; all that it has printed. */
+  /** Sends Ctrl-C; resolves with all output. */
   interrupt(): Promise<string>;
 }
 

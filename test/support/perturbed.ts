@@ -1,6 +1,6 @@
 /**
  * Changes one input of a decision at a time: if the decision changes, a reason that contains that input must change
- * with it.
+ * too.
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -38,7 +38,7 @@ export function expectChangesExplained<Given extends object>(
     }),
     { numRuns: 2000, ...options },
   );
-  // An input that never changed the decision proves nothing.
+  // An input that never changes the decision proves nothing.
   expect([...changed].toSorted()).toEqual(names(inputs).toSorted());
 }
 

@@ -12,13 +12,13 @@ import { join } from "node:path";
 import { aptInstall } from "./apt.ts";
 import { eventually } from "./eventually.ts";
 
-/** Package → its use. */
+/** The packages and what they are used for. */
 const NEEDED: Readonly<Record<string, string>> = {
   "python3-dbusmock": "/usr/lib/python3/dist-packages/dbusmock/templates/logind.py",
   "dbus-daemon": "/usr/bin/dbus-daemon",
   systemd: "/usr/bin/systemd-inhibit",
 };
-/** Debian's, which has the module. */
+/** Debian's Python, which has the module. */
 const PYTHON = "/usr/bin/python3";
 const LOGIND = ["org.freedesktop.login1", "/org/freedesktop/login1"] as const;
 const MANAGER = "org.freedesktop.login1.Manager";
@@ -49,11 +49,11 @@ export interface PrivateBus {
   readonly dropInFolder: string;
   prepareForShutdown(isShuttingDown: boolean): void;
   setInhibitDelay(ms: number): void;
-  /** The holder of a lock, its subject and mode: `deltaloop node shutdown delay`. */
+  /** The holder of each lock, its subject and mode: `deltaloop node shutdown delay`. */
   locks(): readonly string[];
   /** Any value, in the notation of `busctl`. */
   busctl(...args: readonly string[]): string;
-  /** With all connections. */
+  /** Ends the bus and all connections. */
   end(): Promise<void>;
 }
 
@@ -102,7 +102,7 @@ export async function startPrivateBus(inhibitDelayMs = 5_000): Promise<PrivateBu
       },
       setInhibitDelay,
       locks: () => {
-        const { data } = JSON.parse(busctl("--json=short", "call", ...LOGIND, MANAGER, "ListInhibitors")) as { data: string[][][] }; // so busctl writes a list
+        const { data } = JSON.parse(busctl("--json=short", "call", ...LOGIND, MANAGER, "ListInhibitors")) as { data: string[][][] }; // the output format of busctl
         return (data[0] ?? []).map(([what, who, , mode]) => `${who} ${what} ${mode}`);
       },
       busctl,

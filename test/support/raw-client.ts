@@ -9,9 +9,9 @@ import type { ApiServer } from "../../shared/api-server/api-server.ts";
 import { createInProcessClient } from "../../shared/api-server/in-process-client.ts";
 import type { KubeWatch } from "../../shared/kube/client/kube.ts";
 
-/** Refusals are KubeApiErrors. */
+/** Rejections are KubeApiErrors. */
 export interface RawClient extends KubeWatch<Resource> {
-  /** The decoded answer. A body is sent as JSON unless `contentType` says otherwise; `path` may have a query. */
+  /** The decoded response. A body is sent as JSON unless `contentType` says otherwise; `path` may have a query. */
   request<T extends object = AnyObject>(
     method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
     path: string,

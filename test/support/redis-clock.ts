@@ -1,4 +1,4 @@
-/** A real redis-server whose clock jumps, as at a failover to a server with another time: clock-offset.c is loaded into its process. */
+/** A real redis-server whose clock jumps, as in a failover to a server with another time: clock-offset.c is loaded into its process. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -10,11 +10,11 @@ import { startRedisBy } from "./redis.ts";
 import type { RedisServer } from "./redis.ts";
 
 export interface RedisWithClock extends RedisServer {
-  /** Sets by how many seconds the clock of the server is ahead of the machine's. */
+  /** Sets how many seconds the server's clock is ahead of the machine's. */
   setOffset(seconds: number): void;
 }
 
-/** @returns undefined, or why there is no compiler */
+/** @returns undefined, or the reason why there is no compiler */
 export function ensureCompiler(): string | undefined {
   const found = (): boolean => spawnSync("cc", ["--version"]).status === 0;
   if (found()) return undefined;

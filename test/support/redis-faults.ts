@@ -13,13 +13,13 @@ import type { RedisServer } from "./redis.ts";
 import { startTcpFront } from "./tcp-front.ts";
 import type { TcpFront } from "./tcp-front.ts";
 
-/** The Redis behind the proxy, and how to replace it. */
+/** The Redis behind the proxy, and a way to replace it. */
 export interface Behind {
   current: RedisServer;
   admin: Redis;
   readonly front: TcpFront;
   readonly url: string;
-  /** `restart`: kills the old one first; it is unavailable for the duration of `start`. */
+  /** `restart`: kills the old server first; Redis is unavailable while `start` runs. */
   replace(start: () => Promise<RedisServer>): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export interface RedisFault {
   readonly name: string;
   /** Resolves when Redis is usable again. */
   readonly strike: (redis: Behind) => Promise<void>;
-  /** The permitted pause of a rollout, where it is longer than usual. */
+  /** The permitted pause of a rollout, if it is longer than usual. */
   readonly pauseMsMax?: number;
 }
 
@@ -46,7 +46,7 @@ export const REDIS_FAULTS: readonly RedisFault[] = [
 
 async function deleteHalf({ admin }: Behind): Promise<void> {
   const keys = (await admin.keys("dl:*")).toSorted();
-  // `ep` stays whatever the epoch is called, so the loss of the cache is not obvious at once.
+  // The key `ep` does not depend on the epoch's name, so the loss of the cache is not obvious immediately.
   await admin.del(...keys.filter((key, index) => index % 2 === 0 && !key.endsWith(":ep")));
 }
 

@@ -19,7 +19,7 @@ export interface RedisServer {
   readonly pid: number;
   /** Ends the server and removes its directory. */
   stop(): Promise<void>;
-  /** Sends SIGKILL, as in a power cut; the directory stays until `stop`. */
+  /** Sends SIGKILL, as in a power failure; the directory stays until `stop`. */
   kill(): Promise<void>;
   /** Pauses the server (SIGSTOP) and resumes it (SIGCONT). */
   pause(): void;
@@ -37,7 +37,7 @@ export interface RedisCluster {
 
 const START_MS_MAX = 10_000;
 const SLOTS = 16_384;
-/** The cluster bus listens 10,000 above. */
+/** The cluster bus port is 10,000 above the client port. */
 const BUS_OFFSET = 10_000;
 const PORT_TRIES = 20;
 
@@ -62,7 +62,7 @@ export function startRedis(...args: readonly string[]): Promise<RedisServer> {
   return start(args, 0);
 }
 
-/** As `startRedis`, as the last words of another command, such as `env NAME=VALUE`. */
+/** Like `startRedis`, with the server as the last arguments of another command, such as `env NAME=VALUE`. */
 export function startRedisBy(command: readonly string[]): Promise<RedisServer> {
   return start([], 0, command);
 }
@@ -75,7 +75,7 @@ async function start(args: readonly string[], portOffset: number, command: reado
     const place = ["--port", String(port), "--bind", "127.0.0.1", "--dir", directory];
     const server = [...command, "redis-server", ...place, "--save", "", "--appendonly", "no"];
     const options = ["--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning", ...args];
-    // $! is the server; `cat` ends when this end of the pipe closes, on request or by death.
+    // $! is the server; `cat` exits when this end of the pipe closes, on request or because this process died.
     const script = '"$@" < /dev/null & echo "pid $!"; cat > /dev/null; kill -KILL $! 2> /dev/null; wait';
     const shell = spawn("/bin/sh", ["-c", script, "sh", ...server, ...options], { stdio: ["pipe", "pipe", "pipe"] });
     const output = collect(shell);
@@ -143,7 +143,7 @@ async function ready(port: number, shell: ChildProcess): Promise<void> {
   }
 }
 
-/** A port that is free now, and `offset` above it too. */
+/** A free port whose port plus `offset` is free as well. */
 async function freePort(offset: number): Promise<number> {
   for (let attempt = 0; attempt < PORT_TRIES; attempt++) {
     const port = await probe(0);
@@ -219,7 +219,7 @@ export async function startRedisCluster(size: number): Promise<RedisCluster> {
         });
         if (owned) return i;
       }
-      throw new Error(`nobody serves slot ${slot}`);
+      throw new Error(`no node serves slot ${slot}`);
     },
     async moveSlot(slot, from, to, { batch = 10, pauseMs = 5 } = {}) {
       await call(to, "SETSLOT", slot, "IMPORTING", ids[from] ?? "");

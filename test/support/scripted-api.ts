@@ -1,15 +1,13 @@
 /**
- * The in-memory API server behind an interceptor: every request of whoever is tested is recorded, and a script may answer it, refuse
- * it, lose it or hold it up; what the script leaves alone the server answers, with upstream's rules and words. What other people do
- * goes to the server past the script, as requests too, so that nothing stands there that no API server would let in.
+ * The in-memory API server behind an interceptor: every request of the tested component is recorded, and a script may answer, reject,
+ * lose or delay it; all other requests are answered by the server, with upstream's rules and messages. Requests of other clients
+ * bypass the script but not the server, so every object is one that an API server would accept.
  *
- *     const api = await ScriptedApi.create({ clock });
- *     await api.put("pods", pod({ name: "a" }));
- *     api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined), "patch replicasets/status": refusal(500, "InternalError", "no") };
- *     await sync(api);
- *     expect(api.writes).toEqual(["create pods", "create pods"]);
+ * const api = await ScriptedApi.create({ clock }); await api.put("pods", pod({ name: "a" })); api.script = { "create pods": (_, nth) =>
+ * (nth === 2 ? "lost" : undefined), "patch replicasets/status": refusal(500, "InternalError", "no") }; await sync(api);
+ * expect(api.writes).toEqual(["create pods", "create pods"]);
  *
- * The server's own garbage collector is off: what it deletes is not what is looked at here. The model is controller-runtime's
+ * The server's own garbage collector is off, because tests do not check its deletes. The model is controller-runtime's
  * pkg/client/interceptor.
  */
 import { resourcePath } from "../../shared/kube/http/path.ts";
@@ -67,18 +65,18 @@ export interface Call {
 }
 
 /**
- * The fate of a call. An error: refused, and not executed. `never`: neither executed nor answered. `lost`: executed,
- * but the answer is lost. `answer`: returned in the server's place. Undefined: the server executes and answers.
+ * The fate of a call. An error: rejected and not executed. `never`: neither executed nor answered. `lost`: executed,
+ * but the response is lost. `answer`: returned instead of the server's response. Undefined: the server executes and answers.
  */
 export type Fate = Error | "never" | "lost" | { readonly answer: KubeObject | undefined } | undefined;
 
-/** `nth`: the number of calls of that name, this one included. It may take time, or change state first. */
+/** `nth`: the number of calls of that name, including this one. The function may take time, or change state first. */
 export type Intercept = (call: Call, nth: number) => Fate | void | Promise<Fate | void>;
 
-/** As in `writes`. */
+/** The name of a call, as in `writes`. */
 export type CallName = `${Call["verb"]} ${Resource}${"" | "/status"}`;
 
-/** Fates by call; `*`: for all calls without a line of their own. */
+/** Fates by call; `*`: for all calls without their own line. */
 export type Script = Readonly<Partial<Record<CallName | "*", Fate | Intercept>>>;
 
 /** The finalizer that holds an object being deleted until `remove`. */
@@ -153,7 +151,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
   find(resource: CachedResource, name: string, namespace: string = NAMESPACE): LiveObject {
     this.#mirror.update();
     const object = this.#mirror.get(resource, objectKey(namespace, name));
-    if (!object) throw new Error(`no ${resource} ${name}`);
+    if (!object) throw new Error(`${resource} ${name} does not exist`);
     return object as LiveObject; // of a namespace, all of them
   }
 
@@ -161,7 +159,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.find(resource, name).metadata.uid;
   }
 
-  /** Creates it as a user, and writes its status as its controller. */
+  /** Creates an object as a user, and writes its status as its controller. */
   async put(resource: CachedResource, { metadata, spec, status, deleting = false }: GivenObject): Promise<LiveObject> {
     const { creationTimestamp, generation, namespace = NAMESPACE, ...rest } = metadata;
     if (this.server.peek("namespaces", "", namespace) === undefined)
@@ -169,7 +167,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     const { apiVersion, kind } = RESOURCES[resource];
     /** Earlier sizes, one per generation. */
     const before = (times: number): object => ({ ...spec, ...(times > 0 && { replicas: Number(spec?.["replicas"] ?? 1) + times }) });
-    // A pod's spec hardly changes, and a deletion counts as a change.
+    // A pod's spec is almost immutable, and a deletion also increments the generation.
     const earlier = resource === "pods" ? 0 : Math.max(0, (generation ?? 1) - (deleting ? 2 : 1));
     this.#atMs = creationTimestamp === undefined ? undefined : Date.parse(creationTimestamp);
     await this.#person.create({
@@ -184,7 +182,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.find(resource, rest.name, namespace);
   }
 
-  /** Changes it as a user: metadata, spec or, by the subresource, status. */
+  /** Changes an object as a user: metadata, spec or, with the subresource, status. */
   async change(
     resource: CachedResource,
     name: string,
@@ -196,14 +194,14 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.find(resource, name);
   }
 
-  /** Deletes it as a user while a finalizer holds it. */
+  /** Deletes an object as a user while a finalizer holds it. */
   async terminate(resource: CachedResource, name: string, namespace: string = NAMESPACE): Promise<void> {
     const { metadata } = this.find(resource, name, namespace);
     await this.#set(resource, namespace, name, { metadata: { ...metadata, finalizers: [FINALIZER] } });
     await this.#person.delete({ resource, namespace, name, preconditions: { uid: metadata.uid } });
   }
 
-  /** Deletes it as a user and removes its finalizer. */
+  /** Deletes an object as a user and removes its finalizer. */
   async remove(resource: CachedResource, name: string): Promise<void> {
     const { metadata } = this.find(resource, name);
     await this.#person.delete({ resource, namespace: NAMESPACE, name, preconditions: { uid: metadata.uid }, gracePeriodSeconds: 0 });
@@ -261,7 +259,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     const fate = typeof line === "function" ? await line(call, nth) : line;
     if (fate instanceof Error) throw fate;
     if (fate === "never") throw new UnansweredError("no answer within 5s");
-    if (typeof fate === "object") return fate.answer as T; // a script knows the shape of its request
+    if (typeof fate === "object") return fate.answer as T; // a script knows the fields of its request
     const result = await execute();
     if (fate === "lost") throw new UnansweredError("no answer within 5s");
     return result;

@@ -1,18 +1,18 @@
-/** Secrets Manager and Parameter Store per their API references: a few actions, over HTTP, on loopback. */
+/** Secrets Manager and Parameter Store according to their API references: a few actions, over HTTP, on loopback. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface SecretsStandIn {
   readonly endpoint: string;
-  /** By name; Parameter Store's begin with a slash. Undefined: it exists and has no value yet. */
+  /** Values by name; names of Parameter Store start with a slash. Undefined: the secret exists and has no value yet. */
   readonly values: Map<string, string | undefined>;
   /** Names that the caller may not use, with the error code. */
   readonly refused: Map<string, string>;
-  /** Names that answers omit. */
+  /** Names that responses omit. */
   readonly passedOver: Set<string>;
-  /** Every requested action with its names. */
+  /** Every request's action and names. */
   readonly asked: { readonly action: string; readonly names: readonly string[] }[];
-  /** Answers no request while it is set. */
+  /** While set, requests are not answered. */
   silent: boolean;
   stop(): Promise<void>;
 }

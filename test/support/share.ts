@@ -6,12 +6,12 @@ import { inject } from "vitest";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Absent: that of `check`. */
+    /** Absent: the share of `check`. */
     readonly share?: "all";
   }
 }
 
-/** `count` cases of `all`, spread evenly, the first one among them; in the project `long`, all. */
+/** `count` cases of `all`, spread evenly, including the first one; in the project `long`, all. */
 export function shareOf<T>(all: readonly T[], count: number): readonly T[] {
   if (inject("share") === "all") return all;
   const step = Math.max(1, all.length / count);

@@ -1,4 +1,4 @@
-/** The signer of tests: parties with the same cluster id accept each other's messages. */
+/** The signer of tests: components with the same cluster id accept each other's messages. */
 import { createSigner } from "../../shared/store/signer.ts";
 import type { Signer } from "../../shared/store/signer.ts";
 import { decodeEnvelope } from "../../shared/controllers/cache/messages/decode.ts";
@@ -25,7 +25,7 @@ export function payloadOf(body: string): string {
   return packText(body.split(".").slice(2).join("."));
 }
 
-/** @throws {Error} when it is no watcher message of the tests */
+/** @throws {Error} when the body is not a watcher message of the tests */
 export function envelopeOf(body: string): Envelope {
   const decoded = decodeEnvelope(body, testSigner);
   if (decoded.kind !== "envelope") throw new Error(JSON.stringify(decoded));

@@ -10,7 +10,7 @@ type Fields = { readonly [field: string]: Json };
 export interface Snapshot {
   readonly deployments: Json;
   readonly replicaSets: Json;
-  /** One per owner, with their number. */
+  /** One line per owner, with the number of its pods. */
   readonly pods: Json;
   readonly events: readonly string[];
 }
@@ -31,7 +31,7 @@ interface KubeObjectShape {
   };
 }
 
-/** Settled: nothing terminates, every status is of the newest generation, every wanted pod exists and is ready. */
+/** Settled: nothing terminates, every status has the newest generation, every wanted pod exists and is ready. */
 export async function isSettled(cluster: Cluster, namespace: string): Promise<boolean> {
   const { deployments, replicaSets, pods } = await read(cluster, namespace);
   const owners = [...deployments, ...replicaSets];
@@ -40,7 +40,7 @@ export async function isSettled(cluster: Cluster, namespace: string): Promise<bo
     owners.every(
       ({ metadata, spec, status }) =>
         status?.observedGeneration === metadata.generation &&
-        // A paused Deployment may have no pods; its ReplicaSets are checked all the same.
+        // A paused Deployment may have no pods; its ReplicaSets are checked anyway.
         (spec?.paused === true || ((status?.replicas ?? 0) === spec?.replicas && (status?.readyReplicas ?? 0) === spec?.replicas)) &&
         (status?.terminatingReplicas ?? 0) === 0,
     )
@@ -95,11 +95,11 @@ export function withoutPodNames(text: string): string {
 }
 
 function byName(objects: readonly KubeObjectShape[]): Json {
-  return objects.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)).map((object) => normalised(object as unknown as Fields)); // they came as JSON
+  return objects.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)).map((object) => normalised(object as unknown as Fields)); // parsed from JSON
 }
 
 function podText(pod: KubeObjectShape): string {
-  const { spec: _spec, status: _status, ...rest } = normalised(pod as unknown as Fields) as Fields; // an object stays one
+  const { spec: _spec, status: _status, ...rest } = normalised(pod as unknown as Fields) as Fields; // an object remains an object
   const spec = { ...(pod.spec as Fields | undefined) };
   delete spec["nodeName"];
   const name = pod.metadata.name.replace(/-[a-z0-9]{5}$/, "-*****");
@@ -113,12 +113,12 @@ function podText(pod: KubeObjectShape): string {
 
 function counted(texts: readonly string[]): Json {
   const groups = Map.groupBy(texts.toSorted(), (text) => text);
-  return [...groups].map(([text, same]) => ({ count: same.length, pod: JSON.parse(text) as Json })); // what was just printed
+  return [...groups].map(([text, same]) => ({ count: same.length, pod: JSON.parse(text) as Json })); // printed above
 }
 
 /** Fields that differ between runs, wherever they occur. */
 const VOLATILE = new Set(["uid", "resourceVersion", "creationTimestamp", "managedFields", "lastUpdateTime", "lastTransitionTime"]);
-/** The number of resizes on the way depends on timing; isSettled checks that the status is of the newest generation. */
+/** The number of intermediate resizes depends on timing; isSettled checks that the status has the newest generation. */
 const VOLATILE_OF_REPLICA_SETS = new Set(["generation", "observedGeneration"]);
 
 function normalised(object: Fields): Json {

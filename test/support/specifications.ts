@@ -1,6 +1,6 @@
 /**
- * The definitions of docs/ that others cite: the numbered sections of each specification, the ids of its tables, and
- * which of those are rows, that is cases to test. A specification is a file of docs/internals/spec, identified by its
+ * The definitions in docs/ that other files cite: the numbered sections of each specification, the ids of its tables, and
+ * which of those are rows, that is, cases to test. A specification is a file of docs/internals/spec, identified by its
  * name.
  */
 import { glob, readFile } from "node:fs/promises";
@@ -19,7 +19,7 @@ export interface Specification {
   readonly repeated: readonly string[];
   /** The first cell of every row of every table, if it is an id: rows, rules, hazards, quirks. */
   readonly ids: ReadonlySet<string>;
-  /** Those of tables of cases: the ones below a mark `<!-- spec: name -->`. */
+  /** Ids in tables of test cases: those below a mark `<!-- spec: name -->`. */
   readonly rows: ReadonlySet<string>;
 }
 
@@ -50,7 +50,7 @@ export function readSpecification(name: string, text: string): Specification {
   return { name, sections, repeated, ids, rows };
 }
 
-/** `| T20, T21 | … |` names two rows, `| T20 U | … |` one and its origin; heads and rulers name none. */
+/** `| T20, T21 | … |` names two rows, `| T20 U | … |` one and its origin; header and delimiter rows name none. */
 function idsOf(row: string): readonly string[] {
   return (row.split("|")[1] ?? "").split(",").flatMap((cell) => new RegExp(`^\\s*(${ROW_ID})(?: [A-Z])?\\s*$`).exec(cell)?.[1] ?? []);
 }

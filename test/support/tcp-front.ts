@@ -15,9 +15,9 @@ export interface TcpFront {
 }
 
 /**
- * A server that does not answer is a connection that ends at once.
- * @param rewrite changes the server's answers
- * @param address where it listens: loopback, or the bridge of a test's own containerd, from which no route leads out
+ * If the server does not answer, connections end immediately.
+ * @param rewrite changes the server's responses
+ * @param address where it listens: loopback, or the bridge of a test's own containerd, which has no route to other networks
  */
 export async function startTcpFront(
   port: number,

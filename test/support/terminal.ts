@@ -5,7 +5,7 @@ import { eventually } from "./eventually.ts";
 export interface Terminal {
   /** All output so far, without carriage returns. */
   screen(): string;
-  /** As keys; Ctrl-D is `\x04`. */
+  /** Types text; Ctrl-D is `\x04`. */
   type(text: string): void;
   /** Waits for text after the text awaited before. @throws with the screen */
   see(text: string | RegExp, timeoutMs?: number): Promise<void>;
@@ -16,7 +16,7 @@ export interface Terminal {
 }
 
 const SIZE = { rows: 33, columns: 99 };
-/** The output of `stty size`, once the size has arrived. */
+/** The output of `stty size` once the size has arrived. */
 export const TERMINAL_SIZE = `${SIZE.rows} ${SIZE.columns}`;
 /** Shell command that prints `TERMINAL_SIZE` once. kubectl attaches with another size first and sends the real one later. */
 export const AWAIT_SIZE = `until stty size | busybox grep -x '${TERMINAL_SIZE}'; do sleep 0.1; done`;
@@ -50,7 +50,7 @@ export function openTerminal(command: readonly string[], environment: Readonly<R
       );
     },
     async close() {
-      child.kill("SIGKILL"); // the process is hung up
+      child.kill("SIGKILL"); // the process group gets SIGHUP
       await ended;
     },
     ended,

@@ -22,9 +22,9 @@ export interface SharingUpgrade {
   readonly direction: "upgrade" | "rollback";
   /** What is deployed first. */
   readonly first: "functions" | "watcher";
-  /** The older build has this number of lanes of pods, which makes its epoch another one. All is then replaced within one rollout. */
+  /** The older build has this number of pod lanes, so its epoch differs. Everything is then replaced within one rollout. */
   readonly podLanes?: number;
-  /** On a control plane with scheduler and nodes, instead of an API server in memory. */
+  /** Runs on a control plane with scheduler and nodes, instead of an in-memory API server. */
   readonly isReal?: true;
 }
 
@@ -92,7 +92,7 @@ export async function upgradesThatShareRows({ base, direction, first, podLanes, 
       const { ALLOCATIONS_FILE, readAllocations } = to.checkpoint;
       expect(from.checkpoint.ALLOCATIONS_FILE).toBe(ALLOCATIONS_FILE);
       expect(readAllocations(from.checkpoint.writtenAllocations(ALLOCATIONS))).toEqual(ALLOCATIONS);
-      expect(from.pod.containerHash(CONTAINER)).toBe(to.pod.containerHash(CONTAINER)); // another one restarts the container
+      expect(from.pod.containerHash(CONTAINER)).toBe(to.pod.containerHash(CONTAINER)); // a second watcher, as when a container restarts
       const { LABELS, ANNOTATIONS, CONFIG_ANNOTATIONS } = to.labels;
       expect(from.labels).toMatchObject({ LABELS, ANNOTATIONS, CONFIG_ANNOTATIONS });
     });

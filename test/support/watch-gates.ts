@@ -22,7 +22,7 @@ export function watchGates(store: Store): { stop(): Promise<readonly Closed[]> }
       const askedMs = Date.now();
       const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller))).catch(() => undefined);
       const shut = gates?.find((gate) => !gate.open);
-      // A failed read says nothing: such a time is in no span.
+      // A failed read proves nothing: such a time is in no span.
       if (gates?.every((gate) => !gate.open) && shut && !shut.open) {
         const nowMs = Date.now();
         open ??= spans[spans.push({ fromMs: nowMs, toMs: nowMs, why: shut.reason }) - 1];

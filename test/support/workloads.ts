@@ -13,7 +13,7 @@ export interface ReplicaOptions {
   readonly status?: Json;
 }
 
-/** A ReplicaSet of selector `app=web`. */
+/** A ReplicaSet with the selector `app=web`. */
 export function replicaSet({
   name = "web",
   replicas = 1,
@@ -43,7 +43,7 @@ export function replicaSet({
 export interface PodOptions {
   readonly name: string;
   readonly labels?: Labels;
-  /** The controller. */
+  /** The controller reference's target. */
   readonly owner?: { readonly kind?: string; readonly name?: string; readonly uid: string };
   readonly phase?: string;
   readonly readySince?: string;
@@ -53,7 +53,7 @@ export interface PodOptions {
   readonly deleting?: boolean;
 }
 
-/** A running, ready pod of `app=web`, an orphan unless it has an owner. */
+/** A running, ready pod with `app=web`, an orphan unless it has an owner. */
 export function pod({
   name,
   labels = { app: "web" },

@@ -1,4 +1,4 @@
-/** Every rule of the map, broken once. */
+/** Every rule of the architecture, violated once. */
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,7 +10,7 @@ import { cruiseFolder, RULES } from "../../infra/build/cruise.ts";
 
 type Files = Readonly<Record<string, string>>;
 
-/** Files that keep every rule; each sample below adds the one that does not. */
+/** Files without a violation; each sample below adds one file with a violation. */
 const GOOD: Files = {
   "shared/base/index.ts": 'export type { Clock } from "./clock.ts";\n',
   "shared/base/clock.ts": "export interface Clock { now(): number }\n",
@@ -51,7 +51,7 @@ const GOOD: Files = {
 const value = (path: string, name: string) => `import { ${name} } from "${path}";\nexport const broken = ${name};\n`;
 const type = (path: string, name: string) => `import type { ${name} } from "${path}";\nexport type Broken = ${name};\n`;
 
-/** A file of each package that imports the first package it may not import. */
+/** A file of each package that imports a package that it may not import. */
 const ACROSS = Object.entries(PACKAGE_IMPORTS).map(([name, imports]) => {
   const other = ["api-server", "store", "controllers", "local"].find((each) => each !== name && !imports.includes(each)) ?? "docker";
   const files = { [`shared/${other}/across.ts`]: "export const across = 1;\n" };
@@ -129,7 +129,7 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
   "time-is-handed-in": [{ "shared/controllers/cache/broken.ts": "export const now = new Date();\n" }],
 };
 
-/** All lie in one folder, which is read once; a `broken.ts` above has the number of its sample there. */
+/** All samples are in one folder, which is read once; `broken.ts` gets the number of its sample there. */
 const SAMPLES = Object.entries(BROKEN)
   .flatMap(([rule, samples]) => samples.map((files) => ({ rule, files: Object.entries(files) })))
   .map(({ rule, files }, number) => ({

@@ -1,4 +1,5 @@
-// Would catch: a published schema that recorded captures, or what the recorder and the importers write today, do not fit; and one that fits anything.
+// Would catch: a published schema that recorded captures, or the current output of the recorder and the importers, do not match; and one
+// that matches anything.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -86,13 +87,13 @@ const T = "2026-03-01T10:00:00Z";
 const object = { metadata: { namespace: "shop", name: "p", uid: "u", resourceVersion: "7" } };
 it.each([
   { name: "no time", line: { type: "ADDED", object } },
-  { name: "another time", line: { t: "yesterday", type: "ADDED", object } },
-  { name: "a type there is not", line: { t: T, type: "CHANGED", object } },
+  { name: "an invalid time", line: { t: "yesterday", type: "ADDED", object } },
+  { name: "an unknown type", line: { t: T, type: "CHANGED", object } },
   { name: "an event without object", line: { t: T, type: "ADDED" } },
-  { name: "an object that is none", line: { t: T, type: "ADDED", object: { kind: "Pod" } } },
-  { name: "an annotation that is no text", line: { t: T, type: "ADDED", object: { metadata: { annotations: { a: 1 } } } } },
-  { name: "a kind there is not", line: { t: T, k: "note", text: "x" } },
-  { name: "a list's end without version", line: { t: T, k: "listend", r: "pods" } },
+  { name: "an object without metadata", line: { t: T, type: "ADDED", object: { kind: "Pod" } } },
+  { name: "an annotation that is not a string", line: { t: T, type: "ADDED", object: { metadata: { annotations: { a: 1 } } } } },
+  { name: "an unknown kind of line", line: { t: T, k: "note", text: "x" } },
+  { name: "a list end without a version", line: { t: T, k: "listend", r: "pods" } },
   { name: "a gap without an end", line: { t: T, k: "gap", r: "pods", from: "1", ms: 1 } },
-  { name: "a field nobody knows", line: { t: T, k: "close", r: "pods", how: "clean", token: "x" } },
+  { name: "an unknown field", line: { t: T, k: "close", r: "pods", how: "clean", token: "x" } },
 ])("rejects $name", ({ line }) => expect(fits(line)).toBe(false));

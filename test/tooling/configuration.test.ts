@@ -1,4 +1,4 @@
-/** docs/reference/configuration.md. Catches: a page that was not generated again, a variable that the product reads and the page does not have. */
+/** docs/reference/configuration.md. Catches: an outdated page, and a variable that the product reads but the page lacks. */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -8,7 +8,7 @@ import { configurationDocument } from "../../infra/configuration-document.ts";
 import { configurationVariables } from "../../shared/controllers/lambda/configuration-variables.ts";
 
 const NAMES = new Set(configurationVariables().map(({ name }) => name));
-/** Of LocalStack's executor alone. */
+/** Variables that only LocalStack's executor reads. */
 const OTHERS = new Set(["DELTALOOP_LOCAL_NODE"]);
 
 it.each(Object.entries(configurationDocument()))("infra/%s equals the output of node infra/generate.ts", (path, text) => {

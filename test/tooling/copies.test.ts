@@ -1,4 +1,6 @@
-/** Would catch: a copy of the project (mutants, the upgrade drill, the packaged build) that runs the packages of the checkout, not its own. */
+/**
+ * Would catch: a copy of the project (mutants, the upgrade drill, the packaged build) that runs the checkout's packages instead of its own.
+ */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,11 +1,13 @@
-/** READMEs and docs/ as maps. Catches a table of files that names what is gone or leaves out what is there, and links, anchors and paths that lead nowhere. */
+/**
+ * READMEs and docs/ as maps. Catches a table of files that names missing files or omits existing ones, and broken links, anchors and paths.
+ */
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { expect, it } from "vitest";
 
 const DOCUMENTS = globSync(["**/*.md"], { exclude: ["**/node_modules/**", "**/dist/**", "test/captures/**"] }).toSorted();
-/** What a folder's table must name: sources, and folders of them. */
+/** What a folder's table must name: sources, and folders of sources. */
 const SOURCE = /\.(ts|lua|c|py|yml)$/;
 const PATH = /(?<![\w./@{}<>-])(?:shared|functions|cli|infra|test|docs|\.ci)\/[\w./-]*\w/g;
 
@@ -65,7 +67,7 @@ it.each(READMES)("source files that %s names exist", (document) => {
   expect(named.filter((name) => !SOURCES.some((path) => path.endsWith(`/${name}`)))).toEqual([]);
 });
 
-/** As GitHub makes them of headings. */
+/** Anchors as GitHub derives them from headings. */
 function anchorsOf(text: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const [, title = ""] of text.replaceAll(/^ *```[\s\S]*?^ *```$/gm, "").matchAll(/^#+ (.+)$/gm)) {

@@ -1,4 +1,4 @@
-/** The flame pictures of test/bench/flame.ts. */
+/** The flame graphs of test/bench/flame.ts. */
 import { expect, it } from "vitest";
 
 import { flameSvg, framesOf } from "../bench/flame.ts";

@@ -1,6 +1,6 @@
 /**
- * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and the message for a Node
- * that is too old. `npm run matrix` tries the same with real Nodes and npms.
+ * The requirements for `npm ci && npm run demo` on a fresh machine: facts of package.json and the lockfile, and the error message for a
+ * Node.js that is too old. `npm run matrix` tests the same with real versions of Node.js and npm.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -164,7 +164,7 @@ describe("a Node.js version that is too old", () => {
   });
 });
 
-/** At upstream's source, in Go's module cache. */
+/** Tests that need upstream's source in Go's module cache. */
 const LOOK_INTO_UPSTREAM = ["metrics", "release", "sources"].map((name) => join("test", "tooling", `${name}.test.ts`));
 
 describe("a missing download of upstream's source", () => {

@@ -52,7 +52,7 @@ describe("tar", () => {
     }
   });
 
-  it("rejects a truncated archive, and an entry that is no file, link or folder", () => {
+  it("rejects a truncated archive, and an entry that is neither a file, link nor folder", () => {
     expect(() => untar(tar([file("a")]).subarray(0, 1024))).toThrow("truncated tar archive");
     const device = tar([file("null", "")]);
     device.write("3", 156, "latin1");
@@ -118,7 +118,7 @@ describe("an archive for two architectures", () => {
         contents.map((content) => `sha256:${createHash("sha256").update(content).digest("hex")}`),
       );
     }
-    // Common blobs occur once.
+    // Blobs that several images share occur once.
     expect(entries.filter(({ name }) => /^blobs\/sha256\/./.test(name))).toHaveLength(1 + 2 * 3 + 1);
   });
 });
@@ -195,7 +195,7 @@ describe("the image", () => {
       created: "1970-01-02T00:00:00.000Z",
       labels: { "org.opencontainers.image.title": "deltaloop", "org.opencontainers.image.licenses": "Apache-2.0" },
     });
-    // Unknown for files without a history.
+    // Unknown for files without a Git history.
     const { status, stdout } = spawnSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" });
     const revision = config.labels?.["org.opencontainers.image.revision"];
     expect(revision?.replace(/-dirty$/, "")).toBe(status === 0 ? stdout.trim() : undefined);

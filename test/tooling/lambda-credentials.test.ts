@@ -1,4 +1,4 @@
-/** Catches a function in Lambda that signs with no credentials, with others than its role's, or without the session that makes them good. */
+/** Catches a function in Lambda that signs without credentials, with credentials of another role, or without the session token. */
 import { afterEach, expect, it, vi } from "vitest";
 
 import { defaultProvider } from "../../infra/build/lambda-credentials.ts";

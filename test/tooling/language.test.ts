@@ -1,4 +1,7 @@
-/** The words of README and docs/: catches the dialect that docs/internals/style.md warns of, long sentences, table cells that are paragraphs, and pages that grow. */
+/**
+ * The text of README and docs/: catches the words that docs/internals/style.md forbids, long sentences, table cells that are paragraphs,
+ * and pages that grow.
+ */
 import { globSync, readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
@@ -7,11 +10,11 @@ const SPECIFICATIONS = "docs/internals/spec/";
 const PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/**/*.md")]
   .filter((page) => !page.startsWith(SPECIFICATIONS))
   .toSorted();
-/** Where sentences are short. */
+/** Pages for new readers, whose sentences are short. */
 const READ_FIRST = PAGES.filter((page) => page === "README.md" || /^docs\/(?:start|guides|concepts)\//.test(page));
 const [SENTENCE_WORDS_MAX, CELL_WORDS_MAX] = [30, 40];
 
-/** Each with its replacement. */
+/** Forbidden phrases, each with its replacement. */
 const DIALECT: readonly (readonly [phrase: RegExp, write: string])[] = [
   [/\b(?:told|tells|telling)\b/i, "reports, exposes, publishes"],
   [/\b(?:is|was|are|were) said\b|\bis looked at\b/i, "an active verb with its actor"],
@@ -103,7 +106,7 @@ it("counts sentences across lines, and each list item alone", () => {
   ]);
 });
 
-/** Line by line, without code and what is quoted from programs and tests. */
+/** The text line by line, without code and without quotations from programs and tests. */
 function prose(text: string): string {
   const blank = (match: string): string => match.replaceAll(/[^\n]/g, "");
   return text

@@ -1,4 +1,4 @@
-/** The table of metrics against upstream, against what counts, and against what is made of it. */
+/** The table of metrics compared with upstream, with the code that counts, and with the files generated from it. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ describe("the table of metrics", () => {
 
   it.each(ROWS)("%s follows Prometheus' naming rules", (name, { type, unit, buckets, help, labels }) => {
     expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
-    // Some counters of the kubelet's do not keep the rule.
+    // Counters of the kubelet that do not follow the naming rule.
     expect(
       name.endsWith("_total") ||
         name === "kubelet_evictions" ||
@@ -103,7 +103,7 @@ const kubernetes = upstreamFolder();
 describe.skipIf(kubernetes === undefined)(
   "upstream's own metrics, in its source (skipped where Go's module cache has no Kubernetes)",
   () => {
-    // Skipped tests are collected all the same.
+    // Skipped tests are also collected.
     const textsIn = (folder: string): readonly string[] =>
       kubernetes === undefined ? [] : goFiles(join(kubernetes, folder)).map((file) => readFileSync(file, "utf8"));
     const texts = [
@@ -181,7 +181,7 @@ interface UpstreamMetric {
   readonly buckets: readonly number[];
 }
 
-/** `NewXVec(&XOpts{Subsystem, Name, Help, Buckets}, []string{labels})`, with constants of the same file put in. */
+/** Metrics of `NewXVec(&XOpts{Subsystem, Name, Help, Buckets}, []string{labels})`, with constants of the same file resolved. */
 function metricsOf(text: string): readonly UpstreamMetric[] {
   const constants = new Map([
     ...[...text.matchAll(/(\w+)\s*=\s*("[^"\n]*"|\[\]float64\{[^}]*\})/g)].map(([, name = "", value = ""]) => [name, value] as const),

@@ -1,4 +1,4 @@
-/** The list of mistakes to plant. */
+/** The list of mistakes that `npm run mutants` plants. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

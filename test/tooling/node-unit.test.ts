@@ -10,7 +10,7 @@ import { describe, expect, it } from "vitest";
 import { registerNode } from "../../cli/node.ts";
 import { NODE_UNIT, unitValues } from "../harness/node-processes/unit.ts";
 
-/** Each gives a service mounts of its own. Source: systemd 252, exec_needs_mount_namespace; systemd.exec(5). */
+/** Settings that give a service its own mount namespace. Source: systemd 252, exec_needs_mount_namespace; systemd.exec(5). */
 const OWN_MOUNTS =
   /^(?:Protect(?:System|Home|Proc|KernelTunables|KernelModules|KernelLogs|ControlGroups)|Private(?:Tmp|Devices|Mounts|IPC|Users)|(?:ReadOnly|ReadWrite|Inaccessible|Exec|NoExec)Paths|Bind(?:ReadOnly)?Paths|TemporaryFileSystem|Root(?:Directory|Image)|MountFlags|MountImages|ExtensionImages|ProcSubset|DynamicUser)=/;
 
@@ -27,7 +27,7 @@ describe("the node agent's unit", () => {
       const unit = join(folder, "deltaloop-node.service");
       writeFileSync(unit, text.replace("/usr/local/bin/deltaloop", program));
       const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", unit], { encoding: "utf8" });
-      // It reports and ignores unknown settings.
+      // systemd reports and ignores unknown settings.
       expect({ status, said: (stdout + stderr).split("\n").filter((line) => line.includes("deltaloop-node.service")) }).toEqual({
         status: 0,
         said: [],

@@ -1,6 +1,6 @@
 /**
- * Would catch: a package that can be imported by a path it does not name, a README that lists other entry points or imports than there are, a
- * dependency that the published command lacks, and a folder too full to find anything in.
+ * Would catch: a package that can be imported by a path that it does not export, a README with wrong entry points or imports, a
+ * dependency that the published command lacks, and a folder with too many files.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
@@ -22,7 +22,7 @@ const ROOT = read("package.json");
 const PACKAGES = globSync("shared/*/package.json")
   .toSorted()
   .map((file) => ({ folder: dirname(file), manifest: read(file), readme: readFileSync(`${dirname(file)}/README.md`, "utf8") }));
-/** Installed by those who use them: the Docker runtime is an optional peer, the queue emulator is for development. */
+/** Users install these themselves: the Docker runtime is an optional peer dependency, the queue emulator is for development. */
 const NOT_PUBLISHED = ["@deltaloop/docker", "@deltaloop/local"];
 const FILES_MAX = 25;
 
@@ -50,7 +50,7 @@ describe.each(PACKAGES)("$manifest.name", ({ folder, manifest, readme }) => {
     const own = dependencies.flatMap(([name]) => (name.startsWith("@deltaloop/") ? [name.slice("@deltaloop/".length)] : []));
     expect(own.filter((name) => !PACKAGE_IMPORTS[folder.slice("shared/".length)]?.includes(name))).toEqual([]);
     if (NOT_PUBLISHED.includes(manifest.name)) return;
-    // protobufjs is bundled (infra/build/bundle.ts).
+    // protobufjs is part of the bundle (infra/build/bundle.ts).
     const others = dependencies.filter(([name]) => !name.startsWith("@deltaloop/") && name !== "protobufjs");
     for (const [name, version] of others) expect(ROOT.dependencies).toMatchObject({ [name]: version });
   });

@@ -1,6 +1,6 @@
 /**
- * The commands of docs/start and docs/guides, and what they quote. Catches: a command that fails or prints something else, a block that no test
- * runs and that is not marked with `aws`.
+ * The commands of docs/start and docs/guides, and the quoted output. Catches: a command that fails or prints something else, and a block
+ * that no test runs and that is not marked with `aws`.
  */
 import { execSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ import type { Block } from "../support/pages.ts";
 const PAGES = globSync("docs/{start,guides}/*.md")
   .toSorted()
   .map((page) => ({ page, blocks: blocksOf(page, readFileSync(page, "utf8")) }));
-/** Followed by test/e2e/node-joins.test.ts and test/e2e/node-taken-over.test.ts, also on the machine. */
+/** test/e2e/node-joins.test.ts and test/e2e/node-taken-over.test.ts follow this page, also on the machine. */
 const NODE = "docs/guides/node.md";
 const SETUP = ["npm ci", "alias deltaloop='npm run -s deltaloop --'"];
 const isHere = (block: Block): boolean => block.kind === "command" && block.place === "here";

@@ -1,5 +1,5 @@
 /**
- * README, CONTRIBUTING.md and pages that promise something. Catches: a README that is too long, a cost that `deltaloop cost` does not print,
+ * README, CONTRIBUTING.md and pages with claims. Catches: a README that is too long, a cost that `deltaloop cost` does not print,
  * measurements without date and commit, and a path, script, verb or option that does not exist.
  */
 import { spawnSync } from "node:child_process";
@@ -37,7 +37,7 @@ it("lists the components that run at rest, as in the template", async () => {
 it("has the costs that `deltaloop cost` prints", async () => {
   const monthOf = (...parameters: readonly string[]) => {
     const { stdout } = spawnSync(process.execPath, ["cli/main.ts", "cost", "--json", ...parameters], { cwd: ROOT, encoding: "utf8" });
-    return JSON.parse(stdout) as Month; // cli/README.md, cost
+    return JSON.parse(stdout) as Month; // the format is in cli/README.md
   };
   const month = monthOf();
   const busy = monthOf("--deployments=50", "--rollouts-per-day=20");

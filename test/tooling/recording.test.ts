@@ -1,4 +1,7 @@
-/** The picture of the demo (`npm run recording`). Catches: a line that is lost or unescaped, one that moves too early, a picture that cannot be shown. */
+/**
+ * The animated picture of the demo (`npm run recording`). Catches: a line that is lost or not escaped, one that moves too early, an invalid
+ * picture.
+ */
 import { readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** The table of controllers against everything that is made of it. */
+/** The table of controllers compared with everything that is generated from it. */
 import { readFile } from "node:fs/promises";
 
 import { describe, expect, it } from "vitest";
@@ -39,11 +39,11 @@ describe("generated from the table", () => {
   });
 });
 
-/** Enqueues the team whose name a pod has. */
+/** Enqueues the team that a pod is named after. */
 const teamKeys: AffectedKeys = (delta) => {
   const pod = delta.resource === "pods" ? (delta.new ?? delta.old) : undefined;
   if (pod === undefined) return [];
-  // The Store's types name the built-in controllers; it takes the name as it comes.
+  // The Store's types list the built-in controllers; at run time it accepts any name.
   return [{ controller: "team-guard" as Controller, key: `${pod.namespace}/${pod.name}`, uid: "t-1", urgency: "act" }];
 };
 
@@ -85,7 +85,7 @@ describe("a fourth controller, as one more entry", () => {
       cacheOf(OPEN),
       "pods",
       [change],
-      { live: () => Promise.reject(new Error("what is cached can be believed")) },
+      { live: () => Promise.reject(new Error("unexpected live read: every cached value verifies")) },
     );
     expect(items[0]?.effects.map(({ controller }) => controller)).toContain("team-guard");
   });
@@ -115,7 +115,7 @@ describe("a fourth controller, as one more entry", () => {
 
     const sent: unknown[] = [];
     const sqs = { call: (_: unknown, input: unknown) => Promise.resolve({ ...(sent.push(input) && {}) }) };
-    // Of SQS, `call` alone is used; of the controllers' names, the types know the built-in ones.
+    // Of the SQS client only `call` is used; the types of controller names list only the built-in ones.
     const doorbells = createSqsDoorbells(sqs as never, { queueUrls: queueUrls as { readonly [C in Controller]: string }, cid: "c1" });
     await doorbells.ring([{ controller: "team-guard" as Controller, key: "shop/a", epoch: "e1", delayMs: 0 }]);
     expect(sent).toMatchObject([{ QueueUrl: "https://sqs/1/team-guard", Entries: [{ Id: "0" }] }]);
@@ -172,7 +172,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(after["functions.yml"]).toContain('DELTALOOP_KUBE_SECRET: "deltaloop/${sls:stage}/kube/sync-team-guard"\n');
     expect(after["redis-users.yml"]).toContain("~dl:${sls:stage}:{*}:rl:team-guard ");
     expect(after["roles.yml"]?.match(/!GetAtt TeamGuardQueue\.Arn/g)).toHaveLength(
-      // Its own role reads it; functions that send doorbells, and the watcher, may send to it.
+      // Its own role reads the queue; functions that send doorbells, and the watcher, may send to it.
       1 + functionsOf(OPEN).filter(({ rings }) => rings).length + 1,
     );
     expect(after["alarms.yml"]).toContain("A doorbell of the TeamGuard controller");

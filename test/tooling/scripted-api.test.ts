@@ -1,5 +1,5 @@
-// Would catch: a script that is not asked or not obeyed, a lost answer that was not executed, an object that stands there although no
-// API server would let it in. Every unit test of a sync rests on it.
+// Would catch: a script that is ignored, a lost response whose request was not executed, an object that no
+// API server would accept. Every unit test of a sync relies on ScriptedApi.
 import { beforeEach, expect, it } from "vitest";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { UnansweredError } from "../../shared/kube/client/errors.ts";

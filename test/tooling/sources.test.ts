@@ -1,6 +1,6 @@
 /**
  * Every `Source:` of a comment, looked up in the tree of the Kubernetes that test/envtest builds, which is in Go's module cache once
- * it was built. Catches: a file that upstream moved or never had, and a name that no longer stands in the file that is named.
+ * it was built. Catches: a file that upstream moved or never had, and a name that the named file no longer contains.
  *
  *     Source: pkg/kubelet/status/status_manager.go updateStatusInternal, normalizeStatus.
  *             ^ file, by as much of its path as tells it   ^ names that its text must hold

@@ -136,7 +136,7 @@ describe("network", () => {
   it("security groups have no inline rules that allow traffic", () => {
     for (const [name, { Properties }] of ofType("AWS::EC2::SecurityGroup")) {
       expect(Properties, name).not.toHaveProperty("SecurityGroupIngress");
-      // Without an egress of its own a group allows all.
+      // Without its own egress rules, a security group allows all traffic.
       expect(Properties["SecurityGroupEgress"], name).toMatchObject([{ CidrIp: "255.255.255.255/32" }]);
     }
   });
@@ -256,8 +256,8 @@ describe("secrets", () => {
   });
 });
 
-/** Every `"*"` of an allowed action or resource, by its place, and why it must be one. */
-/** The watcher's own, where it runs as a Fargate task. */
+/** Every `"*"` in an allowed action or resource, by its path, and the reason why it is needed. */
+/** The watcher's log group, when it runs as a Fargate task. */
 const WATCHER_LOGS = 1;
 
 const EXPLAINED: Readonly<Record<string, string>> = {
@@ -348,7 +348,7 @@ interface Statement {
 function statementsOf(value: unknown): readonly Statement[] {
   if (Array.isArray(value)) return value.flatMap(statementsOf);
   if (typeof value !== "object" || value === null) return [];
-  if ("Statement" in value && Array.isArray(value.Statement)) return value.Statement as readonly Statement[]; // what IAM calls so
+  if ("Statement" in value && Array.isArray(value.Statement)) return value.Statement as readonly Statement[]; // IAM's format of statements
   return Object.values(value).flatMap(statementsOf);
 }
 
@@ -442,7 +442,7 @@ describe("a deployment", () => {
 
 describe("the deployer's policies", () => {
   it("allow what the resource types of the template need, and equal infra/deployer-policies", () => {
-    // With this variable they are written instead, from the template, which no generator has.
+    // With this variable, the rows are written instead: they come from the template, for which there is no generator.
     const types = Object.values(template.Resources).map(({ Type }) => Type);
     const policies = deployerPolicies(types.toSorted());
     for (const [name, policy] of Object.entries(policies)) {
@@ -455,7 +455,7 @@ describe("the deployer's policies", () => {
       expect(open, file).toEqual([]);
     }
     expect(() => deployerPolicies([...types, "AWS::Cost::Bomb"])).toThrow("AWS::Cost::Bomb");
-    // Whatever has a name of ours is allowed by that name alone.
+    // Resources with our name prefix are allowed by that name only.
     expect(policies.named).not.toContain('"Resource": "*"');
   });
 
@@ -468,7 +468,7 @@ describe("the deployer's policies", () => {
 });
 
 describe("the inputs of `deltaloop cost`", () => {
-  /** As a deployment sets them: by their names in serverless.yml, which begin small. */
+  /** The parameters as a deployment sets them: by their names in serverless.yml, which start with a lower-case letter. */
   const defaults = (): Record<string, string> =>
     Object.fromEntries(
       Object.entries(template.Parameters).map(([name, { Default = "" }]) => [
@@ -522,7 +522,7 @@ describe("the inputs of `deltaloop cost`", () => {
     const mappings = ofType("AWS::Lambda::EventSourceMapping").map(([, { Properties }]) => text(Properties));
     const fifo = mappings.filter((mapping) => /"Deltas(?:Dead)?Queue"/.test(mapping));
     expect({ fifo: fifo.length, standard: mappings.length - fifo.length }).toEqual(POLLED);
-    // Else Lambda would keep as few as two pollers.
+    // Otherwise Lambda would keep as few as two pollers.
     for (const mapping of mappings) expect(mapping).toContain("MaximumConcurrency");
   });
 });

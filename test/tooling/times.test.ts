@@ -1,6 +1,6 @@
 /**
- * The table of times against everything that states one of them itself, and against what the times promise each
- * other.
+ * The table of times compared with every file that states one of them, and with the relations that must hold between
+ * them.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -71,7 +71,7 @@ describe("relations between the times", () => {
   it("a request outlives a webhook of 10 s, and a lease outlives a request", () => {
     expect(times.REQUEST_TIMEOUT_MS).toBeGreaterThan(10 * second);
     expect(times.WRITE_MARGIN_MS).toBeGreaterThan(times.REQUEST_TIMEOUT_MS);
-    // Between two renewals there is time to start in, even if the later one takes as long as Redis may.
+    // Between two renewals there is time to start a write, even if the later renewal takes as long as Redis may.
     expect(times.LEASE_MS).toBeGreaterThan(times.RENEWAL_MS + times.REDIS_COMMAND_TIMEOUT_MS + times.WRITE_MARGIN_MS);
   });
 

@@ -1,6 +1,6 @@
 /**
- * A Linux of its own in a process (user-mode Linux), whose control groups are of version 2 alone, whatever this machine's are. Its
- * files are this machine's. Brought as Debian's package, pinned and unpacked in the cache folder; nothing is installed.
+ * A Linux kernel in a process (user-mode Linux) that has only cgroup v2, whatever this machine has. Its
+ * files are this machine's. The kernel comes from Debian's package, pinned and unpacked in the cache folder; nothing is installed.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { cacheFolder } from "../../infra/build/cache-folder.ts";
 const PACKAGE = "user-mode-linux=6.1um4+b13";
 const BRING_MS_MAX = 120_000;
 
-/** @returns the kernel, or the one reason why there is none. */
+/** @returns the kernel, or a one-line reason why it is unavailable. */
 export function ensureUml(): { readonly kernel: string } | { readonly missing: string } {
   if (process.platform !== "linux" || process.arch !== "x64") return { missing: "user-mode Linux needs Linux on x64" };
   if (process.getuid?.() !== 0) return { missing: "user-mode Linux on this machine's files needs root" };
@@ -36,18 +36,18 @@ export function ensureUml(): { readonly kernel: string } | { readonly missing: s
 
 const SYSTEMD = "/lib/systemd/systemd";
 
-/** @returns why systemd cannot be the first process there */
+/** @returns the reason why systemd cannot be PID 1 there */
 export function systemdMissing(): string | undefined {
   return existsSync(SYSTEMD) ? undefined : "there is no systemd on this machine";
 }
 
 export interface UmlOptions {
   readonly timeoutMs: number;
-  /** The first process is systemd, which runs the script as its one service; else it is the script's shell. */
+  /** PID 1 is systemd, which runs the script as its only service; otherwise it is the script's shell. */
   readonly systemd?: boolean;
 }
 
-/** Runs a shell script there, on /sys/fs/cgroup of version 2, and returns its exit code and output. */
+/** Runs a shell script there, with cgroup v2 on /sys/fs/cgroup, and returns its exit code and output. */
 export async function runInUml(
   kernel: string,
   script: string,
@@ -59,9 +59,9 @@ export async function runInUml(
     string,
     string,
     string,
-  ]; // as many as named
+  ]; // the pattern has these groups
   const path = process.env["PATH"] ?? "";
-  // The machine's /tmp is written through hostfs; /run and /proc are its own.
+  // Writes to the machine's /tmp go through hostfs; /run and /proc are its own.
   writeFileSync(
     init,
     `#!/bin/sh
@@ -98,7 +98,7 @@ sleep 60
   ];
   const child = spawn(kernel, args, {
     stdio: ["ignore", "pipe", "pipe"],
-    detached: true, // a group of its own: the machine is several processes
+    detached: true, // a process group of its own, because user-mode Linux is several processes
     env: { ...process.env, TMPDIR: folder },
   });
   let console = "";
@@ -107,7 +107,7 @@ sleep 60
   await new Promise((resolve) => child.once("close", resolve));
   clearTimeout(timer);
   try {
-    if (!existsSync(code)) throw new Error(`the machine ended before its script did: ${console.slice(-2000)}`);
+    if (!existsSync(code)) throw new Error(`user-mode Linux exited before its script: ${console.slice(-2000)}`);
     return { code: Number(readFileSync(code, "utf8")), output: readFileSync(output, "utf8") };
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -115,7 +115,7 @@ sleep 60
 }
 
 /**
- * Nothing of the machine's own units and generators: none is started, and nothing is written outside of /run. A test that needs a bus
+ * Hides the machine's own units and generators: none is started, and nothing is written outside of /run. A test that needs a bus
  * starts it.
  */
 function bySystemd(work: string): string {

@@ -1,4 +1,4 @@
-/** The program of upstream's own tests (test/envtest/upstream-tests): which it has, and one of them run, or many. */
+/** The program of upstream's own tests (test/envtest/upstream-tests): lists its tests, and runs one or several. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { buildFlags, go } from "../envtest/go-program.ts";
 import { builtOfRelease, COMPARED_VERSION, releaseModule } from "../envtest/release-module.ts";
 
 export interface UpstreamTests {
-  /** Upstream's own, built of the same modules. */
+  /** Upstream's programs, built from the same modules. */
   readonly programs: { readonly kubelet: string; readonly agnhost: string };
   /** Full names of the images that its tests use. */
   images(): Promise<readonly string[]>;
@@ -18,19 +18,19 @@ export interface UpstreamTests {
   /** All tests of Deployment, ReplicaSet and ReplicationController, as in tests.ts. */
   names(): Promise<readonly string[]>;
   /**
-   * Runs one test in a process and namespaces of its own, as the kubeconfig's user; several may run at once.
+   * Runs one test in a separate process with its own namespaces, as the kubeconfig's user; several may run at once.
    *
-   * @throws when it did not pass, with what upstream's test says of it and the last lines that it wrote
+   * @throws when it did not pass, with the failure message and its last lines of output
    */
   run(name: string, options: { readonly kubeconfig: string; readonly signal?: AbortSignal }): Promise<void>;
-  /** Runs some in one process, one after the other; names as `all` has them. What did not come to its end is "interrupted". */
+  /** Runs several tests in one process, one after the other; names as in `all`. Tests that did not finish are "interrupted". */
   runSome(names: readonly string[], options: RunOptions): Promise<readonly TestOutcome[]>;
 }
 
 export interface RunOptions {
   readonly kubeconfig: string;
   readonly signal?: AbortSignal;
-  /** The namespace of a test that failed stays. Default false. */
+  /** Keeps the namespace of a failed test. Default false. */
   readonly keepsFailed?: boolean;
 }
 
@@ -42,19 +42,19 @@ export interface TestOutcome {
   readonly told?: string;
 }
 
-/** How many tests at once: nearly all they do is wait. */
+/** The number of concurrent tests, which mostly wait. */
 export const TESTS_AT_ONCE = 5;
 
 const PROGRAM = "upstream-tests";
-/** The slowest of the three controllers passes in 35 s; many of upstream's waits have a limit of 5 minutes. */
+/** The slowest test of the three controllers passes in 35 s; many of upstream's waits have a limit of 5 minutes. */
 const TEST_MINUTES_MAX = 6;
-/** What upstream calls slow looks on for 5 minutes and more, after waits of its own. */
+/** Tests that upstream marks as slow watch for 5 minutes or more, after other waits. */
 const SLOW_TEST_MINUTES_MAX = 20;
 const TOOLS = ["k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/test/images/agnhost"];
 const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
 const LAST_LINES = 40;
 
-/** What ginkgo's report says of a test. Source: github.com/onsi/ginkgo/v2 types/types.go Report, SpecReport. */
+/** The result of a test in ginkgo's report. Source: github.com/onsi/ginkgo/v2 types/types.go Report, SpecReport. */
 interface SpecReport {
   readonly State: string;
   readonly Failure?: { readonly Message: string; readonly Location: { readonly FileName: string; readonly LineNumber: number } };
@@ -65,7 +65,7 @@ interface SpecReport {
   readonly RunTime: number;
 }
 
-/** The program, built if needed; or one line with the reason why there is none. */
+/** The program, built if needed, or a one-line reason why it is unavailable. */
 export async function upstreamTests(): Promise<UpstreamTests | { readonly missing: string }> {
   const flags = buildFlags(COMPARED_VERSION);
   const module = await releaseModule("upstream-tests");
@@ -151,12 +151,12 @@ function minutesMax(names: readonly string[]): number {
   return names.reduce((sum, name) => sum + (name.includes("[Slow]") ? SLOW_TEST_MINUTES_MAX : TEST_MINUTES_MAX), 0);
 }
 
-/** Of the tests that were to run; none when the program has not come so far. */
+/** The results of the selected tests; empty when the program ended before them. */
 async function specsOf(report: string): Promise<readonly SpecReport[]> {
   const text = await readFile(report, "utf8").catch(() => "[]");
-  // Written by ginkgo just now; the suite's own steps are in it as well, without a name.
+  // Written by ginkgo just now; it also contains the suite's own steps, without names.
   const [suite] = JSON.parse(text) as readonly { readonly SpecReports: readonly SpecReport[] }[];
-  // Tests out of focus are skipped as well, and are not reported.
+  // Tests out of focus count as skipped, and are not returned.
   return (suite?.SpecReports ?? []).filter(
     ({ State, LeafNodeText, Failure }) => LeafNodeText !== "" && (State !== "skipped" || (Failure?.Message ?? "") !== ""),
   );
@@ -171,7 +171,7 @@ function lastLines(text: string): string {
   return text.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
 }
 
-/** Both streams; a non-zero exit is an answer. */
+/** Both streams; a non-zero exit code is returned, not thrown. */
 async function execute(
   program: string,
   flags: readonly string[],

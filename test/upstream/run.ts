@@ -4,7 +4,7 @@
  *
  *     npm run sigapps                       with `deltaloop dev --act`
  *     npm run sigapps -- --baseline         before that with upstream's own loops, to compare
- *     npm run sigapps -- --faults           a fault-injecting API server (test/fault-profile) between the loops and the API server, of either side
+ *     npm run sigapps -- --faults a fault-injecting API server (test/fault-profile) between the loops and the API server, for either side
  *     npm run sigapps -- --only rollover    only tests whose name contains it
  */
 import { readFile, writeFile } from "node:fs/promises";
@@ -30,7 +30,10 @@ interface Outcome {
 
 type Outcomes = ReadonlyMap<string, Outcome>;
 
-/** Faults for the controllers: a fifth of their writes is refused, some answers are lost and watches cut, and objects have unknown fields. */
+/**
+ * Faults for the controllers: a fifth of their writes is rejected, some responses are lost and watches cut, and objects have unknown
+ * fields.
+ */
 const FAULTS: readonly FaultRule[] = [
   { name: "refused", about: { verbs: WRITES }, often: { every: 7 }, fault: { kind: "refuse", with: tooManyRequests(1) } },
   { name: "broken", about: { verbs: WRITES }, often: { every: 11 }, fault: { kind: "refuse", with: INTERNAL_ERROR } },
@@ -84,7 +87,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Each with its outcome; the rules hold while they run. */
+/** Runs all tests and returns their outcomes; the rules apply meanwhile. */
 async function runAll(
   side: string,
   names: readonly string[],

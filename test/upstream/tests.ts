@@ -1,6 +1,6 @@
-/** Upstream's own tests of the three controllers, by the names that ginkgo gives them: `[sig-apps] Deployment …`. */
+/** Upstream's own tests of the three controllers, by their ginkgo names: `[sig-apps] Deployment …`. */
 
-/** All that need neither a registry nor a cloud: 18 of conformance and 4 others. The longest come first. */
+/** All tests that need neither a registry nor a cloud: 18 conformance tests, and 4 others. The longest come first. */
 export const TESTS: readonly string[] = [
   "Deployment iterative rollouts should eventually progress",
   "Deployment deployment should support rollover [Conformance]",
@@ -26,7 +26,7 @@ export const TESTS: readonly string[] = [
   "ReplicationController should test the lifecycle of a ReplicationController [Conformance]",
 ];
 
-/** The others of the same three groups: scripted nodes run no container that would answer. */
+/** The other tests of the same three groups: scripted nodes run no container that would answer. */
 export const LEFT_OUT: readonly { readonly name: string; readonly needs: string }[] = [
   {
     name: "Deployment should not disrupt a cloud load-balancer's connectivity during rollout [Provider:aws,azure,gce]",

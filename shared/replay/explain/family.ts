@@ -98,7 +98,7 @@ export class FamilyCensus implements Census {
         const uid = object && uidOf(object);
         if (object === undefined || uid === undefined) return true;
         if (!keyOf(object).startsWith(`${namespace}/`)) return false;
-        // The owner of a deleted pod is not kept, so all pods count.
+        // The owner of a deleted pod is not recorded, so every pod counts.
         if (resource === "pods" || tree.has(uid)) return true;
         if (each === "deployments") return false;
         return [ownerUidOf(object), ...(this.#changed.get(uid) ?? [])].some((owner) => owner === undefined || tree.has(owner));

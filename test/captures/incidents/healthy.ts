@@ -1,4 +1,4 @@
-/** Changes during which `explain` must find nothing wrong. */
+/** Changes for which `explain` must report no problem. */
 import { IMAGES } from "../../containerd/images.ts";
 import { shell, STAY } from "../../harness/node-processes/pods.ts";
 import { changed, containers, env, healthy, quota, web, workload } from "./stage.ts";
@@ -112,7 +112,7 @@ export const HEALTHY: Readonly<Record<string, Scene>> = {
     await complete();
     await kubectl("uncordon", "node-b");
   }),
-  /** The template's hash differs between the two releases. A controller that compares hashes would start a second rollout. */
+  /** The template's hash differs between the two releases. A controller that compared hashes would start a second rollout. */
   "cluster-upgraded": {
     alone: true,
     async play({ apply, complete, kubectl, release }) {

@@ -1,4 +1,4 @@
-/** Incidents, each in a namespace of its own: what a user does, and what `explain` must find first. */
+/** Incidents, each in its own namespace: what the user does, and which finding `explain` must report first. */
 import { IMAGES } from "../../containerd/images.ts";
 import { server, shell, STAY } from "../../harness/node-processes/pods.ts";
 import { containers, env, namespaced, overQuota, PATCH, pulled, rollout, web, workload } from "./stage.ts";

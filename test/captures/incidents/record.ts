@@ -1,6 +1,7 @@
 /**
  * `npm run incidents [-- incidents | healthy | incidents/NAME …]`: plays incidents.ts and healthy.ts on a real control plane with upstream's controllers and scheduler, and two nodes of the
- * agent on containerd, and records each with `deltaloop capture -n`. A recorded file is replaced only by a scene that reached its sign.
+ * agent on containerd, and records each with `deltaloop capture -n`. A recorded file is replaced only if its scene reached its final
+ * condition.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -100,7 +101,7 @@ async function record({ folder, name, scene }: Named): Promise<void> {
 }
 
 function imageOf(name: string): string {
-  const { port } = limited.address() as AddressInfo; // it listens on a port
+  const { port } = limited.address() as AddressInfo; // a listening server has a port
   if (name === "limited") return `127.0.0.1:${port}/limited:1`;
   return name === "denied" ? closed.image(name) : registry.image(name);
 }
@@ -142,7 +143,7 @@ function stageOf({ client, kubectl, plane, list, ...rest }: Cluster, namespace: 
     },
     async hold(what) {
       const pid = what === "controllers" ? plane.pids()["kube-controller-manager"] : nodes.find(({ name }) => name === what)?.agent().pid;
-      if (pid === undefined) throw new Error(`${what} does not run: ${JSON.stringify(plane.pids())}`);
+      if (pid === undefined) throw new Error(`${what} is not running: ${JSON.stringify(plane.pids())}`);
       process.kill(pid, "SIGSTOP");
       undo.push(() => void process.kill(pid, "SIGCONT"));
     },
@@ -156,6 +157,6 @@ async function binariesOf(isIt: (version: string) => boolean): Promise<ControlPl
 }
 
 function inNamespace(object: object, namespace: string): object {
-  const { kind, metadata } = object as { readonly kind: string; readonly metadata: object }; // of stage.ts
+  const { kind, metadata } = object as { readonly kind: string; readonly metadata: object }; // from stage.ts
   return CLUSTER_SCOPED.includes(kind) ? object : { ...object, metadata: { ...metadata, namespace } };
 }

@@ -1,31 +1,34 @@
-/** What scenes are made of: a Deployment that serves, a change of it, and the sign that the recording waits for. */
+/** The building blocks of scenes: a healthy Deployment, a change of it, and the condition that ends the recording. */
 import { server } from "../../harness/node-processes/pods.ts";
 
 export interface Stage {
   readonly namespace: string;
-  /** `app` needs seconds to be pulled, `denied` and `limited` are refused, and no other exists. */
+  /** The image named so: pulling `app` takes seconds, `denied` and `limited` are refused by the registry, all others do not exist. */
   image(name: string): string;
   kubectl(...args: readonly string[]): Promise<string>;
   apply(...objects: readonly object[]): Promise<void>;
-  /** Until all pods of the Deployment are as its template wants them, and available. */
+  /** Resolves when all pods of the Deployment match its template and are available. */
   complete(): Promise<void>;
-  /** Until an Event of this reason has been seen this many times. */
+  /** Resolves when an Event of this reason has occurred `times` times. */
   event(reason: string, times?: number): Promise<void>;
-  /** Until the JSON of the namespace's pods and workloads contains this text. */
+  /** Resolves when the JSON of the namespace's pods and workloads contains this text. */
   contains(text: string): Promise<void>;
   seconds(count: number): Promise<void>;
-  /** Runs when the recording has ended. */
+  /** Registers a step to run when the recording has ended. */
   afterwards(undo: () => Promise<unknown>): void;
-  /** Stops, and afterwards continues, upstream's controller manager, or the agent of node-b. */
+  /** Suspends upstream's controller manager, or the agent of node-b, until the recording has ended. */
   hold(what: "controllers" | "node-b"): Promise<void>;
-  /** Restarts the control plane as the newest patch of this minor release that can be built; the pinned one comes back afterwards. */
+  /**
+   * Restarts the control plane with the newest patch of this minor release that can be built; the pinned release is restored after the
+   * recording.
+   */
   release(minor: string): Promise<void>;
 }
 
 export interface Scene {
-  /** The workload that is explained; default `deployments/web`. */
+  /** The workload to explain; default `deployments/web`. */
   readonly subject?: string;
-  /** Kind of the first finding, as catalogued; none: it only waits. */
+  /** Kind of the first finding, as in the catalogue; absent: the verdict has only a wait. */
   readonly finding?: string;
   /** Kind of the first wait. */
   readonly wait?: string;
@@ -54,7 +57,7 @@ export function workload({ replicas = 2, pod = {}, spec = {}, name = "web", kind
 export const containers = (...list: readonly object[]): Parts => ({ pod: { containers: list } });
 export const PATCH = ["patch", "deployment/web", "--type=merge", "-p"] as const;
 
-/** A complete Deployment, then this change of it, until the sign. */
+/** A scene: a complete Deployment, then this change of it, until the final condition holds. */
 export function rollout(finding: string, change: Parts, sign: (stage: Stage) => Promise<void>, before: Parts = {}): Scene {
   return {
     finding,
@@ -80,7 +83,7 @@ export function pulled(finding: string, imageOf: (stage: Stage) => string): Scen
   };
 }
 
-/** A complete Deployment that fills its quota, then a change that needs one pod more. */
+/** A complete Deployment that fills its quota, then a change that needs one more pod. */
 export function overQuota(change: (stage: Stage) => Promise<unknown>): Scene {
   return {
     finding: "quota exceeded",

@@ -1,4 +1,4 @@
-/** What `explain` finds first in each recorded incident, and the list of it in first-findings.txt. */
+/** The first finding of `explain` for each recorded incident, and their list in first-findings.txt. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -16,18 +16,18 @@ export function pathOf(name: string): string {
   return join(import.meta.dirname, `${name}.jsonl.gz`);
 }
 
-/** Of the recorded file's end. */
+/** The verdict at the end of the recorded file. */
 export async function recordedVerdict(name: string): Promise<Verdict> {
   const census = new StateCensus(digester);
   const capture = await openCapture(pathOf(name), { census });
   capture.close();
   const [resource = "", object = ""] = (INCIDENTS[name]?.subject ?? "deployments/web").split("/");
-  const verdict = verdictOf(census.state(), { resource: resource as "deployments" | "replicasets", namespace: name, name: object }); // of the scene
+  const verdict = verdictOf(census.state(), { resource: resource as "deployments" | "replicasets", namespace: name, name: object }); // from the scene
   if (verdict === undefined) throw new Error(`${name} has no ${resource}/${object}`);
   return verdict;
 }
 
-/** Incident, first finding and its evidence, a paragraph each. */
+/** Each incident with its first finding and the evidence, one paragraph per incident. */
 export async function firstFindings(): Promise<string> {
   const paragraphs = Object.keys(INCIDENTS).map(async (name) => {
     const { findings, waits } = await recordedVerdict(name);

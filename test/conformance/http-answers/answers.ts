@@ -1,5 +1,6 @@
 /**
- * Answers of HTTP servers: hand-made ones, mutations of them, and paths. All are byte strings; `<port>` is replaced by the server's port.
+ * Responses of HTTP servers: hand-written ones, mutations of them, and paths. All are byte strings; `<port>` is replaced by the server's
+ * port.
  */
 import { createServer } from "node:net";
 import type { AddressInfo, Server, Socket } from "node:net";
@@ -12,7 +13,7 @@ const found = (location: string): string => `HTTP/1.1 302 Found\r\nLocation: ${l
 
 const PLAIN: readonly string[] = [
   `${OK}${TAIL}`,
-  // Line ends and status lines.
+  // Line endings and status lines.
   `${OK}\nContent-Length: 2\n\nok`,
   `${OK}\n\nok`,
   `${OK}\r\nContent-Length: 2\n\r\nok`,
@@ -112,7 +113,7 @@ const REDIRECTS: readonly string[] = [
   found("/next").replace("302", "305"),
 ];
 
-/** Paths of a probe. */
+/** Paths for probes. */
 export const PATHS: readonly string[] = [
   ..."healthz|/h?x=1&y=a%2Fb|//healthz|//healthz/live|http://other/x|/a%2Fb|?q=1||/x#f|/%zz|/é|/x?|/x??|/x?a b|/a b|/x?%zz|/x#%zz".split(
     "|",
@@ -146,7 +147,7 @@ export const ANSWERS: readonly string[] = [...PLAIN, ...REDIRECTS, ...Array.from
 
 export interface Answering {
   readonly port: number;
-  /** The answer to `/`; other requests, and all without it, get their request line's target. */
+  /** The response to `/`. Requests for other paths, and all requests while this is undefined, get the target of their request line. */
   answer: string | undefined;
   close(): void;
 }
@@ -162,7 +163,7 @@ export async function startAnswering(): Promise<Answering> {
     });
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens
+  const { port } = server.address() as AddressInfo; // a listening server has a port
   const answering: Answering = { port, answer: undefined, close: () => server.close() };
   return answering;
 }

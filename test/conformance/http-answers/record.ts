@@ -1,6 +1,6 @@
 /**
- * Records upstream's verdicts on the answers, paths and TLS servers: `node infra/nodejs-runtime/run.js test/conformance/http-answers/record.ts`.
- * Needs Go and the modules of test/envtest/control-plane.
+ * Records upstream's verdicts on the responses, paths and TLS servers: `node infra/nodejs-runtime/run.js
+ * test/conformance/http-answers/record.ts`. Needs Go and the modules of test/envtest/control-plane.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

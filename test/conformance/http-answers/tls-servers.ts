@@ -25,7 +25,7 @@ interface TlsCase {
   /** Parameters of `openssl x509`, which signs the certificate again. */
   readonly signed?: readonly string[];
   readonly options?: ServerOptions;
-  /** Of a server that speaks HTTP/2, alone or beside HTTP/1.1. */
+  /** For a server that speaks HTTP/2, alone or in addition to HTTP/1.1. */
   readonly http2?: Http2;
 }
 

@@ -20,7 +20,7 @@ export interface Verdicts {
   readonly tls: readonly Verdict[];
 }
 
-/** Changes with what the verdicts are about. */
+/** Digest of the recorded inputs; it reveals outdated verdicts. */
 const digest = createHash("sha256")
   .update(JSON.stringify([ANSWERS, PATHS]))
   .digest("hex");
@@ -30,19 +30,19 @@ export function writtenVerdicts({ answers, paths, tls }: Verdicts): string {
   return [digest, ...lines].map((line) => `${JSON.stringify(line)}\n`).join("");
 }
 
-/** @throws {Error} when the answers have changed since */
+/** @throws {Error} when the inputs have changed since the recording */
 export function recordedVerdicts(): Verdicts {
   const [of, ...lines] = readFileSync(VERDICTS, "utf8")
     .trimEnd()
     .split("\n")
     .map((line) => JSON.parse(line) as unknown);
-  if (of !== digest) throw new Error("the answers have changed: record their verdicts again with record.ts");
+  if (of !== digest) throw new Error("the responses have changed: record the verdicts again with record.ts");
   const verdicts = (lines as [Verdict[0], string, number, number][]).map(([probe, output, hook, manifest]): Verdict => [
     probe,
     output,
     hook === 1,
     manifest === 1,
-  ]); // as written above
+  ]); // as `record.ts` wrote it
   const [a, p] = [ANSWERS.length, ANSWERS.length + PATHS.length];
   return { answers: verdicts.slice(0, a), paths: verdicts.slice(a, p), tls: verdicts.slice(p) };
 }

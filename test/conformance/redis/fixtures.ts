@@ -1,4 +1,4 @@
-/** The Stores of the suites: one in Redis whose time the test controls, and the memory Store as its reference. */
+/** The Stores of the suites: one in Redis with a clock that the test controls, and the memory Store as its reference. */
 import { afterAll, beforeAll } from "vitest";
 import { spoil } from "../../../shared/store/memory/store/forged.ts";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
@@ -16,10 +16,10 @@ import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import { createServerClock } from "../../harness/store/server-clock.ts";
 import type { StoreFactory } from "../store.ts";
 
-/** 2026-03-01T10:00:00Z. No test may depend on which. */
+/** 2026-03-01T10:00:00Z. No test may depend on this date. */
 const START_MS = 1_772_359_200_000;
 
-/** One server and one client for the tests of the surrounding `describe`. */
+/** Starts one server and one client for the tests of the surrounding `describe`. */
 export function suiteRedis(): { readonly server: RedisServer; readonly client: Redis } {
   let server: RedisServer;
   let client: Redis;
@@ -41,7 +41,7 @@ export function suiteRedis(): { readonly server: RedisServer; readonly client: R
   };
 }
 
-/** A fixture on one server, which is emptied first. `connect` makes a client of the fixture's own. */
+/** A fixture on one server, which is flushed first. `connect` creates the fixture's client. */
 export function redisFixture(connect: () => Redis): StoreFactory {
   return async (options) => {
     const client = connect();
@@ -49,7 +49,7 @@ export function redisFixture(connect: () => Redis): StoreFactory {
     return {
       ...stores(client, options),
       flush: async () => void (await client.flushall()),
-      // It is this server that stays: what it wrote down becomes another one's.
+      // The server stays the same, so the recorded primary is changed to another one.
       failOver: async () => {
         for (const resource of CACHED_RESOURCES) await client.hset(await metaOf(client, options, resource), "primary", "a1b2");
       },
@@ -65,7 +65,9 @@ export function redisFixture(connect: () => Redis): StoreFactory {
   };
 }
 
-/** The same, but each call is made by the ACL users of the functions that make it, in turn; others by a user of all rights. */
+/**
+ * Like redisFixture, but each call runs as the ACL users of the functions that make it, in turn; other calls run as a user with all rights.
+ */
 export function functionUsersFixture(url: string): StoreFactory {
   const make = redisFixture(() => new Redis(url));
   return async (options) => {
@@ -101,12 +103,12 @@ export function functionUsersFixture(url: string): StoreFactory {
   };
 }
 
-/** A fixture on a cluster, which is emptied first. It cannot put a snapshot back: its keys may have moved. */
+/** A fixture on a cluster, which is flushed first. It cannot restore a snapshot, because its keys may have moved. */
 export function clusterFixture(connect: () => Cluster): StoreFactory {
   return async (options) => {
     const client = connect();
     const flush = async (): Promise<void> => {
-      await client.ping(); // knows its nodes only once it is connected
+      await client.ping(); // the client knows the nodes only once it is connected
       await Promise.all(client.nodes("master").map((node) => node.flushall()));
     };
     await flush();
@@ -161,7 +163,7 @@ async function metaOf(client: Redis | Cluster, options: Parameters<StoreFactory>
   return root.of((await client.hget(root.epoch, "epoch")) ?? "").meta(resource);
 }
 
-/** As a writer to Redis can: the text replaces the value, or the field is deleted. */
+/** Changes a value as another client of Redis could: the text replaces the value; an empty text deletes the field. */
 async function spoilRedis(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],

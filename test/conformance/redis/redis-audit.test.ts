@@ -89,7 +89,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
   it("[informer T94] replaces a validly signed row if its labels differ at the same version", async () => {
     const [entry] = await harness.store.readEntries("pods", ["shop/web-2"]);
     const { row } = entry ?? {};
-    if (!row) throw new Error("it is cached");
+    if (!row) throw new Error("the row is not cached");
     await harness.redis.hset(
       harness.slice,
       row.key,
@@ -102,7 +102,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
 
   it("[informer T94] removes a row whose object does not exist, and enqueues its owner", async () => {
     const [like] = await harness.store.readEntries("pods", ["shop/web-2"]);
-    if (!like?.row) throw new Error("it is cached");
+    if (!like?.row) throw new Error("the row is not cached");
     const zombie = { ...like.row, key: "shop/web-z", uid: "z", object: { ...like.row.object, name: "web-z", uid: "z" } };
     await harness.redis.hset(...harness.row(zombie.key), rowText(await harness.seal(), "pods", zombie));
     await harness.redis.hset(harness.slice, zombie.key, entryText(await harness.seal(), "pods", zombie));
@@ -125,7 +125,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
   });
 });
 
-/** A watcher that leads over Redis, an applier that keeps up, and no sync: three pods of one ReplicaSet. */
+/** A leading watcher on Redis, an applier without backlog, no sync: three pods of one ReplicaSet. */
 async function open(url: string) {
   const redis = new Redis(url);
   await redis.flushall();
@@ -165,7 +165,7 @@ async function open(url: string) {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
-      // Answers of Redis arrive in order: after this one, the earlier ones have arrived and their follow-ups are sent.
+      // Redis answers in order: when this ping is answered, the earlier answers have arrived and their follow-ups are sent.
       for (let round = 0; round < 3; round++) await redis.ping();
       const messages = waiting;
       waiting = [];
@@ -183,7 +183,7 @@ async function open(url: string) {
     metadata: { name: "web" },
     spec: { replicas: 3, selector: { matchLabels: { app: "web" } }, template },
   });
-  const { uid } = rs["metadata"] as { readonly uid: string }; // every object has one
+  const { uid } = rs["metadata"] as { readonly uid: string }; // every object has a uid
   const reference = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid, controller: true, blockOwnerDeletion: true };
   for (const name of ["web-0", "web-1", "web-2"])
     await person.request("POST", "/api/v1/namespaces/shop/pods", {
@@ -202,7 +202,7 @@ async function open(url: string) {
     slice: names.slice("pods", owner),
     row: (key: ObjectKey) => [names.lane("pods", laneOf(key, LANES.pods))[1], key] as const,
     seal: async () => ({ signer, epoch }),
-    /** The ReplicaSet's snapshot. */
+    /** The pods in the ReplicaSet's slice. */
     cached: async () => Object.keys(await redis.hgetall(names.slice("pods", owner))).toSorted(),
     label: async (name: string, touched: string) => {
       await person.request("PATCH", `${path}/${name}`, { metadata: { labels: { touched } } }, "application/merge-patch+json");
@@ -212,7 +212,7 @@ async function open(url: string) {
       await person.request("DELETE", `${path}/${name}`, { gracePeriodSeconds: 0 });
       await pass(2_000);
     },
-    /** A whole period: every difference has been found and repaired. */
+    /** Lets a whole audit period pass, so every difference is found and repaired. */
     audited: () => pass(UPKEEP.auditMs),
     forget: () => void (bells.length = 0),
     rung: () => bells.map(({ controller, key }) => `${controller} ${key}`),

@@ -19,7 +19,7 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
     cluster = await startRedisCluster(3);
   });
   afterAll(() => cluster.stop());
-  // redisClient connects to a Cluster on request.
+  // With `cluster: true`, redisClient returns a Cluster.
   const connect = (): Cluster => redisClient({ url: cluster.nodes[0]?.url ?? "", cluster: true }) as Cluster;
 
   storeConformance("a Redis cluster", clusterFixture(connect));
@@ -86,7 +86,7 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
       for (let round = 0; round < 4; round++) {
         const from = await cluster.ownerOf(slot);
         moved += await cluster.moveSlot(slot, from, (from + 1) % 3, { batch: 3, pauseMs: 5 });
-        await new Promise((resolve) => setTimeout(resolve, 200)); // calls wait while keys are on both sides
+        await new Promise((resolve) => setTimeout(resolve, 200)); // calls wait while the slot's keys are on both nodes
       }
       moving = false;
       return moved;

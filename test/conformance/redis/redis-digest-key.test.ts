@@ -1,6 +1,4 @@
-/**
- * `deltaloop rotate digest-key` on a real Redis where what it waits for does not come; where it comes, see the drill.
- */
+/** `deltaloop rotate digest-key` on a real Redis when the awaited change does not happen; the drill covers the successful case. */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -47,7 +45,7 @@ describe.skipIf(missing !== undefined)(`the digest key${missing === undefined ? 
 
   const secret = () => readFile(join(folder, "digest"), "utf8");
 
-  /** A watcher that has read the secret opens an epoch of its key in place of the current one. */
+  /** Opens an epoch of the new key in place of the current one, as a watcher does once it has read the secret. */
   async function begin(epoch: string): Promise<void> {
     const configuration = { ...CONFIGURATION, digestKey: await secret(), redis: { url: server.url, cluster: false } };
     const { store, identity } = openCache(

@@ -1,4 +1,4 @@
-/** The memory of Events in a real Redis. */
+/** The Store's record of Events in a real Redis. */
 import { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";

@@ -47,7 +47,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
     await server.stop();
   });
   const used = async (): Promise<number> => Number(/used_memory:(\d+)/.exec(await admin.info("memory"))?.[1]);
-  /** Full, whatever goes. */
+  /** Makes Redis full, even if keys are deleted. */
   const fill = async (): Promise<void> => void (await admin.config("SET", "maxmemory", "1"));
   const makeRoom = async (): Promise<void> => void (await admin.config("SET", "maxmemory", "0"));
 
@@ -124,7 +124,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
     });
 
     it("[informer FU2] omits puts on request: applies deletes, stops the watermark, and closes the gate until a later list", async () => {
-      await harness.openGeneration("pods"); // of before: it does not know what is left out
+      await harness.openGeneration("pods"); // a generation from before: it lacks the omitted objects
       await fill();
       const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
       expect(await harness.deliver("pods", mixed, { leaveOut: true })).toMatchObject({
@@ -132,7 +132,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
         outcomes: ["full", "changed", "full"],
       });
       expect(await cached()).toEqual(["shop/web-11", "shop/web-12"]);
-      // Its lane waits for nothing any more.
+      // The lane no longer waits.
       expect(await harness.deliver("pods", [put(pod(14, 23)), remove(pod(12), "24")])).toMatchObject({ outcomes: ["full", "changed"] });
       expect(await cached()).toEqual(["shop/web-11"]);
       expect((await harness.store.readLane("pods", 0)).watermark).toBe("12");
@@ -155,7 +155,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.relist("pods", exist, "25", (each) => put(each));
       expect(await harness.store.gate("replicaset")).toEqual({ open: true });
       expect(await cached()).toEqual(["shop/web-11", "shop/web-13", "shop/web-14"]);
-      expect(await checkpoint()).toMatchObject({ kind: "ok", full: true }); // of late
+      expect(await checkpoint()).toMatchObject({ kind: "ok", full: true }); // full within the last seconds
       await harness.fixture.clock.advance(10_000);
       expect(await checkpoint()).not.toHaveProperty("full");
     });
@@ -250,10 +250,10 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
   });
 });
 
-/** A pod's labels, together some 70 KB. */
+/** Labels of a pod, about 70 KB in total. */
 const FAT = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`l${i}`, "v".repeat(60)]));
 
-/** A watcher that leads over Redis and the applier's function on a FIFO queue: what is not applied holds its lane back, and comes again. */
+/** A leading watcher on Redis, and the applier's function on a FIFO queue: an unapplied message blocks its lane and is redelivered. */
 async function open(url: string) {
   const redis = new Redis(url);
   const clock = createVirtualClock(Date.UTC(2026, 2, 1));
@@ -294,7 +294,7 @@ async function open(url: string) {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
-      // Answers of Redis arrive in order: after this one, the earlier ones have arrived and their follow-ups are sent.
+      // Redis answers in order: when this ping is answered, the earlier answers have arrived and their follow-ups are sent.
       for (let round = 0; round < 3; round++) await redis.ping();
       await applyWaiting();
     }

@@ -11,13 +11,13 @@ import { suiteRedis } from "./fixtures.ts";
 const reason = ensureRedisServer();
 /** The number of keys that one call examines. */
 const KEYS_PER_CALL = 1_000;
-/** Redis hands out whole buckets. */
+/** Surplus keys that one call may examine, because SCAN returns whole buckets. */
 const MORE = 100;
 
 describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   const redis = suiteRedis();
   let nowMs = 0;
-  const clock = { now: () => nowMs, after: () => Promise.reject(new Error("nobody waits")) };
+  const clock = { now: () => nowMs, after: () => Promise.reject(new Error("unexpected wait")) };
   const storeOf = (deployment: string, cluster: string): Store =>
     createRedisStore(redis.client, {
       deployment,
@@ -27,7 +27,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
       signer: testSigner(cluster),
       clock,
     });
-  /** Of an epoch of `shop` and `c1`. */
+  /** Creates keys of an epoch of deployment `shop` and cluster `c1`. */
   const fill = async (epoch: string, keys: number, prefix = "dl:shop:{c1}:"): Promise<void> => {
     const pipeline = redis.client.pipeline();
     for (let i = 0; i < keys; i++) pipeline.hset(`${prefix}${epoch}:s:pods:${i}`, "f", "v");
@@ -66,7 +66,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     const others = [
       "dl:shop:{c2}:e1:m:pods", // another cluster
       "dl:shopping:{c1}:e1:m:pods", // another deployment
-      "dl:sh*p:{c1}:e1:m:pods", // whose name is a pattern
+      "dl:sh*p:{c1}:e1:m:pods", // a deployment whose name is a pattern
       "dl:shop:{c1}:rl:replicaset",
       "dl:shop:{c1}:forged",
       "dl:shop:{c1}:ev:replicaset:g",

@@ -98,7 +98,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
       /timed out/,
     );
     server.resume();
-    await impatient.ping(); // behind what was sent before
+    await impatient.ping(); // after the commands that were sent before it
     expect(await harness.store.queued("replicaset")).toEqual([expect.objectContaining({ key: "shop/web", readyAtMs: expect.any(Number) })]);
     expect((await harness.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
@@ -122,7 +122,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     const ended = stranded.store.done(run, { kind: "retry" });
     await Promise.allSettled([lowered, ended]);
     server.resume();
-    await impatient.ping(); // behind what was sent before
+    await impatient.ping(); // after the commands that were sent before it
     await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
     expect(await harness.taken("replicaset", "shop/web")).toMatchObject({ kind: "ok", snapshot: { intents: [], failures: 1 } });
   });

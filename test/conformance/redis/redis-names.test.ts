@@ -1,4 +1,4 @@
-/** Scripts with names of controllers and resources that users choose: hyphens, dots, and one name within another. */
+/** Scripts with user-chosen names of controllers and resources: hyphens, dots, and one name within another. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createContext, gateArgs } from "../../../shared/store/redis/context.ts";

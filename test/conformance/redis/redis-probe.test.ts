@@ -1,4 +1,4 @@
-/** What `doctor` reads in Redis, beside a Store that wrote it. */
+/** What `doctor` reads from Redis, compared with the Store that wrote it. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -1,4 +1,6 @@
-/** Protocol seeds on the memory Store and on the scripts at once: both answer every call alike (test/simulation/protocol). */
+/**
+ * Protocol seeds on the memory Store and on the Redis scripts at once: both must return the same for every call (test/simulation/protocol).
+ */
 import { describe, expect, it } from "vitest";
 import { createAgreeingGround } from "../../simulation/protocol/agreeing-ground.ts";
 import { createMemoryGround } from "../../simulation/protocol/memory-ground.ts";
@@ -13,7 +15,8 @@ const SEEDS = 40;
 describe.skipIf(reason)(`protocol seeds on Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, { timeout: 60_000 }, () => {
   const redis = suiteRedis();
 
-  // Seed 14 once differed: a hole that opened at a time which a corrected clock had not reached yet was reported with a negative age, or not at all.
+  // Seed 14 once differed: a gap that opened at a time which a corrected clock had not reached yet was reported with a negative age, or not
+  // at all.
   it(`the memory Store and the scripts return the same result at every step of seeds 1 to ${SEEDS}`, async () => {
     const scripts = createRedisGround(redis.client, "agreeing");
     const differences: string[] = [];

@@ -1,5 +1,5 @@
 /**
- * The rotation of docs/internals/threat-model.md on a real Redis, step by step, with changes and syncs between the
+ * The key rotation of docs/internals/threat-model.md on a real Redis, step by step, with changes and syncs between the
  * steps.
  */
 import { spawn } from "node:child_process";
@@ -21,7 +21,7 @@ import { CACHE, startCountedSync, type CountedSync } from "../../harness/sync/co
 const reason = ensureRedisServer();
 const OLD = "the former key of the tests";
 const NEW = "the present key of the tests";
-/** The watcher's part that matters to a rotation of its key. */
+/** The part of the watcher's configuration that a rotation of its key changes. */
 const CONFIGURATION = {
   ...CACHE,
   mode: "act",
@@ -85,7 +85,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     await everydayLife("the old one is gone", 15);
     for (const resource of CACHED_RESOURCES)
       expect(await harness.store.keyUse(resource, false)).toMatchObject({ former: 0, foreign: 0, ghosts: 0 });
-    // The first 10, and one more each time that it grew: 5 times.
+    // The first 10, plus one for each of the 5 scale-ups.
     expect(writes.filter((write) => write === "create pods")).toHaveLength(15);
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
   });
@@ -111,7 +111,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
         say: (line) => void said.push(line),
         now: () => 0,
         async after() {
-          // All processes read it meanwhile, some before others.
+          // All processes read the new key meanwhile, at different times.
           const keys = readFileSync(secret, "utf8").split(",");
           values.push(keys);
           harness.rekey(values.length === 1 ? { functions: keys } : { watcher: keys });
@@ -267,7 +267,9 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     await settled();
   }
 
-  /** A pod changes, the ReplicaSet grows, all runs: as many pods as it wants, and the same in the cache. */
+  /**
+   * A pod changes, the ReplicaSet is scaled up, all keys run; then it has the desired number of pods, on the API server and in the cache.
+   */
   async function everydayLife(step: string, replicas: number): Promise<void> {
     const before = await podNames();
     await harness.person.request("PATCH", `${PODS}/${before[0]}`, { metadata: { labels: { step: step.replaceAll(" ", "-") } } }, MERGE);
@@ -295,7 +297,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   }
 });
 
-/** Both streams, and the exit code. */
+/** Standard output, standard error and the exit code. */
 async function deltaloop(
   parameters: readonly string[],
   env: Readonly<Record<string, string>>,

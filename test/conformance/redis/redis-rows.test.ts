@@ -1,4 +1,4 @@
-/** Objects as text in slices. */
+/** The text form of objects in slices. */
 import { assert, constantFrom, option, property, record, string } from "fast-check";
 import { expect, it } from "vitest";
 import { entryText, isGenuineTombstone, openEntry, openRow, rowText, tombstoneText } from "../../../shared/store/redis/rows.ts";
@@ -86,7 +86,7 @@ it("[informer A14] rejects a value that was modified in one character, or copied
   for (const where of ["v", "s", "t"] as const) {
     expect(open[where](texts[where])).toBe(true);
     for (let at = 0; at < texts[where].length; at++) {
-      // Flags are not covered: they are before the first separator of an entry, and after the last one of a row.
+      // The MAC does not cover flags: they precede the first separator of an entry, and follow the last one of a row.
       const other = texts[where][at] === "x" ? "y" : "x";
       const text = texts[where].slice(0, at) + other + texts[where].slice(at + 1);
       const touchesFlags = (where === "s" && at === 0) || (where === "v" && at === texts.v.length - 1);

@@ -12,7 +12,7 @@ import { startTcpFront, type TcpFront } from "../../support/tcp-front.ts";
 const TOO_OLD = /Redis 6\.0\.\d+ is too old: use Redis 6\.2 or newer, or Valkey$/;
 const reason = ensureRedisServer();
 
-/** Of the same length, since Redis sends it before the text. */
+/** Returns the answer with an older version of the same length, because Redis sends the length before the text. */
 function aged(answer: string): string {
   return answer.replace(/redis_version:\S+/, (line) => "redis_version:6.0.16".padEnd(line.length, "0").slice(0, line.length));
 }

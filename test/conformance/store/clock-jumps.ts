@@ -1,4 +1,4 @@
-/** The Store's server sets its clock (informer §12.5; ST1–ST4). */
+/** The clock of the Store's server is changed (informer §12.5; ST1–ST4). */
 import { expect, it as base } from "vitest";
 
 import { CLOCK_TRUST_MS, HOLE_LIMIT_MS, LEASE_MS, OP_DEADLINE_MS } from "../../../shared/base/times.ts";
@@ -13,7 +13,7 @@ const rs = cachedReplicaSet();
 const SECOND_MS = 1_000;
 const JUMPS = [300_000, -300_000];
 
-/** A leader beside the Store: a checkpoint and a heartbeat each second, by a clock of its own. */
+/** A leader of the Store that sends a checkpoint and a heartbeat each second, by its own clock. */
 class Leader {
   readonly harness: StoreHarness;
   #beat = 0;
@@ -64,7 +64,7 @@ export function clockCases(open: OpenStore): void {
   it.for(JUMPS)("ST1 stored times are neither too early nor too late after a clock jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     fixture.clock.jump(jumpMs);
-    await store.add(epoch, C, KEY, 5_000); // before the checkpoint that finds the jump
+    await store.add(epoch, C, KEY, 5_000); // before the checkpoint that detects the jump
     await leader.lives(8);
     expect(await take(leader)).toBe("ok");
   });
@@ -86,7 +86,7 @@ export function clockCases(open: OpenStore): void {
     await store.add(epoch, C, KEY, 0);
     expect(await take(leader, "first")).toBe("ok");
     await leader.lives(LEASE_MS / SECOND_MS - 1);
-    fixture.clock.jump(20_000); // less than closes the gate
+    fixture.clock.jump(20_000); // too short to close the gate
     expect(await take(leader, "second")).toBe("busy");
   });
 

@@ -1,4 +1,4 @@
-/** Names of created pods on a Store that was set back: two functions run one key (IT5; informer §13 layer 5). */
+/** Names of created pods on a Store that was rolled back, while two functions run one key (IT5; informer §13 layer 5). */
 import { expect, it as base } from "vitest";
 
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
@@ -18,14 +18,14 @@ import type { OpenStore } from "../store.ts";
 
 const KEY = "shop/web";
 const REPLICAS = 4;
-/** Longer than the backoff of a first failure, and than a list counts. */
+/** Longer than the back-off of a first failure, and than a live list stays valid. */
 const RETRIED_MS = 6_000;
-/** Of all functions: each run has its own token. */
+/** Shared by all functions: each run has its own token. */
 const random = createSeededRandom(1);
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 type Owner = "replicaset" | "replicationcontroller";
 
-/** An owner without pods, whose key is queued. */
+/** Creates an owner without pods, whose key is queued. */
 async function ownerIn(harness: StoreHarness, controller: Owner): Promise<ScriptedApi> {
   const api = await ScriptedApi.create({ clock: harness.fixture.clock });
   const resource = CONTROLLER_INFO[controller].primary;
@@ -38,7 +38,7 @@ async function ownerIn(harness: StoreHarness, controller: Owner): Promise<Script
   return api;
 }
 
-/** One function runs the key once. `isMarked`: it decides on the cache, else on a live list (replicaset §18). */
+/** One function runs the key once. `isMarked`: it decides from the cache, otherwise from a live list (replicaset §18). */
 async function runOnce(harness: StoreHarness, api: ScriptedApi, controller: Owner, isMarked: boolean): Promise<void> {
   const ports = {
     store: isMarked ? withMarks(harness.store) : harness.store,
@@ -97,7 +97,7 @@ export function drawnNameCases(open: OpenStore): void {
           await restore();
           refusals = 1;
           await runOnce(harness, api, controller, basis === "the cache");
-          await harness.store.add(harness.epoch, controller, KEY, 0); // not after its back-off
+          await harness.store.add(harness.epoch, controller, KEY, 0); // without waiting for its back-off
           await runOnce(harness, api, controller, basis === "the cache");
           return undefined;
         },

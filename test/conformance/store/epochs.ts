@@ -1,4 +1,4 @@
-/** Epochs, fences, checkpoints, what is lost and restored (informer §10.6, §11.7, §14). */
+/** Epochs, fences, checkpoints, and losses and restores of the Store (informer §10.6, §11.7, §14). */
 import { EPOCH_GRACE_MS } from "../../../shared/base/times.ts";
 import { expect, it as base } from "vitest";
 
@@ -15,7 +15,7 @@ export function epochCases(open: OpenStore): void {
     const turn = (afterMs: number, job = "audit") => harness.store.takeTurn(harness.epoch, job, afterMs);
     expect(await turn(60_000)).toBe(false);
     await harness.pass(59_999);
-    expect(await turn(5)).toBe(false); // which moves nothing
+    expect(await turn(5)).toBe(false); // does not change the interval
     await harness.pass(1);
     expect(await turn(30_000, "resync")).toBe(false);
     expect(await turn(10_000)).toBe(true);
@@ -51,10 +51,10 @@ export function epochCases(open: OpenStore): void {
     expect(await store.openEpoch({ ...EPOCH, epoch: "e2" })).toEqual({ kind: "exists", record: EPOCH });
     expect(await store.openEpoch({ ...EPOCH, fence: "999" })).toEqual({ kind: "exists", record: EPOCH });
     expect(await store.openEpoch({ ...EPOCH, epoch: "e2" }, "e0")).toEqual({ kind: "exists", record: EPOCH });
-    expect(await store.openEpoch({ ...EPOCH, fence: "999" }, "e1")).toEqual({ kind: "exists", record: EPOCH }); // never reused
+    expect(await store.openEpoch({ ...EPOCH, fence: "999" }, "e1")).toEqual({ kind: "exists", record: EPOCH }); // epoch names are never reused
     const next = { ...EPOCH, epoch: "e2", fence: "101" };
     expect(await store.openEpoch(next, "e1")).toEqual({ kind: "opened" });
-    expect(await store.openEpoch(next, "e1")).toEqual({ kind: "exists", record: next }); // the answer was lost
+    expect(await store.openEpoch(next, "e1")).toEqual({ kind: "exists", record: next }); // as after a lost response
     expect(await store.epoch()).toEqual(next);
   });
 
@@ -82,7 +82,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.store.sweep("e1")).toEqual([]);
     expect(await harness.store.queued("replicaset")).toEqual([]);
 
-    // Fresh names: a lower resourceVersion of the rebuilt cluster wins over nothing.
+    // The new epoch has new keys, so a lower resourceVersion of the rebuilt cluster is accepted.
     harness.epoch = "e2";
     harness.fence = "101";
     for (const resource of CACHED_RESOURCES) await harness.openFence(resource);
@@ -157,7 +157,7 @@ export function epochCases(open: OpenStore): void {
         fence: "200",
       });
     }
-    // A Store that was set back to an older fence: the leader sees that it is smaller than its own (SL1).
+    // A Store that was rolled back to an older fence: the leader sees that the fence is smaller than its own (SL1).
     expect(await harness.store.openGeneration({ epoch: harness.epoch, fence: "300", resource: "pods" })).toEqual({
       kind: "fenced",
       fence: "200",
@@ -188,7 +188,7 @@ export function epochCases(open: OpenStore): void {
   }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
-    await harness.pass(5_001); // from now on a sweep of ours would ring it
+    await harness.pass(5_001); // from now on a sweep of our own build would send a doorbell for it
     for (const differs of [{ projection: 2 }, { digestPrefix: "k2.f1" }, { hashLayout: "v1.37" }]) {
       const other = await harness.fixture.beside({ identity: { ...IDENTITY, ...differs } });
       const gate = await other.gate("replicaset");

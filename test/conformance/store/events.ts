@@ -1,4 +1,4 @@
-/** The memory of Events: client-go's answers from any Store, shared by all functions of a controller, and never more than its bounds. */
+/** The Store's record of Events: same results as client-go on any Store, shared by all functions of a controller, and bounded. */
 import { expect, it } from "vitest";
 import { EVENT_MEMORY_MAX, eventNanos, msOfNanos, type Correlated } from "../../../shared/kube/events/event-correlator.ts";
 import type { ToldHappening } from "../../../shared/store/ports/store.ts";

@@ -1,4 +1,4 @@
-/** A14: a value that another client wrote into the Store is rejected, removed, and blocks nothing. */
+/** A14: a value that another client wrote into the Store is rejected, removed, and does not block anything. */
 import { expect, it as base } from "vitest";
 import { ForgedRowsError } from "../../../shared/store/ports/errors.ts";
 import type { Forged, ItemChange } from "../../../shared/store/ports/store.ts";
@@ -12,14 +12,14 @@ const OWNER = asOwner("replicaset", rs);
 const POD = "shop/web-1";
 const pod = (resourceVersion: string) => cachedPod({ resourceVersion, owner: ownedBy("ReplicaSet", rs) });
 
-/** A higher version, another owner, anything: it is not ours. */
+/** A forged row with a higher version and another owner. */
 const ROW: Forged = { resource: "pods", key: POD, where: "row", text: "999\x1fuid-web-1\x1f\x1fAAfalsefalsefalsefalsefa\x1f" };
 const ENTRY: Forged = { resource: "pods", key: POD, where: "entry", slice: OWNER, text: '\x1f999\x1fx\x1fAAfalse\x1f{"phase":"Running"}' };
 const GONE_ENTRY: Forged = { ...ENTRY, text: "" };
 const STRAY: Forged = { ...ENTRY, key: "mallory/victim" };
 const TOMBSTONE: Forged = { resource: "pods", key: POD, where: "tombstone", text: "999\x1fuid\x1fAAfalse" };
 
-/** What `repair` makes of them: the object as it is live. */
+/** The change by which `repair` replaces forged values: the live object. */
 const back = (object: ReturnType<typeof pod>, ...forged: readonly Forged[]): ItemChange => ({ ...put(object), forged });
 
 async function withPod(open: OpenStore): Promise<StoreHarness> {
@@ -249,7 +249,7 @@ export function forgedCases(open: OpenStore): void {
   });
 }
 
-/** An entry of the pod in a slice that never contained it. */
+/** A slice entry for the pod in a slice that never contained it. */
 const STRAY_OF_POD: Forged = { ...ENTRY, slice: "-shop" };
 
 async function takenBlind(harness: StoreHarness) {

@@ -1,4 +1,4 @@
-/** When keys are handed out, and what happens at the moment when they are again (informer §11.6, §15). */
+/** When keys can be taken, and what happens when a closed gate opens again (informer §11.6, §15). */
 import { expect, it as base } from "vitest";
 
 import { LEASE_MS } from "../../../shared/base/times.ts";
@@ -29,7 +29,7 @@ export function gateCases(open: OpenStore): void {
       rss.map((rs) => ({ key: `shop/${rs.metadata.name}`, uid: rs.metadata.uid, rv: "5" })),
       "6",
     );
-    expect(rung(first)).toEqual([]); // pods are missing yet
+    expect(rung(first)).toEqual([]); // pods are not listed yet
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("pods") });
     const second = await harness.relist("pods", [], "7");
     expect(second.flatMap((answer) => rung(answer))).toEqual(["replicaset shop/a", "replicaset shop/b"]);
@@ -64,7 +64,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
     await harness.fixture.clock.advance(1);
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*lane 1/u) });
-    // An early message reveals nothing about its predecessors.
+    // A message ahead of the sequence says nothing about the messages before it.
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) + 1 });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) - 2 });
@@ -95,7 +95,7 @@ export function gateCases(open: OpenStore): void {
     await harness.manifest("pods", [], "9", { lane: 0 });
     await harness.store.markSuspect("pods", "in the middle of a list");
     await harness.manifest("pods", [], "9", { lane: 1 });
-    // Listed to the end and still suspect: this is what makes the leader list again.
+    // The list is complete and the resource still suspect, so the leader lists again.
     expect(await harness.health("pods")).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 2 });
     expect(await harness.store.gate("replicaset")).toEqual({ open: false, reason: "pods: SUSPECT (in the middle of a list)" });
     await harness.openGeneration("pods");

@@ -1,4 +1,4 @@
-/** Another controller is at work: which keys stop, by what, and until when (informer §11.9). */
+/** Another controller is active: which keys are stopped, by which write, and until when (informer §11.9). */
 import { expect, it as base } from "vitest";
 
 import type { ForeignWrite, GuardState, Stop, Store } from "../../../shared/store/ports/store.ts";
@@ -69,7 +69,7 @@ export function guardCases(open: OpenStore): void {
 
   it("GD2 a stop survives a new epoch, fence and list", async () => {
     const harness = await open();
-    await reportAll(harness.store, wroteAt(5_000), 5_100); // before there is any
+    await reportAll(harness.store, wroteAt(5_000), 5_100); // before an epoch exists
     await harness.synced();
     expect(await harness.store.take(harness.run("replicaset", RS), {})).toEqual({ kind: "stopped", stop: STOP });
     expect(await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });

@@ -1,4 +1,4 @@
-/** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, IX1–IX4). */
+/** Rows: last writer wins by resourceVersion, deletes leave tombstones (informer §11.3 A4–A10, IX1–IX4). */
 import { describe, expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/store/lane.ts";
@@ -138,7 +138,7 @@ export function indexCases(open: OpenStore): void {
       const before = [await harness.row("pods", POD), await harness.watermark("pods")];
       const answer = await harness.deliver("pods", [item], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0, bells: [], outcomes: [] });
-      const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // as was just seen
+      const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // the kind was checked above
       expect(found?.rows).toEqual(rows.length > 0 ? [{ resource: "pods", row: before[0] }] : []);
       expect(found?.current?.map(({ row }) => row.rv)).toEqual(current);
       expect([await harness.row("pods", POD), await harness.watermark("pods")]).toEqual(before);
@@ -170,7 +170,7 @@ export function indexCases(open: OpenStore): void {
       const items = names.map((name) => put(of(name, "10"), woken));
       const answer = await harness.deliver("pods", items, { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 1, outcomes: ["changed"], found: { current: [] } });
-      const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // as was just seen
+      const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // the kind was checked above
       expect(found?.rows.map(({ row }) => [row.key, row.rv])).toEqual([
         ["shop/web-2", "8"],
         ["shop/web-3", "9"],
@@ -191,7 +191,7 @@ export function indexCases(open: OpenStore): void {
   it("IX2 [informer T34] [informer A5] a late update does not resurrect an object while its tombstone exists", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     const missing = harness.nextSequence("pods");
-    await harness.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // so W stays below, and only the tombstone speaks
+    await harness.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // the watermark stays below, so only the tombstone can reject it
     expect(await harness.watermark("pods")).toBe("10");
     const late = { sequence: missing, commit: false } as const;
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], late))).toEqual(["late"]);
@@ -247,7 +247,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(answer)).toEqual(["same"]);
     expect(rung(answer)).toEqual([]);
     expect((await harness.row("pods", POD))?.uid).toBe("second");
-    // Nor does it leave a tombstone, or bury what the row's own delete left.
+    // The late delete leaves no tombstone either, and does not hide the delete of the current row.
     expect(outcomes(await harness.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
   });
 
@@ -279,7 +279,7 @@ export function indexCases(open: OpenStore): void {
     const both = [effect("replicaset", first), effect("replicaset", second)];
 
     await harness.seed("pods", [put(old)]);
-    // The applier splits a message at the second item of a key, so this is two calls of one message.
+    // The applier splits a message at the second item of a key, so these are two calls for one message.
     const sequence = harness.nextSequence("pods");
     const split = [
       await harness.deliver("pods", [remove(old, "5", { effects: both.slice(0, 1) })], { sequence, commit: false }),
@@ -320,7 +320,7 @@ export function indexCases(open: OpenStore): void {
     await harness.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("replicasets", [at("rs2", "8")]);
-    await harness.seed("replicasets", [at("rs1", "9")]); // out of a backup, say
+    await harness.seed("replicasets", [at("rs1", "9")]); // for example from a backup
     const { snapshot } = await runOf(harness, "shop/web");
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs1", []]);
   });
@@ -592,7 +592,7 @@ export function indexCases(open: OpenStore): void {
   });
 }
 
-/** A run of the key, which is made dirty for it. */
+/** A run of the key, which is enqueued for it. */
 async function runOf(harness: StoreHarness, key: string) {
   await harness.store.add(harness.epoch, "replicaset", key, 0);
   return harness.taken("replicaset", key);

@@ -140,14 +140,14 @@ export function laneCases(open: OpenStore): void {
   }) => {
     const first = harness.nextSequence("pods");
     const at = (offset: number) => ({ sequence: first + offset });
-    // The reversed life of one pod: D3, M2, A1.
+    // The life of one pod in reverse order: deleted, modified, added.
     await harness.seed("pods", [remove(pod("2"), "3")], at(2));
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "0"]);
     expect(outcomes(await harness.deliver("pods", [put(pod("2"))], at(1)))).toEqual(["late"]);
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "0"]);
     expect(outcomes(await harness.deliver("pods", [put(pod("1"))], at(0)))).toEqual(["late"]);
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "3"]);
-    // 4, 5, 7 of a batch whose entries 3 and 6 were rejected and sent again.
+    // Sequences 4, 5 and 7 of a batch whose entries 3 and 6 were rejected and sent again.
     for (const [offset, want] of [
       [4, "3"],
       [5, "3"],
@@ -192,7 +192,7 @@ export function laneCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
     await harness.seed("pods", [], { kind: "W", watermark: "5", sequence: first });
     expect(await harness.watermark("pods")).toBe("30");
-    // Only for a listed object: it is exempt from A6, and no tombstone blocks it any more.
+    // Only for a listed object: A6 does not apply to it, and its tombstone no longer blocks it.
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
@@ -206,7 +206,7 @@ export function laneCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod({ name: "late", resourceVersion: "40" }))]);
     expect(await harness.watermark("pods")).toBe("0");
     expect(await laneOf(harness)).toMatchObject({ last: harness.nextSequence("pods") - 1, frozen: true });
-    // A missed event of the window: absence at the watermark has no meaning yet.
+    // An event within the window was missed: a missing object at the watermark proves nothing yet.
     expect(outcomes(await harness.deliver("pods", [put(missing)], { kind: "L" }))).toEqual(["changed"]);
     expect((await harness.manifest("pods", [listed(missing)], "30")).kind).toBe("applied");
     expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });

@@ -1,6 +1,4 @@
-/**
- * Lookups are compared inside the step: no decision uses a row that has moved since it was read (informer §11.2, IX8).
- */
+/** Lookups are compared within the atomic step, so no decision uses a row that has changed since it was read (informer §11.2, IX8). */
 import { expect, it as base } from "vitest";
 
 import { cachedDeployment, cachedPod, cachedReplicaSet, effect, put, remove, replicaSetOwner } from "../../support/builders.ts";

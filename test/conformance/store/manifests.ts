@@ -1,4 +1,4 @@
-/** Manifests: the meaning of absence in a list (informer §11.5, IX7). */
+/** Manifests: the meaning of an object's absence from a list (informer §11.5, IX7). */
 import { expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/store/lane.ts";

@@ -1,4 +1,4 @@
-/** Owners are bound to their namespace (design decision 14): an object of another namespace has no effect here. */
+/** Owners are bound to their namespace (design decision 14): an owner in another namespace has no effect. */
 import { expect, it } from "vitest";
 import type { CachedOwner } from "../../../shared/kube/objects/cached.ts";
 import { ownerOfCached, podOwnerId } from "../../../shared/kube/objects/owner-id.ts";
@@ -19,7 +19,7 @@ const deployment = cachedDeployment();
 const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
 const OWN = ownedBy("ReplicaSet", rs);
 
-/** References that match the ReplicaSet `shop/web` in part. */
+/** Owner references that match the ReplicaSet `shop/web` only in part. */
 const PARTIAL: readonly { readonly name: string; readonly namespace?: string; readonly owner: CachedOwner }[] = [
   { name: "another namespace", namespace: "mallory", owner: OWN },
   { name: "another kind", owner: { ...OWN, kind: "ReplicationController" } },

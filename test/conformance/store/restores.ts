@@ -1,6 +1,6 @@
 /**
- * Lists of a restored cluster: its objects have the versions they had, while its lists are far above all that was ever seen, as
- * `etcdutl snapshot restore --bump-revision` has it (IX9). What the cache knows of the lost history is newer than what is listed.
+ * Lists of a restored cluster: its objects keep their versions, while the versions of its lists are far above all earlier ones, as with
+ * `etcdutl snapshot restore --bump-revision` (IX9). Cached objects of the lost history are newer than the listed ones.
  */
 import { expect, it as base } from "vitest";
 
@@ -92,7 +92,7 @@ export function restoreCases(open: OpenStore): void {
       expect(await harness.health(resource)).toMatchObject({ state: "SUSPECT" });
     expect(await harness.store.gate("deployment")).toEqual({ open: false, reason });
     await harness.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST });
-    await harness.manifest("pods", [listed(pod("449"))], LIST); // was under way when the rest became suspect
+    await harness.manifest("pods", [listed(pod("449"))], LIST); // was in flight when the other resources became suspect
     expect(await shut()).toBe(true);
     await harness.relist("pods", [pod("449")], LIST, put);
     expect(await shut()).toBe(true);

@@ -1,4 +1,4 @@
-/** The account of items: what came, and what became of it (informer §16, TY1). */
+/** The item counters: received items and their outcomes (informer §16, TY1). */
 import { expect, it as base } from "vitest";
 
 import type { LaneTally } from "../../../shared/store/ports/store.ts";
@@ -29,7 +29,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
     await harness.deliver("pods", items, { sequence });
     expect(await counted(harness)).toEqual({ "pods:0 applied": 3, "pods:0 duplicate": 3 });
-    // A4, A6, A9.
+    // Superseded by rules A4, A6 and A9.
     await harness.deliver("pods", [put(pod("a", "10")), put(pod("gone", "5")), remove(pod("b", "11"), "20")]);
     expect(await counted(harness)).toEqual({ "pods:0 applied": 4, "pods:0 duplicate": 3, "pods:0 superseded": 2 });
     await harness.deliver("pods", items.slice(0, 2), { fence: "99", sequence: 1 });
@@ -52,7 +52,7 @@ export function tallyCases(open: OpenStore): void {
     await harness.deliver("pods", [put(pod("a", "10"))], { fence: "101", sequence: 1 });
     expect(await counted(harness)).toEqual({});
     await harness.seed("pods", [put(pod("b", "10"))]);
-    // The second item was decided on a row that is not there any more as it was.
+    // The second item was decided from a row that has changed since.
     const stale = { ...put(pod("b", "30")), expected: { rv: "9", uid: "other" } };
     expect(await harness.deliver("pods", [put(pod("a", "20")), stale, put(pod("c", "31"))], { asRead: true })).toMatchObject({
       kind: "retry",

@@ -8,7 +8,7 @@ import { rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
-/** More than the first failure is put off. */
+/** Longer than the back-off after the first failure. */
 const BACKOFF_MS = 10;
 const rs = cachedReplicaSet();
 
@@ -203,7 +203,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toEqual([]);
     const { run, snapshot } = await harness.taken(C, KEY);
     expect(snapshot.failures).toBe(0);
-    expect(await harness.store.parked(C)).toEqual([]); // it runs
+    expect(await harness.store.parked(C)).toEqual([]); // the key is running
     expect(await harness.store.done(run, { kind: "retry" })).toMatchObject({ failures: 1, bell: { delayMs: 5 } });
     await harness.pass(5);
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
@@ -238,7 +238,7 @@ export function workQueueCases(open: OpenStore): void {
     const bells = await harness.store.resync(harness.epoch, C, 1_000);
     expect(bells.map(({ key, delayMs }) => [key, delayMs])).toEqual(names.map((name, index) => [`shop/${name}`, index * 100]));
     expect(await harness.store.parked(C)).toEqual([]);
-    expect(await harness.store.resync(harness.epoch, C, 1_000)).toEqual([]); // they are queued
+    expect(await harness.store.resync(harness.epoch, C, 1_000)).toEqual([]); // all keys are already queued
     expect(await harness.store.resync(harness.epoch, "deployment", 1_000)).toEqual([]);
     expect(await harness.store.resync("e-other", C, 1_000)).toEqual([]);
   });
@@ -253,7 +253,7 @@ export function workQueueCases(open: OpenStore): void {
     await harness.store.add(harness.epoch, C, "shop/zoo", 0);
     await harness.store.done((await harness.taken(C, "shop/zoo")).run, { kind: "requeueAfter", delayMs: 3_600_000 });
     await harness.store.resync(harness.epoch, C, 1_000);
-    expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // it waits, but has not failed
+    expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // its key was delayed, not backed off
   });
 
   it("[informer T66] delays 100 of 150 simultaneous retries only by their own back-off, and the others by 100 ms each", async ({
@@ -317,17 +317,17 @@ export function workQueueCases(open: OpenStore): void {
     await add(harness);
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     await harness.pass(1_000);
-    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // taken
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // the last take succeeded
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "empty" });
-    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // empty
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // the last take found no key
     await harness.store.markSuspect("pods", "test");
     expect(await harness.store.take(harness.run(C, KEY), {})).toMatchObject({ kind: "gated" });
     await harness.relist("pods", [], "9");
     await harness.taken(C, KEY);
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
     await harness.pass(LEASE_MS);
-    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // the last take was busy, and that run's lease has expired
   });
 
   it("WQ5 [informer T97] an add during a run sends no doorbell, because the end of the run sends one", async ({ harness }) => {
@@ -336,7 +336,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toBeUndefined();
     expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([]);
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
-    expect(await add(harness)).toBeUndefined(); // a young one is out
+    expect(await add(harness)).toBeUndefined(); // a recent doorbell is still pending
   });
 
   it("WQ5 an add needs no further doorbell if the sweeper has just sent one for the key's abandoned run", async ({ harness }) => {
@@ -348,7 +348,7 @@ export function workQueueCases(open: OpenStore): void {
       await harness.taken(C, KEY);
       await add(harness, 100_000);
       await harness.pass(LEASE_MS);
-      expect(await harness.store.sweep(harness.epoch)).toHaveLength(1); // due now, while the key itself is ready much later
+      expect(await harness.store.sweep(harness.epoch)).toHaveLength(1); // due now because of the abandoned run, although the key is ready much later
       await harness.pass(age);
       expect((await add(harness, 100)) !== undefined, `${age} ms`).toBe(rings);
       const { run } = await harness.taken(C, KEY);
@@ -362,7 +362,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness, 2_000)).toMatchObject({ delayMs: 2_000 });
     await harness.pass(1_900);
     expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100 });
-    // NOTYET is a new doorbell: due in 100 ms, it does not cover what is earlier.
+    // NOTYET counts as a new doorbell: it is due in 100 ms, so it does not cover an earlier time.
     expect(await add(harness, 0)).toMatchObject({ delayMs: 0 });
   });
 
@@ -384,7 +384,7 @@ export function workQueueCases(open: OpenStore): void {
       await harness.pass(1_000);
       rings += (await harness.store.sweep(harness.epoch)).length;
     }
-    expect(rings).toBe(3); // and the next one not before 76 s
+    expect(rings).toBe(3); // the next doorbell would follow at 76 s
     expect(await harness.store.sweep(harness.epoch)).toEqual([]);
     const missing = harness.nextSequence("pods");
     await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: missing + 1 });
@@ -407,7 +407,7 @@ export function workQueueCases(open: OpenStore): void {
     await harness.relist("pods", [], "9");
     await harness.pass(6_000);
     expect((await harness.store.sweep(harness.epoch)).map((bell) => bell.key)).toContain(KEY);
-    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but nobody took it over
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but no other run has taken the key
   });
 
   it("WQ2 [informer T68] 50 doorbells and 10 workers lead to one run", async ({ harness }) => {
@@ -461,7 +461,7 @@ export function workQueueCases(open: OpenStore): void {
     await harness.pass(LEASE_MS - 1);
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
     await harness.pass(10_000);
-    expect(await harness.store.renew(first.run)).toBe(harness.now() + LEASE_MS); // late, but nobody took it over
+    expect(await harness.store.renew(first.run)).toBe(harness.now() + LEASE_MS); // late, but no other run has taken the key
     await harness.pass(LEASE_MS);
     await harness.taken(C, KEY);
     expect(await harness.store.renew(first.run)).toBeUndefined();
@@ -555,10 +555,10 @@ export function workQueueCases(open: OpenStore): void {
       harness.deliver("pods", [
         put(cachedPod({ ...pods[0], resourceVersion: `${++rv}` }), { effects: [effect(C, rs, { urgency: "status" })] }),
       ]);
-    // Never run: at once.
+    // The key has never run: the doorbell is immediate.
     expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
     const { run } = await harness.taken(C, KEY);
-    // Running: as if it ended now.
+    // The key is running: the delay counts from now.
     await change();
     expect(await harness.readyIn(C, KEY)).toBe(40);
     await harness.pass(30);
@@ -567,11 +567,11 @@ export function workQueueCases(open: OpenStore): void {
     await harness.pass(10);
     await harness.store.done(run, { kind: "ok" });
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
-    // Ended 15 ms ago.
+    // The last run ended 15 ms ago.
     await harness.pass(15);
     expect(await change()).toMatchObject({ bells: [{ delayMs: 25 }] });
     expect(rung(await change())).toEqual([]);
-    // An act effect overtakes.
+    // An `act` effect replaces the delay.
     const act = await harness.deliver("pods", [remove(pods[1] ?? cachedPod(), "300", { effects: [effect(C, rs)] })]);
     expect(act).toMatchObject({ bells: [{ delayMs: 0 }] });
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
@@ -642,7 +642,7 @@ export function workQueueCases(open: OpenStore): void {
   });
 }
 
-/** One run that fails for the nth time. */
+/** Runs the key once; the run fails for the nth time. */
 async function fail(harness: StoreHarness, key: string, nth: number): Promise<void> {
   await harness.store.add(harness.epoch, C, key, 0);
   const { run } = await harness.taken(C, key);

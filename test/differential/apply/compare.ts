@@ -1,4 +1,4 @@
-/** Sequences by both implementations, and where they differ. */
+/** Runs sequences in both implementations, and finds the first difference. */
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../../shared/base/json.ts";
 import { clone, ensureObject } from "../../../shared/base/json.ts";
@@ -14,7 +14,7 @@ import { setOf } from "../../../shared/api-server/apply/field-set.ts";
 import { fieldElement } from "../../../shared/api-server/apply/path-element.ts";
 import { SequenceMaker, type Step, type Subject } from "./sequence.ts";
 
-/** What a write made. */
+/** The result of a write. */
 export interface Made {
   readonly object?: JsonObject;
   readonly error?: string;
@@ -27,7 +27,7 @@ export interface Played {
   readonly made: readonly Made[];
 }
 
-/** Where Go's fake clock begins. */
+/** The start time of Go's fake clock. */
 const START_MS = Date.parse("2000-01-01T00:00:00Z");
 
 export function playOurs(seed: number): Played {
@@ -39,7 +39,7 @@ export function playOurs(seed: number): Played {
   let nowMs = START_MS;
   for (let i = 0; i < maker.length; i += 1) {
     const step = maker.next(live);
-    steps.push(clone(step as unknown as JsonObject) as unknown as Step); // JSON throughout
+    steps.push(clone(step as unknown as JsonObject) as unknown as Step); // the objects are JSON
     nowMs += step.afterSeconds * 1000;
     const result = write(subject, live, step, new Date(nowMs).toISOString().replace(/\.\d+Z/, "Z"));
     if (result.object !== undefined) {
@@ -85,13 +85,16 @@ function write({ kind, schema, typeIn }: Subject, live: JsonObject | undefined, 
   return { object: next };
 }
 
-/** The first step at which they differ, or undefined. */
+/** The index of the first step with a difference, or undefined. */
 export function firstDifference({ made }: Played, upstream: readonly Made[]): number | undefined {
   const i = made.findIndex((ours, at) => textOf(ours) !== textOf(upstream[at]));
   return i === -1 ? undefined : i;
 }
 
-/** What is compared of a write. Upstream's causes, and of several problems the one reported, are in the order of a Go map. */
+/**
+ * The compared text of a write. It omits upstream's list of causes, and which of several problems is reported: both depend on the order of
+ * a Go map.
+ */
 function textOf(made: Made | undefined): string {
   if (made === undefined) return "nothing";
   const { object, error, causes } = made;
@@ -99,7 +102,7 @@ function textOf(made: Made | undefined): string {
   return causes === undefined ? "refused" : `${error} ${causes.toSorted().join(" ")}`;
 }
 
-/** Of all writes of a sequence, to be recorded. */
+/** A digest of all writes of a sequence, for the recording. */
 export function digestOf(made: readonly Made[]): string {
   return createHash("sha256").update(made.map(textOf).join("\n")).digest("hex").slice(0, 12);
 }

@@ -1,4 +1,4 @@
-/** Random schemas of CustomResourceDefinitions with an object each: what becomes of the object, and the fields that an apply sees. */
+/** Random schemas of CustomResourceDefinitions with one object each, to compare pruning, defaulting and the fields that an apply sees. */
 import { type Json, type JsonObject, clone } from "../../../shared/base/json.ts";
 import { encodeFields } from "../../../shared/api-server/apply/field-set.ts";
 import { goJson } from "../../../shared/api-server/apply/go-json.ts";
@@ -97,14 +97,14 @@ function listSchema(dice: Dice, depth: number): JsonObject {
   }
 }
 
-/** A value that mostly fits. */
+/** A random value that usually fits the schema. */
 function valueOf(schema: JsonObject, dice: Dice): Json {
   if (dice.chance(0.06)) return null;
   if (dice.chance(0.03)) return dice.pick<Json>(["text", 3, true, {}, [1], { a: { b: 1 } }]);
   const items = schema["items"];
   switch (schema["type"]) {
     case "object": {
-      const fields = (schema["properties"] ?? {}) as Readonly<Record<string, JsonObject>>; // the generator's
+      const fields = (schema["properties"] ?? {}) as Readonly<Record<string, JsonObject>>; // a schema of this generator
       const rest = schema["additionalProperties"];
       const known = Object.entries(fields).flatMap(([name, each]): readonly (readonly [string, Json])[] =>
         dice.chance(0.6) ? [[name, valueOf(each, dice)]] : [],

@@ -10,5 +10,5 @@ interface Recorded {
 }
 
 export async function readRecorded(): Promise<Recorded> {
-  return JSON.parse(await readFile(RECORDED, "utf8")) as Recorded; // run.ts wrote it
+  return JSON.parse(await readFile(RECORDED, "utf8")) as Recorded; // written by run.ts
 }

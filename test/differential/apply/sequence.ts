@@ -1,4 +1,4 @@
-/** Random sequences of writes by several managers, each made from what the one before left. */
+/** Random sequences of writes by several managers, each based on the result of the previous one. */
 import type { Json, JsonObject } from "../../../shared/base/json.ts";
 import { clone, isObject, metaOf } from "../../../shared/base/json.ts";
 import { builtInTypes, typeOfKind } from "../../../shared/api-server/apply/built-in-types.ts";
@@ -24,13 +24,13 @@ export interface Step {
   readonly object: JsonObject;
 }
 
-/** One object's kind and types. */
+/** The kind and types of one object. */
 export interface Subject {
   readonly kind: string;
   readonly versions: readonly string[];
   readonly schema: TypeSchema;
   readonly typeIn: (apiVersion: string) => TypeRef | undefined;
-  /** For upstream: a schema, "" for a built-in kind, or "deduced". */
+  /** The types for upstream: a schema, "" for a built-in kind, or "deduced". */
   readonly types: string;
   readonly roots: Readonly<Record<string, string>>;
 }
@@ -55,7 +55,7 @@ export class SequenceMaker {
   readonly length: number;
   readonly #dice: Dice;
   readonly #managers: readonly string[];
-  /** The few fields of each type that occur, so that managers meet. */
+  /** The few fields of each type that are used, so that managers conflict. */
   readonly #fields = new Map<MapType, readonly string[]>();
 
   constructor(seed: number) {
@@ -66,7 +66,7 @@ export class SequenceMaker {
     this.length = this.#managers === MANY_MANAGERS ? dice.int(12, 30) : dice.int(2, 8);
   }
 
-  /** The next write. @param live the object so far */
+  /** The next write. @param live the current object */
   next(live: JsonObject | undefined): Step {
     const dice = this.#dice;
     const apiVersion = dice.chance(0.8) ? (this.subject.versions[0] ?? "") : dice.pick(this.subject.versions);
@@ -92,7 +92,7 @@ export class SequenceMaker {
     };
   }
 
-  /** What a client sends as managed fields: mostly what it read. */
+  /** The managed fields that a client sends: usually those that it has read. */
   #sentFields(read: Json): Json {
     const dice = this.#dice;
     if (!dice.chance(0.15) || !Array.isArray(read)) return read;
@@ -123,7 +123,7 @@ export class SequenceMaker {
     return isObject(made) ? made : {};
   }
 
-  /** A part of a value. */
+  /** A random part of a value. */
   #some(value: Json, share: number): Json {
     if (!isObject(value)) return value;
     return Object.fromEntries(
@@ -133,7 +133,7 @@ export class SequenceMaker {
     );
   }
 
-  /** A value with a few changes. */
+  /** The value with a few changes. */
   #changed(value: JsonObject, type: TypeRef, depth: number): JsonObject {
     const dice = this.#dice;
     const { map } = this.subject.schema.resolve(type);
@@ -174,7 +174,7 @@ export class SequenceMaker {
   #value(type: TypeRef, depth: number): Json {
     const dice = this.#dice;
     const atom = this.subject.schema.resolve(type);
-    const kinds = Object.keys(atom) as (keyof Atom)[]; // the fields of an Atom
+    const kinds = Object.keys(atom) as (keyof Atom)[]; // an Atom's fields
     const kind = depth > 5 && atom.scalar !== undefined ? "scalar" : depth === 0 ? "map" : dice.pick(kinds);
     if (depth > 0 && dice.chance(0.02)) return null;
     if (kind === "map" && atom.map !== undefined) return this.#map(atom.map, depth);
@@ -241,7 +241,7 @@ export class SequenceMaker {
   }
 }
 
-/** As client-side apply does. */
+/** Sets the last-applied annotation as client-side apply does. */
 function annotateLastApplied(object: JsonObject, apiVersion: string, kind: string): void {
   const { managedFields: _, ...meta } = metaOf(object);
   const metadata = { ...meta, annotations: { ...(isObject(meta["annotations"]) ? meta["annotations"] : {}) } };
@@ -276,7 +276,7 @@ const DEDUCED_SUBJECT: Subject = {
   roots: {},
 };
 
-/** A kind with random types, which differ a little between its versions. */
+/** A kind with random types that differ slightly between its versions. */
 function customSubject(dice: Dice): Subject {
   const types = new Map<string, Atom>(UNTYPED_TYPES);
   const meta: TypeRef = {
@@ -299,7 +299,7 @@ function customSubject(dice: Dice): Subject {
   const spec = randomMap(dice, 0);
   for (const version of CUSTOM_VERSIONS) {
     const [first] = Object.keys(spec);
-    // One field of another type in the older version.
+    // One field has another type in the older version.
     const fields =
       version === CUSTOM_VERSIONS[0] || first === undefined ? spec : { ...spec, [first]: { type: relaxed(spec[first]?.type) } };
     types.set(`root ${version}`, {

@@ -1,4 +1,4 @@
-/** Upstream's field manager in a process of its own. */
+/** Upstream's field manager in a separate process. */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -7,12 +7,12 @@ import type { Made, Played } from "./compare.ts";
 import type { Admitted, Custom } from "./custom.ts";
 
 const SOURCES = ["field_manager_test.go", "custom_test.go"].map((file) => join(import.meta.dirname, "upstream", file));
-/** Its path; or one line with the reason why it cannot be built here. */
+/** The path of the program, or a one-line reason why it cannot be built. */
 export async function fieldManagerProgram(): ReturnType<typeof testProgram> {
   return await testProgram({ name: "field manager", takes: "about two minutes", files: SOURCES });
 }
 
-/** A question in JSON, and its answer. */
+/** Sends a request as JSON and returns the response. */
 type Ask = (question: object) => Promise<unknown>;
 
 function start(program: string, test: string): { readonly ask: Ask; readonly close: () => void } {
@@ -24,7 +24,7 @@ function start(program: string, test: string): { readonly ask: Ask; readonly clo
     async ask(question) {
       child.stdin.write(`${JSON.stringify(question)}\n`);
       const { value, done } = await lines.next();
-      if (done === true || !/^[[{]/u.test(value)) throw new Error(`upstream's program ended: ${value ?? ""}\n${complaints}`);
+      if (done === true || !/^[[{]/u.test(value)) throw new Error(`upstream's program exited: ${value ?? ""}\n${complaints}`);
       return JSON.parse(value);
     },
     close: () => void child.stdin.end(),
@@ -40,7 +40,7 @@ export function startFieldManager(program: string): UpstreamFieldManager {
   const { ask, close } = start(program, "TestFieldManager");
   return {
     async play({ subject: { kind, versions, types, roots }, steps }) {
-      return (await ask({ kind, versions, types, roots, steps })) as readonly Made[]; // field_manager_test.go wrote it
+      return (await ask({ kind, versions, types, roots, steps })) as readonly Made[]; // written by field_manager_test.go
     },
     close,
   };
@@ -54,7 +54,7 @@ export interface UpstreamCustoms {
 export function startCustoms(program: string): UpstreamCustoms {
   const { ask, close } = start(program, "TestCustom");
   return {
-    admit: async (custom) => (await ask(custom)) as Admitted, // custom_test.go wrote it
+    admit: async (custom) => (await ask(custom)) as Admitted, // written by custom_test.go
     close,
   };
 }

@@ -1,4 +1,4 @@
-/** Two lives of one script: what must be alike, and how nearly. */
+/** Compares two runs of one script: what must be equal, and how closely in time. */
 import { refusals, type Difference } from "./refusals.ts";
 import type { Script } from "./script.ts";
 import type { Line, Scenario } from "./scenario.ts";
@@ -18,7 +18,7 @@ export async function played(scenario: Scenario): Promise<Played> {
   };
 }
 
-/** None: the lives are alike. */
+/** The differences between two runs; empty if they are alike. */
 export function differencesOf(script: Script, upstream: Played, ours: Played): readonly Difference[] {
   return [
     ...writes(script, upstream.lines, ours.lines),
@@ -35,8 +35,8 @@ export function differencesOf(script: Script, upstream: Played, ours: Played): r
 }
 
 /**
- * The n-th write of a kind is each other's n-th. Ours need not wait for news of its own writes; upstream
- * does, and looks again only after as long a back-off.
+ * Compares the n-th writes of each kind. Ours need not wait for the events of its own writes; upstream
+ * does, and syncs again only after a back-off of similar length.
  */
 function writes(
   { podsLagMs, apartMs, asleepFromMs = Infinity }: Script,
@@ -66,8 +66,8 @@ function writes(
 }
 
 /**
- * Whenever neither has written a status for a while both say the same; what stood for less is chance. While tries are refused,
- * pods become available in upstream's status with the next try: its queue keeps one time a key, so that a try forgets their timer.
+ * Compares the statuses at each time when neither side has written one for a while; a status that lasted less is random. While writes are
+ * rejected, upstream reports available pods with the next retry: its queue stores one time per key, so a retry replaces their timer.
  */
 function statuses(
   { podsLagMs, apartMs, endMs, acts, asleepFromMs = endMs }: Script,
@@ -98,7 +98,10 @@ function statuses(
   });
 }
 
-/** Also but for what is said of progress, where one saw some on the way and the other still says how the rollout before it ended. */
+/**
+ * Returns whether two statuses are equal, or differ only in the Progressing condition: one side saw progress in between, and the other
+ * still reports the end of the previous rollout.
+ */
 function isAlike(a: string, b: string): boolean {
   if (a === b) return true;
   const [of, or] = [PROGRESS.exec(a)?.groups, PROGRESS.exec(b)?.groups];
@@ -107,16 +110,16 @@ function isAlike(a: string, b: string): boolean {
 }
 
 const PROGRESS = /\{"message":"[^"]*?\\"(?<name>[^"]+)\\"[^"]*","reason":"(?<reason>\w+)","status":"\w+","type":"Progressing"\}/;
-/** Which of two conditions stands first hangs on which was changed last. */
+/** The order of two conditions depends on which one changed last. */
 const withoutProgress = (status: string): string => status.replace(PROGRESS, "").replace(/"conditions":\[,|,\]/, "");
 const AVAILABLE = /"availableReplicas":(\d+),/;
 const available = (status: string): number => Number(AVAILABLE.exec(status)?.[1] ?? 0);
 const withoutAvailable = (status: string): string => status.replace(AVAILABLE, "");
 
 /**
- * How often what was told. Once ten messages of one reason have come those that follow are combined, of upstream's any nine are
- * remembered (event-correlator.ts ER2), and what counts as new is chance: then all of that reason are counted together.
- * How often something was refused is compared apart.
+ * The number of Events by text. After ten messages of one reason the following ones are combined, upstream remembers nine arbitrary ones
+ * (event-correlator.ts ER2), and which ones count as new is random, so then all Events of that reason are counted together.
+ * The number of rejections is compared separately.
  */
 function toldOf({ events }: Played): readonly string[] {
   const reasons = Map.groupBy(events, ([text]) => text.replace(COMBINED, "").split(" ").slice(0, REASON_WORDS).join(" "));
@@ -127,12 +130,12 @@ function toldOf({ events }: Played): readonly string[] {
   );
 }
 
-/** A create that was answered 5xx is sent again at once by ours, so upstream alone may report its refusal. */
+/** Ours immediately retries a create that was answered 5xx, so only upstream may report that rejection. */
 function isToldByBoth(ours: readonly string[]): (line: string) => boolean {
   return (line) => !/ Warning FailedCreate Error creating: (?:Internal error|.*ServiceUnavailable)/.test(line) || ours.includes(line);
 }
 
-/** The first Events of a Deployment, until the first combined one; refusals are recorded when they occur. */
+/** The first Events of a Deployment, up to the first combined one; rejections are compared when they occur. */
 function toldInOrder({ events }: Played): readonly string[] {
   const all = [...events.keys()].filter((text) => text.startsWith("Deployment") && !text.includes(" Warning "));
   const end = all.findIndex((text) => text.includes(COMBINED));

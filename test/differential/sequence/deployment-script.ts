@@ -1,11 +1,11 @@
-/** A life of a Deployment and its ReplicaSets. */
+/** The history of a Deployment and its ReplicaSets. */
 import type { Fields, Json } from "../shared-api-server.ts";
 import type { Dice } from "../dice.ts";
 import type { Act, Script } from "./script.ts";
 
 const NAME = "web";
 const ACTS = 16;
-/** After this all that an act sets off is over on both sides, if nothing is refused. */
+/** After this time, both sides have completed the effects of an action, unless writes are rejected. */
 const CALM_MS = 7_000;
 const FOR_EVER = 1_000_000;
 const ANNOTATION = "deployment.kubernetes.io";
@@ -28,7 +28,8 @@ export function deploymentScript(dice: Dice): Script {
       rollingUpdate: { maxSurge: isNone(maxSurge) && isNone(maxUnavailable) ? 1 : maxSurge, maxUnavailable },
     };
   };
-  // A paused one loses its history at once, in upstream a ReplicaSet too that the same sync has just made grow (deployment S16).
+  // A paused Deployment cleans up its history immediately; upstream also deletes a ReplicaSet that the same sync has just scaled up
+  // (deployment S16).
   const pauses = dice.chance(0.5);
   const body = {
     metadata: { name: NAME, labels, annotations: dice.chance(0.5) ? { team: "a" } : {} },
@@ -116,20 +117,20 @@ export function deploymentScript(dice: Dice): Script {
           ["change", "replicasets/status"],
         ] as const);
         add({ kind: "refuse", verb, resource: of, refusal: "forbidden", skip: 0, times: dice.int(1, 4) });
-        // Of several statuses on the way it is chance which is refused, and each later one says what has changed since.
+        // Which of several intermediate statuses is rejected is random, so the annotation makes each later status include the difference.
         if (of === "deployments/status") add(annotate({ refused: String(nth) }));
         else add(of === "replicasets" ? spec({ template: template(dice.int(1, 4)) }) : scale());
         break;
       }
       case 23: {
         const of = dice.pick(["pods", "replicasets"]);
-        // Until pods are available that are ready: what fails counts them with its next try alone (replica lives see that).
+        // Waits until ready pods are available: a failing sync counts them only in its next retry (the replica script tests that).
         pass(CALM_MS);
         add({ kind: "refuse", verb: "create", resource: of, refusal: "forbidden", skip: 0, times: FOR_EVER });
         add(of === "pods" ? scale() : spec({ template: template(dice.int(5, 8)) }));
         pass(dice.pick([9_000, 40_000]));
         add({ kind: "heal" });
-        // When the next try would be hangs on how many there were.
+        // The time of the next retry depends on the number of retries, so another change enqueues the key.
         add(of === "pods" ? { kind: "touch", resource: "replicasets", note: String(nth) } : annotate({ healed: String(nth) }));
         break;
       }
@@ -150,7 +151,8 @@ export function deploymentScript(dice: Dice): Script {
     }
   }
   if (dice.chance(0.4)) {
-    // Nobody's, and it matches: adopted, and old or new by its template. With pods it would be chance whether they are seen to go.
+    // An orphan that matches: it is adopted, and is old or new by its template. It has no pods, because whether their deletion is seen
+    // would be random.
     pass(CALM_MS);
     const left = { ...labels, left: "behind" };
     const metadata = { name: `${NAME}-left`, labels: left };

@@ -1,4 +1,4 @@
-/** A life of a Deployment of which news or wake-ups are lost: what is left are lists, and looks that nothing asks for. */
+/** The history of a Deployment when events or wake-ups are lost: only lists and the resync remain. */
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { Fields } from "../shared-api-server.ts";
 import type { Dice } from "../dice.ts";
@@ -7,11 +7,11 @@ import type { Act, Script } from "./script.ts";
 const NAME = "web";
 const EPISODES = 6;
 const CALM_MS = 8_000;
-/** A reflector that lists again earlier waits longer than the time before. */
+/** A reflector that lists again sooner than this doubles its back-off. */
 const PATIENT_MS = 125_000;
-/** Sixteen tries of a doubling back-off, and some more. */
+/** Longer than sixteen retries with a doubling back-off. */
 const GIVEN_UP_MS = 200_000;
-/** No life gets there before somebody has healed what is refused. */
+/** No history reaches this time before the rejections end. */
 const RESYNC_MS = 1_600_000;
 const FOR_EVER = 1_000_000;
 
@@ -89,7 +89,7 @@ export function lossScript(dice: Dice): Script {
   }
   let asleepFromMs: number | undefined;
   if (dice.chance(0.4)) {
-    // Given up, and nobody asks for it again.
+    // The retries are exhausted, and no event enqueues the key.
     pass(CALM_MS);
     add({ kind: "refuse", verb: "create", resource: "replicasets", refusal: "forbidden", skip: 0, times: FOR_EVER });
     add(spec({ template: template(9) }));

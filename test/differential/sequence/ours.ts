@@ -1,4 +1,7 @@
-/** Ours for a whole life: the watcher, the deployed functions behind their queues, and the Store in memory, under the world's clock. */
+/**
+ * Runs our system for a whole history: the watcher, the deployed functions behind their queues, and the Store in memory, on the scenario's
+ * clock.
+ */
 import { functionHandlers } from "../../../cli/functions/functions.ts";
 import { createMemoryDeltaQueue } from "../../../shared/store/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../../shared/store/memory/queue/doorbells.ts";
@@ -47,7 +50,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
   const ends = new AbortController();
   const host = startFunctionHost({
     sources: { deltas: queue, doorbells: doorbells.sources },
-    // All of them: those that the script does not name find nothing to do.
+    // All controllers run; those that the script does not name have nothing to do.
     handlers: functionHandlers(() => ({ ...ports, ...served })),
     clock,
     log: silentLog,
@@ -56,7 +59,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
   const direct = createInProcessKube(server, { component: "watcher" });
   const kube = late(losing(direct, scenario), clock, "pods", script.podsLagMs);
   const { resyncMs } = script;
-  // No audit mends what went wrong.
+  // The audit is off, so it cannot repair what went wrong.
   const times = { ...UPKEEP_TIMES, auditMs: NEVER_MS, ...(resyncMs !== undefined && { resyncMs, resyncSpreadMs: resyncMs / 10 }) };
   const watching = runWatcher(
     { ...ports, kube, store, queue, doorbells, signer: SIGNER, lead: () => Promise.resolve(leadership), release: RELEASE },
@@ -74,13 +77,13 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
     await scenario.act(act);
   }
   await clock.advance(script.endMs - scenario.nowMs);
-  ends.abort(new Error("the life is over"));
+  ends.abort(new Error("the history has ended"));
   const stopped = Promise.all([host.stop(), watching.catch(() => undefined)]);
   await clock.advance(60_000);
   await stopped;
 }
 
-/** News of one resource come so much later, but for those that a life begins with. */
+/** Delays the events of one resource, except those of the initial objects. */
 function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource, lagMs: number): K {
   if (lagMs === 0) return kube;
   const fromMs = clock.now() + BEGIN_MS;
@@ -102,7 +105,7 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
           wake();
         }
       })();
-      reading.catch(() => undefined); // told to whoever reads to the end
+      reading.catch(() => undefined); // the reader gets the error at the end
       for (;;) {
         const next = arrived.shift();
         if (next !== undefined) {
@@ -115,14 +118,14 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
   };
 }
 
-/** A write is done at once, and answered so much later. */
+/** Executes a write immediately, and delays its response. */
 async function answered(scenario: Scenario, request: ApiRequest, lateMs = 0): Promise<ApiResponse> {
   const answer = await scenario.request(request);
   if (lateMs > 0 && request.method !== "GET") await scenario.clock.after(lateMs, new AbortController().signal);
   return answer;
 }
 
-/** While the world is blind no news come, and a watch ends when it sees again. */
+/** Drops events while the scenario loses them, and ends the watch afterwards. */
 function losing<K extends KubeWatch>(kube: K, scenario: Scenario): K {
   const watching = new Map<CachedResource, AbortController>();
   scenario.onSeeing((resource) => watching.get(resource)?.abort(new Error("expired")));

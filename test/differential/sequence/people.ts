@@ -1,4 +1,4 @@
-/** The people, nodes and other controllers around the tested one: they do what the script says. */
+/** The users, nodes and other controllers around the tested controller, which carry out the script. */
 import type { VirtualClock } from "../../../shared/base/memory/clock.ts";
 import { COMPARED_RELEASE } from "../release.ts";
 import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
@@ -12,7 +12,7 @@ import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince, type 
 
 const STRAY = "stray";
 
-/** The users' actions; the rest belongs to the environment. */
+/** The users' actions; the scenario carries out the others. */
 export type Deed = Exclude<Act, { readonly kind: "refuse" | "heal" | "blind" | "see" }>;
 
 export class People {
@@ -95,7 +95,7 @@ export class People {
       case "stray": {
         const metadata = { name: `stray-${++this.#made}`, labels: { app: STRAY } };
         const pod = await this.ask("POST", collection("pods"), { metadata, spec: { containers: [{ name: "c", image: "stray" }] } });
-        await this.#bind(pod as unknown as PodNow); // what was created
+        await this.#bind(pod as unknown as PodNow); // the created object
         return await this.#setStatus(pod as unknown as PodNow, "Running", true); // the same
       }
       case "match":
@@ -108,10 +108,10 @@ export class People {
   }
 
   async all(resource: CachedResource): Promise<readonly (KubeObject & { readonly spec: Fields; readonly status: Fields })[]> {
-    return (await this.ask("GET", collection(resource)))["items"] as never; // a list
+    return (await this.ask("GET", collection(resource)))["items"] as never; // the items of a list
   }
 
-  /** The order is of what can be told apart, then of age: equal on both sides but for which of equals is which. */
+  /** Pods sorted by what distinguishes them, then by age: the same order on both sides, except among equals. */
   async pods(): Promise<readonly PodNow[]> {
     const items = await this.all("pods");
     const byAge = items.toSorted((a, b) => createdAt(a).localeCompare(createdAt(b)));
@@ -121,7 +121,7 @@ export class People {
     return byAge.toSorted((a, b) => orderOf(a).localeCompare(orderOf(b)));
   }
 
-  /** @throws {Error} if it is refused */
+  /** @throws {Error} if the request is rejected */
   async ask(method: string, path: string, body?: object, contentType = "application/json"): Promise<Fields> {
     const headers = { "user-agent": "person", "content-type": contentType };
     const [pathname = path, query = ""] = path.split("?");
@@ -131,11 +131,11 @@ export class People {
     return answer.body as Fields; // JSON
   }
 
-  /** Somebody has a ReplicaSet of the name that the Deployment's next one would get; then the Deployment is changed so. */
+  /** Creates another owner's ReplicaSet with the name that the Deployment's next one would get, then applies `change` to the Deployment. */
   async #collide(name: string, change: Fields): Promise<void> {
     const path = `${collection("deployments")}/${name}`;
     const { spec, status } = await this.ask("PATCH", `${path}?dryRun=All`, { spec: change }, "application/merge-patch+json");
-    const state = podTemplateHashState((spec as Fields)["template"] as unknown as PodTemplateSpec, COMPARED_RELEASE); // a Deployment's
+    const state = podTemplateHashState((spec as Fields)["template"] as unknown as PodTemplateSpec, COMPARED_RELEASE); // the type of a Deployment's field
     const collisions = (status as Fields | undefined)?.["collisionCount"];
     const taken = `${name}-${podTemplateHash(state, typeof collisions === "number" ? collisions : undefined)}`;
     if ((await this.all("replicasets")).every(({ metadata }) => metadata.name !== taken)) {

@@ -1,4 +1,4 @@
-/** One script, played by upstream's controllers and by ours, each on an API server of its own. */
+/** Runs one script with upstream's controllers and with ours, each on its own API server. */
 import type { Judge } from "../judge.ts";
 import { differencesOf, played, type Played } from "./compare.ts";
 import { playOurs } from "./ours.ts";
@@ -6,7 +6,7 @@ import { scriptOf, type Life, type Script } from "./script.ts";
 import { playUpstream } from "./upstream.ts";
 import { Scenario } from "./scenario.ts";
 
-/** See judge.ts. */
+/** Values of `patience` in judge.ts. */
 const PATIENCES = [1, 0, ...Array.from({ length: 10 }, (_, nth) => nth + 2)];
 
 export interface Sequence {
@@ -17,8 +17,8 @@ export interface Sequence {
 }
 
 /**
- * Who of a Deployment and its ReplicaSets is looked at first is chance in upstream, and what a Deployment says on its way hangs on it. So
- * upstream is asked again, with other patience, and of what differs only that counts which differs each time.
+ * Whether upstream syncs a Deployment or its ReplicaSets first is random, and the Deployment's intermediate writes depend on it. So
+ * upstream runs again with other values of `patience`, and only differences that occur in every run count.
  */
 export async function playSequence(life: Life, seed: number, judge: Judge): Promise<Sequence> {
   const script = scriptOf(life, seed);

@@ -1,4 +1,4 @@
-/** A life of a ReplicaSet whose own writes are overtaken: news of them come before the answers, or long after. */
+/** The history of a ReplicaSet whose own writes race with their events: the events arrive before the responses, or long after them. */
 import type { Dice } from "../dice.ts";
 import type { Act, Script } from "./script.ts";
 
@@ -22,7 +22,7 @@ export function raceScript(dice: Dice): Script {
     pass(CALM_MS);
     if (dice.chance(0.5)) {
       scale();
-      // The created object is deleted before its creator gets the answer.
+      // The created object is deleted before its creator gets the response.
       pass(200);
       add({ kind: "snatch" });
     } else {
@@ -39,7 +39,7 @@ export function raceScript(dice: Dice): Script {
     endMs: pass(podsLagMs + 45_000),
     podsLagMs,
     answersLateMs,
-    // Three batches of creates, and what comes after them.
+    // Allows for three batches of creates and their follow-ups.
     apartMs: 1_100 + 5 * answersLateMs,
   };
 }

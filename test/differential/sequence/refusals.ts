@@ -1,24 +1,26 @@
-/** Both retry refused writes: equally often, with equal delays. */
+/** Compares the retries of rejected writes: both sides must retry equally often, with similar delays. */
 import type { Script } from "./script.ts";
 import { secondsOf } from "./words.ts";
 import type { Line } from "./scenario.ts";
 
 export interface Difference {
-  /** Its subject, in the same form as upstream's. */
+  /** The subject of the difference, in a form that both sides share. */
   readonly about: string;
   readonly text: string;
 }
 
-/** Each try of a doubling back-off is as long after the last one as that was after the first, or so. */
+/** Range of the gap between two retries, relative to the time since the first one: about 1 for a doubling back-off. */
 const GAP_RATIO = [0.4, 2.3] as const;
-/** Whole seconds of doorbells are nothing to that by then. */
+/** From here on, the rounding of doorbells to whole seconds is negligible. */
 const DOUBLES_AFTER_MS = 2_000;
-/** How many more tries the first second may see on one side: news of its own failed status wake upstream once more. */
+/**
+ * Allowed difference in the number of retries within the first second: upstream syncs once more for the event of its own failure status.
+ */
 const FIRST_TRIES_APART_MAX = 4;
-/** Pods that turn ready meanwhile, and are available later, wake upstream twice each time. */
+/** Retries that come too soon: a pod that becomes ready, and later available, enqueues upstream's key twice. */
 const TIMERS_MAX = 4;
 
-/** What is refused for good is compared for each object; of a few refusals it is chance whom they meet. */
+/** Permanent rejections are compared per object; which objects a few rejections hit is random. */
 export function refusals(script: Script, upstream: readonly Line[], ours: readonly Line[]): readonly Difference[] {
   return script.acts.flatMap((act, i) => {
     if (act.kind !== "refuse") return [];
@@ -60,7 +62,7 @@ function doubles(tries: readonly number[], endMs: number, apartMs: number): bool
   const gaps = tries.map((atMs, i) => ({ sinceMs: atMs - first, gapMs: (tries[i + 1] ?? endMs) - atMs, isLast: i === tries.length - 1 }));
   const late = gaps.filter(({ sinceMs }) => sinceMs >= DOUBLES_AFTER_MS);
   const tooSoon = late.filter(({ sinceMs, gapMs, isLast }) => !isLast && gapMs < GAP_RATIO[0] * sinceMs);
-  const ratioMax = tooSoon.length === 0 ? GAP_RATIO[1] : 2 * GAP_RATIO[1]; // each such try counts as a failure, too
+  const ratioMax = tooSoon.length === 0 ? GAP_RATIO[1] : 2 * GAP_RATIO[1]; // each such retry also counts as a failure
   const tooLate = late.filter(({ sinceMs, gapMs, isLast }) => gapMs > ratioMax * sinceMs + (isLast ? apartMs : 0));
   return tooSoon.length <= TIMERS_MAX && tooLate.length === 0;
 }

@@ -1,11 +1,11 @@
-/** A life of one ReplicaSet or ReplicationController. */
+/** The history of one ReplicaSet or ReplicationController. */
 import type { Fields } from "../shared-api-server.ts";
 import type { Dice } from "../dice.ts";
 import type { Act, Script } from "./script.ts";
 
 const NAME = "web";
 const ACTS = 9;
-/** After this all that an act sets off is over on both sides, if nothing is refused. */
+/** After this time, both sides have completed the effects of an action, unless writes are rejected. */
 const CALM_MS = 6_000;
 const FOR_EVER = 1_000_000;
 
@@ -32,15 +32,15 @@ export function replicaScript(dice: Dice): Script {
   const add = (act: Act): number => acts.push({ ...act, atMs });
   for (let nth = 0; nth < ACTS; nth++) {
     pass(podsLagMs + dice.pick([CALM_MS, CALM_MS, 9_000, 33_000]));
-    // Nothing is refused where news lag: upstream counts each look at a cache that lacks its own writes as a failure and backs off for it,
-    // so that what is refused then is tried again much later than by ours.
+    // Nothing is rejected while events are delayed: upstream treats a sync on a cache without its own writes as a failure and backs off,
+    // so it would retry a rejected write much later than ours.
     switch (dice.int(0, podsLagMs > 0 ? 7 : 9)) {
       case 0:
       case 1:
         add(scale());
         break;
       case 2:
-        // Before what the first one makes can be known.
+        // Before the events of the first change arrive.
         add(scale());
         pass(400);
         add(scale());
@@ -59,22 +59,22 @@ export function replicaScript(dice: Dice): Script {
         if (dice.chance(0.5)) add(spec({ minReadySeconds: dice.pick([0, 3, 10, 31]) }));
         else {
           add({ kind: "stray" });
-          // Until it is available: which of equal pods then goes is chance.
+          // Waits until the pod is available; otherwise which of equal pods is deleted would be random.
           pass(32_000);
           add({ kind: "match" });
         }
         break;
       case 8: {
-        // A few, soon over.
+        // A few rejections that end soon.
         const [verb, of] = dice.pick([
           ["create", "pods"],
           ["create", "pods"],
           ["delete", "pods"],
           ["change", `${resource}/status`],
         ] as const);
-        // How many statuses are written on the way is chance.
+        // The number of intermediate status writes is random.
         const skip = of === "pods" ? dice.int(0, 3) : 0;
-        // A delete that is answered so may have been done: ours waits until it is known.
+        // A delete with a 5xx response may have been executed, so ours waits until it knows; only creates get 5xx here.
         const refusal = verb === "create" && skip % 2 === 1 ? "internal" : "forbidden";
         add({ kind: "refuse", verb, resource: of, refusal, skip, times: dice.int(1, 4) });
         add(scale());
@@ -84,7 +84,7 @@ export function replicaScript(dice: Dice): Script {
         add({ kind: "refuse", verb: "create", resource: "pods", refusal: "forbidden", skip: dice.int(0, 2), times: FOR_EVER });
         add(spec({ replicas: 14 }));
         if (dice.chance(0.5)) {
-          // Tried seldom by now: these become available between two tries.
+          // Retries are rare by now, so these pods become available between two of them.
           pass(12_000);
           add({ kind: "ready", count: dice.int(1, 4) });
         }

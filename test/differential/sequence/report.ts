@@ -7,7 +7,7 @@ export function reportOf(life: Life, seed: number, { script, differences }: Sequ
   return [`sequence of ${life}, seed ${seed}${lag}`, ...differences.map((each) => `  ${each}`)].join("\n");
 }
 
-/** Both logs and what was done between, for one seed. */
+/** The writes of both sides and the actions in between, for one seed. */
 export function* traceOf({ script, upstream, ours }: Sequence): Generator<string> {
   for (const { atMs, ...act } of script.acts) yield `${secondsOf(atMs)}  people    ${JSON.stringify(act)}`;
   for (const [who, { lines }] of Object.entries({ upstream, ours }))

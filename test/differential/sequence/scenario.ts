@@ -1,4 +1,4 @@
-/** One API server with its own clock, the people and nodes around it, and the door through which the tested controllers write. */
+/** One API server with its own clock, the users and nodes around it, and the entry point for the writes of the tested controllers. */
 import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { JsonObject } from "../../../shared/base/json.ts";
@@ -10,21 +10,21 @@ import { People } from "./people.ts";
 import type { Act } from "./script.ts";
 import { annotationsOf, changesOf, eventTextOf, labelsOf, nameOf, ownerOf, rankOf, specOf, statusOf } from "./words.ts";
 
-/** Never a whole second, as in shared-api-server.ts. */
+/** Not a whole second, for the reason in shared-api-server.ts. */
 export const START_MS = Date.parse("2026-03-01T10:00:00.001Z");
 const VERBS: Readonly<Record<string, string>> = { POST: "create", PUT: "change", PATCH: "change", DELETE: "delete" };
 
-/** A request of the tested side's that changed something, or was refused. */
+/** A request of the tested controllers that changed something, or was rejected. */
 export interface Line {
-  /** Since the beginning. */
+  /** Milliseconds since the start of the history. */
   readonly atMs: number;
   readonly kind: "write" | "status" | "refused";
-  /** Of which object; of pods none, for their names are chance. */
+  /** The object of the request; for pods only the resource, because their names are random. */
   readonly object: string;
   readonly text: string;
 }
 
-/** How a watch ends whose next version is not known any more: who watches lists again. */
+/** The end of a watch whose next version is too old: the client lists again. */
 export const EXPIRED = {
   type: "ERROR",
   object: { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message: "too old", reason: "Expired", code: 410 },
@@ -37,12 +37,12 @@ export class Scenario {
   readonly server: ApiServer;
   readonly people: People;
   readonly lines: Line[] = [];
-  /** News of these are lost. */
+  /** Resources whose events are lost. */
   readonly blind = new Set<CachedResource>();
   readonly #seeing: ((resource: CachedResource) => void)[] = [];
-  /** As they stand. */
+  /** The Events with their current counts. */
   readonly #events: { readonly called: string; event: Fields }[] = [];
-  /** In force, and how many requests it has let pass and refused. */
+  /** The current rejection rule, and how many requests it has passed and rejected. */
   #refusing: { readonly what: Refusing; passed: number; refused: number } | undefined;
 
   private constructor() {
@@ -61,7 +61,7 @@ export class Scenario {
     return this.clock.now() - START_MS;
   }
 
-  /** A request of the tested controllers'. */
+  /** A request of the tested controllers. */
   async request(request: ApiRequest): Promise<ApiResponse> {
     const verb = VERBS[request.method];
     if (verb === undefined) return await this.server.request(request);
@@ -77,7 +77,7 @@ export class Scenario {
     const note = (kind: Line["kind"], text: string): void => void this.lines.push({ atMs: this.nowMs, kind, object, text });
     if (answer.status >= 400) {
       if (verb === "delete" && answer.status === 404) note("write", `delete ${target} that is gone`);
-      // A conflict that nobody ordered is a race of the tested one with itself or with people, and tried again.
+      // A conflict without a rule is a race of the tested controller with itself or with users, and is retried.
       if (refusal !== undefined) {
         const whose = resource === "pods" && verb === "create" ? ownerOf(fieldsOf(request.body) as never) : object; // a pod
         this.lines.push({ atMs: this.nowMs, kind: "refused", object: whose, text: `${verb} ${target} ${answer.status}` });
@@ -95,7 +95,7 @@ export class Scenario {
     return answer;
   }
 
-  /** `told` hears of watches that have to end for what was lost. */
+  /** `told` is called with the resource when its watches must end because of lost events. */
   onSeeing(told: (resource: CachedResource) => void): void {
     this.#seeing.push(told);
   }
@@ -109,9 +109,7 @@ export class Scenario {
     return refusalOf(now.what.refusal);
   }
 
-  /**
-   * An Event is made, or counted; while time stands still upstream may make two combined ones of one name.
-   */
+  /** Creates or updates an Event; while virtual time stands still, upstream may create two combined Events with one name. */
   #tell(name: string, sent: Fields): ApiResponse {
     const called = name === "" ? nameOf(sent) : name;
     const counted =
@@ -147,7 +145,7 @@ export class Scenario {
     return [...owners, ...pods.toSorted()];
   }
 
-  /** How often what was told, in the order of what was told first. */
+  /** The number of Events by text, in the order of their first occurrence. */
   events(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>();
     for (const { event } of this.#events) {
@@ -162,7 +160,7 @@ function fieldsOf(body: unknown): Fields {
   return (typeof body === "string" ? JSON.parse(body) : body) as Fields; // what a client of the API sent
 }
 
-/** Of both or of neither others are part; a message that stays is not sent. */
+/** Returns whether both Events are combined ones, or neither is; an unchanged message is not sent. */
 function isLike(event: Fields, { message }: Fields): boolean {
   const isCombined = (text: unknown): boolean => String(text).startsWith("(combined");
   return message === undefined || isCombined(message) === isCombined(event["message"]);

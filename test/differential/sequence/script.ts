@@ -8,24 +8,24 @@ import type { CachedResource, Controller } from "../../../shared/kube/objects/re
 import type { Fields, REFUSALS } from "../shared-api-server.ts";
 
 export type Act =
-  /** Somebody edits. */
+  /** A user edits an object. */
   | { readonly kind: "spec"; readonly resource: CachedResource; readonly name: string; readonly change: Fields }
   | { readonly kind: "annotate"; readonly resource: CachedResource; readonly name: string; readonly annotations: Fields }
-  /** All of them get an annotation. */
+  /** All objects of the resource get an annotation. */
   | { readonly kind: "touch"; readonly resource: CachedResource; readonly note: string }
   | { readonly kind: "create"; readonly resource: CachedResource; readonly body: object }
-  /** The name that the next ReplicaSet of that Deployment would get is taken; then it is changed so. */
+  /** The name of the Deployment's next ReplicaSet is taken; then the Deployment is changed. */
   | { readonly kind: "collide"; readonly name: string; readonly change: Fields }
-  /** A Deployment is deleted, but not what it owns; and then the garbage collector has done its part. */
+  /** `orphan`: a Deployment is deleted, but not its dependents; `orphaned`: the garbage collector has removed their owner references. */
   | { readonly kind: "orphan" | "orphaned"; readonly resource: CachedResource; readonly name: string }
-  /** This number of pods get a node and become Ready. */
+  /** This many pods are bound to a node and become Ready. */
   | { readonly kind: "ready"; readonly count: number }
   | { readonly kind: "unready" | "fail" | "remove" | "terminate" | "release"; readonly count: number }
-  /** Of pods that are being deleted the node says that they have gone. */
+  /** The node confirms the termination of pods that are being deleted. */
   | { readonly kind: "reap" }
-  /** A ready pod that is nobody's and matches nothing; and then all such pods match. */
+  /** `stray`: a ready orphan pod that no selector matches; `match`: all such pods match. */
   | { readonly kind: "stray" | "match" }
-  /** Requests of that kind are refused, `times` of them after `skip`. */
+  /** Requests of that kind are rejected, `times` of them after the first `skip`. */
   | {
       readonly kind: "refuse";
       readonly verb: "create" | "change" | "delete";
@@ -35,34 +35,36 @@ export type Act =
       readonly times: number;
     }
   | { readonly kind: "heal" }
-  /** News of these are lost; and then their watch ends, so that they are listed. */
+  /** `blind`: events of the resource are lost; `see`: its watch ends, so it is listed again. */
   | { readonly kind: "blind"; readonly resource: CachedResource }
   | { readonly kind: "see"; readonly resource: CachedResource }
-  /** The newest ReplicaSet is deleted, its pods are not; and then pods whose owner is gone. */
+  /** `discard`: the newest ReplicaSet is deleted without its pods; `litter`: its pods are deleted. */
   | { readonly kind: "discard" | "litter" }
-  /** The newest pod that has no node is deleted. */
+  /** The newest pod without a node is deleted. */
   | { readonly kind: "snatch" };
 
 export interface Script {
   readonly controllers: readonly Controller[];
   readonly begin: readonly { readonly resource: CachedResource; readonly body: object }[];
-  /** In the order of their times, which count from the beginning. */
+  /** Sorted by time; times count from the start of the history. */
   readonly acts: readonly (Act & { readonly atMs: number })[];
   readonly endMs: number;
-  /** How much later than everything else news of pods comes. */
+  /** Additional delay of pod events. */
   readonly podsLagMs: number;
-  /** How much later than the deed ours has the answer to a write; upstream's time stands still for it. */
+  /** How long after a write ours gets its response; upstream's time stands still meanwhile. */
   readonly answersLateMs?: number;
-  /** How far apart the two may be: a doorbell that waits comes at a whole second, and the news that ring one linger for up to 100 ms. */
+  /** Allowed time difference: delayed doorbells are due at whole seconds, and events are batched for up to 100 ms. */
   readonly apartMs: number;
-  /** How often all is looked at though nothing happened; never, if absent. */
+  /** The resync period; absent: no resync. */
   readonly resyncMs?: number;
-  /** From then on only that brings anything about, and when it does is chance. */
+  /** From this time on, only the resync enqueues keys, and its time is random. */
   readonly asleepFromMs?: number;
 }
 
-/** Of a Deployment and its ReplicaSets; of a ReplicaSet or ReplicationController alone; of a Deployment whose news and wake-ups are
- * lost; of a ReplicaSet whose own writes are overtaken. */
+/**
+ * Histories of a Deployment and its ReplicaSets; of a ReplicaSet or ReplicationController alone; of a Deployment whose events and wake-ups
+ * are lost; of a ReplicaSet whose own writes race with their events.
+ */
 export type Life = (typeof LIVES)[number];
 export const LIVES = ["deployment", "replicas", "losses", "races"] as const;
 

@@ -1,11 +1,11 @@
-/** Upstream's controllers for a whole life, in the judge's bubble: their API server's clock follows its time. */
+/** Runs upstream's controllers for a whole history, in a synctest bubble: their API server's clock follows the bubble's time. */
 import { RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { WatchStream } from "../../../shared/api-server/rest/watch.ts";
 import type { Judge, Told } from "../judge.ts";
 import type { Script } from "./script.ts";
 import { EXPIRED, START_MS, type Scenario } from "./scenario.ts";
 
-/** Quiet steps in one virtual moment: so many writes at once are a loop. */
+/** Limit of steps at one virtual time: more writes than this are a loop. */
 const STEPS_MAX = 20_000;
 
 export async function playUpstream(scenario: Scenario, script: Script, judge: Judge, patience: number): Promise<void> {
@@ -20,7 +20,7 @@ export async function playUpstream(scenario: Scenario, script: Script, judge: Ju
     async watch({ resource, resourceVersion }) {
       const query = { watch: true, timeoutSeconds: 1_000_000, resourceVersion };
       const answer = await server.request({ method: "GET", path: `/${RESOURCES[resource].path}/${resource}`, query });
-      if (answer.kind !== "watch") throw new Error("no watch");
+      if (answer.kind !== "watch") throw new Error("the server returned no watch");
       streams.set(resource, answer.stream);
     },
   };
@@ -41,7 +41,7 @@ export async function playUpstream(scenario: Scenario, script: Script, judge: Ju
   });
   const goOnTo = async (untilMs: number): Promise<void> => {
     for (let steps = 0; ; steps++) {
-      if (steps > STEPS_MAX) throw new Error("never quiet");
+      if (steps > STEPS_MAX) throw new Error("the controllers never become idle");
       collect();
       const due = waiting.filter(({ dueMs }) => dueMs <= clock.now());
       if (due.length === 0 && clock.now() >= untilMs) return;
@@ -57,7 +57,7 @@ export async function playUpstream(scenario: Scenario, script: Script, judge: Ju
   };
   for (const act of script.acts) {
     await goOnTo(START_MS + act.atMs);
-    collect(); // what is not to be seen
+    collect(); // events that must be dropped
     await scenario.act(act);
     if (act.kind === "see") tell(act.resource, EXPIRED);
   }

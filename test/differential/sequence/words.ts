@@ -1,4 +1,4 @@
-/** Objects in words that both sides share: names of pods, uids, versions and times are chance. */
+/** Objects as text that both sides share: pod names, uids, versions and times are random. */
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import type { Fields, Json } from "../shared-api-server.ts";
 
@@ -15,7 +15,7 @@ export function phaseOf({ status }: PodNow): string {
 }
 
 export function readySince({ status }: { readonly status: Fields }): string {
-  const ready = ((status["conditions"] ?? []) as readonly Fields[]).find(({ type }) => type === "Ready"); // a pod's
+  const ready = ((status["conditions"] ?? []) as readonly Fields[]).find(({ type }) => type === "Ready"); // the type of a pod's field
   return ready?.["status"] === "True" ? String(ready["lastTransitionTime"]) : "not";
 }
 
@@ -23,7 +23,7 @@ export function isReady(pod: PodNow): boolean {
   return readySince(pod) !== "not" && phaseOf(pod) === "Running";
 }
 
-/** Nodes in words that both sides share: which of equal ones has the pods that are left is chance. */
+/** Nodes as text that both sides share, described by their pods: which of two equal nodes keeps its pods is random. */
 export function nodesOf(pods: readonly PodNow[]): ReadonlyMap<string, string> {
   const active = pods.filter(({ metadata, status }) => metadata.deletionTimestamp === undefined && status["phase"] !== "Failed");
   return new Map(
@@ -35,11 +35,11 @@ export function nodesOf(pods: readonly PodNow[]): ReadonlyMap<string, string> {
 }
 
 /**
- * By what pods are ranked, but for times: within an order of magnitude of age it is the uid that counts.
+ * The ranking criteria of a pod, without times: within an order of magnitude of age, the uid decides.
  * Source: controller_utils.go logarithmicRankDiff.
  */
 export function rankOf(pod: Fields): string {
-  const { spec, status, metadata } = pod as { readonly spec: Fields; readonly status: Fields; readonly metadata: Fields }; // a pod's
+  const { spec, status, metadata } = pod as { readonly spec: Fields; readonly status: Fields; readonly metadata: Fields }; // the type of a pod's field
   const node = spec["nodeName"] === undefined ? "no node" : "node";
   const ready = readySince({ status }) === "not" ? "not ready" : "ready";
   const isGoing = metadata["deletionTimestamp"] === undefined ? "" : " terminating";
@@ -51,22 +51,22 @@ export function ownerOf({ metadata }: { readonly metadata: { readonly ownerRefer
 }
 
 export function nameOf({ metadata }: Fields): string {
-  return String((metadata as Fields | undefined)?.["name"] ?? ""); // an object's, or a refusal's
+  return String((metadata as Fields | undefined)?.["name"] ?? ""); // the metadata of an object or a Status
 }
 
 export function labelsOf({ metadata }: Fields): string {
-  return JSON.stringify((metadata as Fields)["labels"] ?? {}); // an object's
+  return JSON.stringify((metadata as Fields)["labels"] ?? {}); // the type of an object's metadata
 }
 
 export function annotationsOf({ metadata }: Fields): string {
-  return sorted((metadata as Fields)["annotations"] ?? {}); // an object's
+  return sorted((metadata as Fields)["annotations"] ?? {}); // the type of an object's metadata
 }
 
-/** Fields that differ, of what a controller changes beside status. */
+/** The fields outside of status that differ, limited to those that controllers change. */
 export function changesOf(before: Fields, after: Fields): string {
   const parts = (object: Fields): Readonly<Record<string, string>> => {
-    const { ownerReferences, labels, annotations } = object["metadata"] as Fields; // an object's
-    const owners = ((ownerReferences ?? []) as readonly Fields[]).map(({ kind, name, controller }) => [kind, name, controller] as Json[]); // an object's
+    const { ownerReferences, labels, annotations } = object["metadata"] as Fields; // the type of an object's metadata
+    const owners = ((ownerReferences ?? []) as readonly Fields[]).map(({ kind, name, controller }) => [kind, name, controller] as Json[]); // the type of an object's metadata
     return {
       owners: JSON.stringify(owners),
       labels: sorted(labels ?? {}),
@@ -81,16 +81,16 @@ export function changesOf(before: Fields, after: Fields): string {
     .join(", ");
 }
 
-/** The part that controllers write. */
+/** The part of a spec that controllers write. */
 export function specOf(spec: Json): string {
-  const { replicas, minReadySeconds, template } = spec as Fields; // an owner's or a pod's
-  const image = ((template as Fields | undefined)?.["spec"] as Fields | undefined)?.["containers"] as readonly Fields[] | undefined; // an owner's
+  const { replicas, minReadySeconds, template } = spec as Fields; // the spec of a workload or a pod
+  const image = ((template as Fields | undefined)?.["spec"] as Fields | undefined)?.["containers"] as readonly Fields[] | undefined; // the template of a workload
   return `replicas ${JSON.stringify(replicas)}, min ready ${JSON.stringify(minReadySeconds ?? 0)}, ${String(image?.[0]?.["image"])}`;
 }
 
-/** A status without the times of its conditions, and the revision that a Deployment has with it. */
+/** A status without the times of its conditions; for a Deployment also its revision. */
 export function statusOf(object: Fields): string {
-  const { annotations } = object["metadata"] as Fields; // an object's
+  const { annotations } = object["metadata"] as Fields; // the type of an object's metadata
   const revision = (annotations as Fields | undefined)?.["deployment.kubernetes.io/revision"];
   const status = sorted(object["status"] ?? {});
   return object["kind"] === "Deployment" && revision !== undefined ? `${status} revision ${JSON.stringify(revision)}` : status;
@@ -108,7 +108,7 @@ function sorted(value: Json): string {
 
 /** Object, type, reason and message; names of pods are random. */
 export function eventTextOf({ type, reason, message, involvedObject }: Fields): string {
-  const { kind, name } = involvedObject as Fields; // an Event's
+  const { kind, name } = involvedObject as Fields; // every Event has an involvedObject
   return [`${String(kind)} ${String(name)}`, type, reason, String(message).replace(/(ed pods?: )\S+/g, "$1*")].join(" ");
 }
 

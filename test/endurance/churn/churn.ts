@@ -1,9 +1,9 @@
 /**
- * Leak test of a node: weeks of work, and what is left when all pods have ended.
+ * Leak test of a node: weeks of work in minutes, and what remains when all pods have ended.
  *
  * CH1 in the first half the agent is restarted and killed; one process runs through the second half, whose memory and files are checked.
- * CH2 each pod must come to what its kind comes to, and be gone after its deletion, whatever the agent goes through meanwhile.
- * CH3 the inventory is taken before the pods and after them, when all that is done each minute or so has been done.
+ * CH2 each pod must reach the state of its kind, and be gone after its deletion, whatever happens to the agent meanwhile.
+ * CH3 the inventory is taken before the first pod and after the last one, once the periodic clean-ups have run.
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -36,8 +36,8 @@ const LIVES_AT_ONCE = 5;
 const RESTART_EVERY_MS = 25_000;
 const SAMPLE_EVERY_MS = 5_000;
 /**
- * Has room for the images pulled between two collections, five minutes, and for one greedy pod's writes; otherwise all pods are rejected
- * for lack of disk.
+ * Enough space for the images pulled within five minutes, between two collections, and for one greedy pod's writes; otherwise all pods are
+ * rejected for lack of disk.
  */
 const DISK_BYTES = 384 * 1024 ** 2;
 
@@ -58,7 +58,7 @@ const SETTINGS = {
 export interface Churned {
   /** The violations, as text. */
   readonly found: readonly string[];
-  /** For a table, as the sides can be compared: how much is left of each kind, and what the agent took. */
+  /** Measurements for a table that compares both sides: leftovers of each kind, and the agent's resource usage. */
   readonly figures: Readonly<Record<string, number>>;
 }
 
@@ -74,7 +74,7 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
   let agent = await start();
   try {
     const sources = podSources(registry, hostFolder);
-    // Ignores resources created with the very first pod, which stay.
+    // Ignores resources that were created with the very first pod and stay.
     for (const kind of KINDS.filter(({ name }) => name === "everything")) await live(cluster, kind, "first", side, sources);
     await sleep(SAMPLE_EVERY_MS);
     const before = await takeInventory(containerd, cri, agent.pid);
@@ -112,7 +112,7 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
     measured(`${side}: ${trendOf(samples).words}; without pods ${atEnd.rssMiB.toFixed(0)} MiB, ${atEnd.files} files`);
     found.push(...grown(samples, atEnd), ...(side === "ours" ? await rowsLeft(await agent.log()) : []));
     await agent.end();
-    agent = await start(); // collects images at once, and then each five minutes
+    agent = await start(); // collects images at the start, and then every five minutes
     const images = await imagesLeft(containerd, cri, sources.images());
     found.push(...images.found);
     return {

@@ -1,4 +1,4 @@
-/** All that a node can leave behind on its machine, by kind: names that stay the same while nothing is left. */
+/** Everything that a node can leave behind on its machine, by kind: the names are the same before and after if nothing is left. */
 import { execFile } from "node:child_process";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ export async function takeInventory(
     tasks: () => ctr("tasks", "list", "-q"),
     "containerd's containers": () => ctr("containers", "list", "-q"),
     leases: () => ctr("leases", "list", "-q"),
-    // Those of images are Committed, and go with them.
+    // Snapshots of images are Committed, and are removed with them.
     "layers of containers": async () =>
       (await ctr("snapshots", "list")).filter((line) => /\bActive\s*$/u.test(line)).flatMap((line) => line.split(/\s+/u)[0] ?? []),
     "runtime's folders": async () =>
@@ -77,12 +77,12 @@ export function surplus(before: Inventory, now: Inventory): readonly string[] {
   );
 }
 
-/** How many of each kind are in a surplus, none of most. */
+/** The number of leftovers of each kind; kinds without leftovers are omitted. */
 export function countsOf(before: Inventory, left: readonly string[]): Readonly<Record<string, number>> {
   return Object.fromEntries(Object.keys(before).map((kind) => [kind, left.filter((one) => one.startsWith(`${kind}: `)).length]));
 }
 
-/** How many files and sockets a process has open, and its resident memory in MiB. */
+/** The number of open files and sockets of a process, and its resident memory in MiB. */
 export async function appetite(pid: number): Promise<{ readonly files: number; readonly rssMiB: number }> {
   const files = (await readdir(`/proc/${pid}/fd`)).length;
   const rss = /^VmRSS:\s+(\d+)/mu.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1];
@@ -113,12 +113,12 @@ async function processesOf(program: string, directory: string): Promise<readonly
     pids.map(async (pid) => [pid, await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")] as const),
   );
   return commands.flatMap(([pid, command]) =>
-    // Of a shim the sandbox that it is for.
+    // The sandbox of a shim.
     command.includes(program) && command.includes(directory) ? [/-id\0([0-9a-f]+)/u.exec(command)?.[1] ?? pid] : [],
   );
 }
 
-/** Below the node's directory; connections are counted by `appetite`. */
+/** Open files below the node's directory; `appetite` counts connections. */
 async function openFiles(pid: number, directory: string): Promise<readonly string[]> {
   const fds = await namesIn(`/proc/${pid}/fd`);
   const paths = await Promise.all(fds.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => "")));

@@ -1,4 +1,4 @@
-/** The leftovers after all pods should be gone, as text. */
+/** What a node has left behind when all pods must be gone, as text. */
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -11,10 +11,10 @@ import { surplus } from "./inventory.ts";
 import type { Inventory } from "./inventory.ts";
 import { PODS, WAIT_MS_MAX, whole } from "./work.ts";
 
-/** Container garbage comes each minute; the last pod went at its beginning. */
+/** Container garbage collection runs once a minute; the last pod may have ended just after it. */
 const SETTLED_MS_MAX = 150_000;
 const LINES_TOLD = 8;
-/** Percent of their disk, at which images are collected, and down to which. */
+/** Disk usage in percent at which image collection starts, and at which it ends. */
 export const IMAGES_FILL = { high: 70, low: 50 };
 
 export async function podsLeft(cluster: Cluster): Promise<readonly string[]> {
@@ -42,8 +42,8 @@ export async function leftOf(before: Inventory, take: () => Promise<Inventory>):
 }
 
 /**
- * A shim whose sandbox the runtime has removed cannot be reached by CRI: containerd leaves one now and then where the disk is slow, under
- * every agent. Source: containerd issues 7496, 8931, 9309.
+ * Returns whether a leftover is the agent's. A shim whose sandbox the runtime has removed cannot be reached by CRI: containerd leaves one
+ * now and then where the disk is slow, with every agent. Source: containerd issues 7496, 8931, 9309.
  */
 export function isAgents(one: string): boolean {
   if (!one.startsWith("shims: ")) return true;

@@ -1,4 +1,4 @@
-/** Kinds of pods of a busy node, and how each ends. Data; churn.ts runs them. */
+/** The kinds of pods of a busy node, and how each ends. Data only; churn.ts runs them. */
 import { containerOf, isReady, podOf, server, shell, STAY } from "../../harness/node-processes/pods.ts";
 import type { PodView } from "../../harness/node-processes/pods.ts";
 
@@ -9,13 +9,13 @@ export interface Kind {
   readonly until: (pod: PodView) => boolean;
   /** Time in that state, in milliseconds. */
   readonly staysMs?: number;
-  /** Of its deletion; default: its own. */
+  /** Grace period of its deletion; default: that of the pod. */
   readonly graceSeconds?: number;
 }
 
 export interface PodSources {
   readonly hostFolder: string;
-  /** Of an image not pulled before, whose pull takes this time. */
+  /** An image that was not pulled before, whose pull takes this long. */
   newImage(layerMs: number): Promise<string>;
   readonly absentImage: string;
 }
@@ -36,7 +36,7 @@ const scratch = { volumes: [{ name: "scratch", emptyDir: {} }] };
 const atScratch = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
 const never = { restartPolicy: "Never" };
 
-/** A token that is refreshed after 8 minutes, the least that an API server grants. */
+/** A token that is refreshed after 8 minutes, the minimum that an API server grants. */
 export const TOKEN = { serviceAccountToken: { path: "token", expirationSeconds: 600, audience: "churn" } };
 
 function everything(hostFolder: string): object {
@@ -90,7 +90,7 @@ export const KINDS: readonly Kind[] = [
     until: isReady,
   },
   {
-    // Above the 10 MiB at which a log steps aside; some of it while it does.
+    // Above the 10 MiB at which a log is rotated; part of it is written during the rotation.
     name: "talks",
     spec: () => ({
       terminationGracePeriodSeconds: 1,

@@ -1,11 +1,11 @@
 /**
  * `npm run churn`: weeks of a node in minutes. Pods of all kinds come, crash, are evicted and deleted, images are pulled and collected, logs
- * grow and step aside, tokens are renewed, static pods come and go, the agent is restarted and killed; at the end nothing of it is left. Ends
- * with code 1, and names what it found, when something is.
+ * grow and step aside, tokens are renewed, static pods come and go, the agent is restarted and killed; at the end nothing must be left.
+ * Exits with code 1, and lists the leftovers, if there are any.
  *
  *     npm run churn                              our agent, 20 minutes
- *     npm run churn -- --minutes 3               less: tokens are not old enough to be renewed, and no trend is judged
- *     npm run churn -- --side kubelet            upstream's kubelet, which may leave something, too
+ *     npm run churn -- --minutes 3               shorter: tokens are not old enough to be renewed, and memory growth is not checked
+ *     npm run churn -- --side kubelet            upstream's kubelet, which may leave something as well
  *     npm run churn -- --side both               the kubelet, then ours, and a table; code 1 where ours leaves what it should not
  *     npm run churn -- --seed 7                  other pods in another order
  */
@@ -45,7 +45,7 @@ async function main(): Promise<number> {
     try {
       const churned = await churn(cluster, { side: one, minutes, seed, programs: upstream.programs });
       for (const what of churned.found) console.log(`FOUND  ${one}: ${what}`);
-      console.log(`${one}: ${churned.found.length === 0 ? "nothing is left" : `${churned.found.length} found`}`);
+      console.log(`${one}: ${churned.found.length === 0 ? "no leftovers" : `${churned.found.length} found`}`);
       return churned;
     } finally {
       await cluster.stop();

@@ -11,12 +11,12 @@ export interface Sample {
 }
 
 const MIB_MORE_MAX = 20;
-/** A shorter time says nothing about memory, which is still growing to its working size. */
+/** Fewer samples say nothing about memory, which is still growing to its working size. */
 const JUDGED_SAMPLES_MIN = 90;
 /** Connections to API server and runtime come and go. */
 const FILES_MORE_MAX = 8;
 
-/** The lower half of the last third of them against that of the middle third, when the agent was warm. In words. */
+/** The memory growth of a warm agent, in words: the lower half of the last third of the samples against that of the middle third. */
 export function trendOf(samples: readonly Sample[]): { readonly moreMiB: number; readonly lastMiB: number; readonly words: string } {
   const third = Math.floor(samples.length / 3);
   const [middle, last] = [samples.slice(third, 2 * third), samples.slice(2 * third)].map((some) => quiet(some.map(({ rssMiB }) => rssMiB)));
@@ -26,7 +26,7 @@ export function trendOf(samples: readonly Sample[]): { readonly moreMiB: number;
   return { moreMiB, lastMiB: last ?? 0, words: samples.length === 0 ? "not looked at" : words };
 }
 
-/** The mean of the lower half: between collections memory is what the last one left. */
+/** The mean of the lower half: between garbage collections, memory also contains garbage. */
 function quiet(figures: readonly number[]): number {
   const lower = figures.toSorted((a, b) => a - b).slice(0, Math.ceil(figures.length / 2));
   return lower.reduce((sum, one) => sum + one, 0) / lower.length;
@@ -56,19 +56,19 @@ export function tableOf(kubelet: Figures, ours: Figures): readonly string[] {
 
 type Figures = Readonly<Record<string, number>>;
 
-/** Back-offs, which are kept for ten minutes, are not checked. */
+/** Rows that are left. Back-offs, which are kept for ten minutes, are not checked. */
 export async function rowsLeft(agentLog: string): Promise<readonly string[]> {
   const [, address] = /metrics and health: (\S+)\/metrics/u.exec(agentLog) ?? [];
-  if (address === undefined) throw new Error("the agent does not say where its metrics are");
+  if (address === undefined) throw new Error("the agent has not logged the address of its metrics");
   const text = await (await fetch(`${address}/metrics`)).text();
   const rows = [...text.matchAll(/^deltaloop_node_rows\{table="(\w+)"\} (\d+)$/gmu)];
-  if (rows.length === 0) throw new Error("the agent counts no rows");
+  if (rows.length === 0) throw new Error("the agent exports no row count");
   return rows.flatMap(([, table, count]) => (table !== "backOffs" && count !== "0" ? [`${count} rows of ${table}`] : []));
 }
 
-/** A pod that is there all the time. */
+/** A pod that exists all the time. */
 export const KEEPER = "keeper";
-/** 80 % of its life, and the next look of a pod's worker, at most 90 s later. Source: pkg/kubelet/token/token_manager.go. */
+/** 80 % of the token's lifetime, and the next sync of the pod's worker, at most 90 s later. Source: pkg/kubelet/token/token_manager.go. */
 export const TOKEN_SECONDS_MAX = 0.8 * TOKEN.serviceAccountToken.expirationSeconds + 100;
 
 export function keeper(node: string): object {
@@ -79,7 +79,7 @@ export function keeper(node: string): object {
   });
 }
 
-/** Of the keeper's, as its container reads it. */
+/** The age of the keeper pod's token, as its container reads it. */
 export async function tokenAgeSeconds(agentRoot: string, uid: string): Promise<number> {
   const token = await readFile(join(agentRoot, "pods", uid, "volumes/kubernetes.io~projected/token/token"), "utf8");
   const { iat } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { readonly iat: number }; // of the API server

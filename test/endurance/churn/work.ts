@@ -14,7 +14,7 @@ import { KINDS, podOfKind } from "./pod-kinds.ts";
 import type { Kind, PodSources } from "./pod-kinds.ts";
 
 export const PODS = "/api/v1/namespaces/default/pods";
-/** An agent may be away for a while meanwhile. */
+/** Includes a restart of the agent. */
 export const WAIT_MS_MAX = 120_000;
 const STATIC_EVERY_MS = 12_000;
 const STATIC_PODS = 3;
@@ -33,7 +33,7 @@ export function podSources(registry: TestRegistry, hostFolder: string): PodSourc
   };
 }
 
-/** One life. @throws when the pod does not come to what its kind comes to, or does not go */
+/** Runs one pod. @throws when the pod does not reach the state of its kind, or is not deleted */
 export async function live(cluster: Cluster, kind: Kind, name: string, node: string, sources: PodSources): Promise<void> {
   await cluster.client.request("POST", PODS, await podOfKind(kind, name, node, sources));
   try {
@@ -51,15 +51,15 @@ export async function live(cluster: Cluster, kind: Kind, name: string, node: str
 async function comesTo(cluster: Cluster, { until }: Kind, name: string): Promise<true> {
   const pod = await getPod(cluster, name);
   if (pod !== undefined && until(pod)) return true;
-  throw new Error(JSON.stringify(pod?.status ?? "it is not there"));
+  throw new Error(JSON.stringify(pod?.status ?? "the pod does not exist"));
 }
 
-/** One after the other, of kinds by chance. What goes wrong goes into `found`. @returns how many of each kind */
+/** Runs pods of random kinds one after the other; failures go into `found`. @returns the number of pods by kind */
 export async function lives(lane: number, { cluster, node, sources, random, untilMs, found }: Work): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
   for (let number = 0; performance.now() < untilMs; number++) {
     const kind = KINDS[Math.floor(random.next() * KINDS.length)];
-    if (kind === undefined) throw new Error("there are no kinds of pods");
+    if (kind === undefined) throw new Error("the list of pod kinds is empty");
     const name = `${kind.name}-${lane}-${number}`;
     await live(cluster, kind, name, node, sources).catch((error: unknown) => found.push(`${name}: ${whole(error)}`));
     counts.set(kind.name, (counts.get(kind.name) ?? 0) + 1);
@@ -92,7 +92,7 @@ export async function staticLives(manifests: string, untilMs: number): Promise<v
   for (let one = 0; one < STATIC_PODS; one++) await rm(file(one), { force: true });
 }
 
-/** With what it was caused by. */
+/** The error with its causes. */
 export function whole(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? messageOf(error) : `${messageOf(error)}: ${messageOf(cause)}`;

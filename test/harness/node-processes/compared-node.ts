@@ -45,7 +45,7 @@ const END_MS_MAX = 8_000;
 
 /** Settings that make both sides comparable, and each side's own flags. */
 export interface JudgedNodeOptions {
-  /** Of the node. Default: `NAME`. */
+  /** The node's name. Default: `NAME`. */
   readonly name?: string;
   /** The static pod directory, read about once a second. */
   readonly manifests?: string;

@@ -86,7 +86,7 @@ export async function nodesReady(cluster: Cluster, ...nodes: readonly NodeAgent[
  */
 export async function refusedForGood(cluster: Cluster): Promise<readonly string[]> {
   const asked = withoutRemoved(await cluster.audit()).filter(({ user }) => user.username.startsWith("system:node:"));
-  if (asked.length === 0) throw new Error("no node asked for anything");
+  if (asked.length === 0) throw new Error("no node sent a request");
   const sameRequest = ({ user, verb, requestURI }: AuditEntry): string => `${user.username}: ${verb} ${requestURI.split("?")[0]}`;
   const refused: string[] = [];
   for (const [request, answers] of Map.groupBy(asked, sameRequest)) {

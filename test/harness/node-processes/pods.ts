@@ -93,7 +93,7 @@ export async function podWhere(
     async () => {
       const pod = await getPod(cluster, name);
       if (pod !== undefined && look(pod)) return pod;
-      throw new Error(pod === undefined ? "it is not there" : JSON.stringify(pod.status));
+      throw new Error(pod === undefined ? "the pod does not exist" : JSON.stringify(pod.status));
     },
     timeoutMs,
   );
@@ -124,7 +124,7 @@ export function conditionOf({ conditions = [] }: PodView["status"], type: string
 export function containerOf({ status }: PodView, name = "main"): ContainerView {
   const all = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? []), ...(status.ephemeralContainerStatuses ?? [])];
   const found = all.find((container) => container.name === name);
-  if (found === undefined) throw new Error(`no status of container ${name} in ${JSON.stringify(status)}`);
+  if (found === undefined) throw new Error(`no status for container ${name} in ${JSON.stringify(status)}`);
   return found;
 }
 
@@ -143,7 +143,7 @@ export async function eventsSay(cluster: Cluster, name: string, ...wanted: reado
   await eventually(`the Events of ${name}`, async () => {
     const said = await eventsOf(cluster, name);
     const missing = wanted.filter((one) => !said.includes(one));
-    if (missing.length > 0) throw new Error(`not said: ${missing.join(" | ")}; but: ${said.join(" | ")}`);
+    if (missing.length > 0) throw new Error(`missing Events: ${missing.join(" | ")}; found: ${said.join(" | ")}`);
     return true;
   });
 }

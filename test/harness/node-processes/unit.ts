@@ -7,6 +7,6 @@ export const NODE_UNIT = join(import.meta.dirname, "..", "..", "..", "infra", "n
 /** Splits `CAP_A CAP_B` of one key into two. @throws when the unit lacks the key */
 export function unitValues(key: string): readonly string[] {
   const found = new RegExp(`^${key}=(.*)$`, "m").exec(readFileSync(NODE_UNIT, "utf8"))?.[1];
-  if (found === undefined) throw new Error(`the unit has no ${key}`);
+  if (found === undefined) throw new Error(`the unit has no key ${key}`);
   return found.split(" ");
 }

@@ -33,7 +33,7 @@ export class Life {
   }
 
   die(): void {
-    this.#died.abort(new Error("died"));
+    this.#died.abort(new Error("the process was killed"));
   }
 
   clock(clock: Clock): Clock {

@@ -44,7 +44,7 @@ import { isChange, Phases, wrongInRuntime, wrongToSend } from "./rules.ts";
 
 export interface NodeHarnessOptions {
   readonly seed?: number;
-  /** On the machine from the start; `app` runs until it is stopped. */
+  /** Images on the machine from the start; `app` runs until it is stopped. */
   readonly images?: Readonly<Record<string, ImageScript>>;
   readonly remoteImages?: Readonly<Record<string, RemoteImage>>;
   /** Enables the manifest source, even while it is empty. Default: the API server is the only source. */
@@ -57,7 +57,7 @@ export interface NodeHarnessOptions {
   readonly eviction?: EvictionPolicy;
   readonly credentials?: NodeCredentials;
   readonly logind?: Logind;
-  /** Anything else. */
+  /** Other options of the node. */
   readonly nodeOptions?: Partial<NodeOptions>;
   readonly imagePulls?: ImagePullPolicy;
 }
@@ -80,7 +80,7 @@ export interface SentCall {
 export const NODE = "n1";
 const START_MS = Date.UTC(2026, 2, 1, 10);
 const STEP_MS = 250;
-/** The runtime's duration of each operation; it also determines the order of creation. */
+/** Duration of each runtime operation; it also determines the order of creation. */
 const CRI_MS = 3;
 const MANIFESTS_MS = 20_000;
 /**
@@ -175,7 +175,7 @@ export class NodeHarness {
 
   /** The current agent. */
   get agent(): NodeAgent {
-    if (this.#agent === undefined) throw new Error("no agent lives");
+    if (this.#agent === undefined) throw new Error("no agent is running");
     return this.#agent;
   }
 
@@ -267,19 +267,19 @@ export class NodeHarness {
   async until(what: string, isSo: () => boolean | Promise<boolean>, msMax = 120_000): Promise<void> {
     const endMs = this.clock.now() + msMax;
     while (!(await isSo())) {
-      if (this.clock.now() >= endMs) throw new Error(`not within ${msMax} ms: ${what}\n${await this.describe()}`);
+      if (this.clock.now() >= endMs) throw new Error(`timed out after ${msMax} ms: ${what}\n${await this.describe()}`);
       await this.advance(STEP_MS);
     }
   }
 
   /** @returns its UID */
   async create(name: string, spec: Partial<PodSpec> & Pick<PodSpec, "containers">, metadata: object = {}): Promise<string> {
-    // This API server makes no tokens.
+    // This API server does not issue tokens.
     const own = { nodeName: NODE, automountServiceAccountToken: false, ...spec };
     const body = { apiVersion: "v1", kind: "Pod", metadata: { name, ...metadata }, spec: own };
     const response = await this.server.request({ method: "POST", path: "/api/v1/namespaces/default/pods", body });
-    if (response.kind !== "object" || response.status !== 201) throw new Error(`not created: ${JSON.stringify(response)}`);
-    return (response.body as unknown as NodePod).metadata.uid; // the answer to a request for a pod is a pod
+    if (response.kind !== "object" || response.status !== 201) throw new Error(`the pod was not created: ${JSON.stringify(response)}`);
+    return (response.body as unknown as NodePod).metadata.uid; // a request for a pod returns a pod
   }
 
   async delete(name: string, gracePeriodSeconds?: number): Promise<void> {
@@ -291,7 +291,7 @@ export class NodeHarness {
     const path = `/api/v1/namespaces/default/pods/${name}${subresource}`;
     const headers = { "content-type": "application/strategic-merge-patch+json" };
     const response = await this.server.request({ method: "PATCH", path, body, headers });
-    if (response.status !== 200) throw new Error(`not patched: ${JSON.stringify(response)}`);
+    if (response.status !== 200) throw new Error(`the pod was not patched: ${JSON.stringify(response)}`);
   }
 
   /** The current object in the API server. */
@@ -382,7 +382,7 @@ export class NodeHarness {
   #judge({ verb, args: [first] }: Call): void {
     const isSandbox = verb === "runPodSandbox";
     const id = isSandbox ? "" : String(first);
-    const uid = isSandbox ? (first as Parameters<Cri["runPodSandbox"]>[0]).metadata.uid : this.#owners.get(id); // its parameter
+    const uid = isSandbox ? (first as Parameters<Cri["runPodSandbox"]>[0]).metadata.uid : this.#owners.get(id); // the call's parameter
     if (uid === undefined) return;
     const { cri } = this;
     const input = { cri, uid, id, verb, ports: this.agent.ports, deletedBefore: this.#deletedBefore };
@@ -450,7 +450,7 @@ export class NodeHarness {
   /** The API server's pods, event by event. */
   async #followPods(): Promise<void> {
     const response = await this.server.request({ method: "GET", path: "/api/v1/pods", query: { watch: "true" } });
-    if (response.kind !== "watch") throw new Error("pods cannot be watched");
+    if (response.kind !== "watch") throw new Error("the watch of pods was rejected");
     for await (const { type, object } of response.stream) {
       const pod = object as unknown as NodePod; // a watch of pods
       const { uid } = pod.metadata;

@@ -15,9 +15,9 @@ export interface RuleInput {
   readonly cri: Cri;
   /** The pod of the container or sandbox. */
   readonly uid: string;
-  /** Of the container or sandbox. */
+  /** The id of the container or sandbox. */
   readonly id: string;
-  /** UIDs, of the current agent. */
+  /** UIDs that the current agent knows. */
   readonly ports: NodePorts;
   readonly verb: string;
   /** UIDs that were being deleted when this agent started. */

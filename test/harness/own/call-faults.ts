@@ -19,13 +19,13 @@ export type Fault =
 export type CallName = string;
 
 export interface CallFaults {
-  /** Calls of `act` are of this run. */
+  /** Attributes the calls of `act` to this run. */
   during<T>(controller: string, run: Pick<OwnRun, "key" | "token">, act: () => Promise<T>): Promise<T>;
   kube(kube: Kube): Kube;
   store(store: Store): Store;
   /** `key` is `<controller> <namespace>/<name>`. */
   plan(key: string, call: CallName, fault: Fault): void;
-  /** Calls of a key so far, in order. */
+  /** The calls for a key so far, in order. */
   calls(key: string): readonly CallName[];
   /** How many planned faults have occurred. */
   occurred(): number;
@@ -109,7 +109,7 @@ export function createCallFaults(): CallFaults {
   };
 }
 
-/** Of a run, the first argument of many of the Store's calls. */
+/** The token of the run that is the first argument of many Store calls. */
 function tokenOf(argument: unknown): string | undefined {
   return typeof argument === "object" && argument !== null && "token" in argument ? String(argument.token) : undefined;
 }

@@ -1,4 +1,4 @@
-/** `target`, whose methods `names` are counted when they are called. */
+/** Returns `target` with calls of the methods `names` counted. */
 export function counting<T extends object>(target: T, names: readonly (keyof T)[], count: () => void): T {
   const counted = Object.fromEntries(
     names.map((name) => {

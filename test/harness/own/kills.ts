@@ -1,4 +1,6 @@
-/** Kills `deltaloop dev FILE --act`, which has watcher, queues and Store in memory, and its function host, with SIGKILL while trials run. */
+/**
+ * Kills `deltaloop dev FILE --act`, which runs watcher, queues and Store in memory, and its function host, with SIGKILL while trials run.
+ */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { deltaloop, killHard } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
@@ -6,11 +8,11 @@ import { SCENES } from "./scenes.ts";
 import { inTurns, open, playAll, STAGES_MAX, wrongWrites } from "./trials.ts";
 import type { Outcome, Trial } from "./trials.ts";
 
-/** Trials that begin while the processes are killed. */
+/** Trials that start while the processes are killed. */
 const KILLS_PER_TRIAL = 2;
 const PAUSE_MS_MAX = 2_500;
 const READY_MS_MAX = 60_000;
-/** In real time a pod that has ended is kept for an hour. */
+/** Without pod-janitor: in real time, an ended pod is kept for an hour. */
 const PLAYED = SCENES.filter(({ controller }) => controller !== "pod-janitor");
 
 export async function killProcesses(cluster: Cluster, kills: number, seed: number): Promise<Outcome> {
@@ -29,7 +31,7 @@ export async function killProcesses(cluster: Cluster, kills: number, seed: numbe
       await new Promise((resolve) => setTimeout(resolve, random.next() * PAUSE_MS_MAX));
       const host = [...dev.output().matchAll(/function host started pid=(\d+)/g)].at(-1)?.[1];
       if (random.next() < 0.5 && host !== undefined) {
-        // It may have ended already, and is started again after a second.
+        // The process may have exited already; it is restarted after a second.
         await Promise.resolve(Number(host))
           .then(killHard)
           .catch(() => undefined);

@@ -1,4 +1,4 @@
-/** Which faults the trials have: every call of every example once, and random ones. */
+/** The faults of the trials: at every call of every example once, and random ones. */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { CallName, Fault } from "./call-faults.ts";
 import { SCENES } from "./scenes.ts";
@@ -15,15 +15,15 @@ const LOSSES: readonly Fault[] = [
 ];
 const OTHERS = [undefined, undefined, "takes the name", "edits", "deletes"] as const;
 const FAULTS_MAX = 4;
-/** Calls of a scene without faults, more than once because a failed sync repeats them. */
+/** How often a call is tested; without faults, calls occur more than once because a failed sync repeats them. */
 const REPEATED_MAX = 2;
 
-/** One trial of each scene without faults: its calls are the points at which the others die. */
+/** One trial of each scene without faults: its calls are the fault points of the others. */
 export function plainTrials(prefix = "plain"): readonly Trial[] {
   return SCENES.map((scene) => ({ id: `${prefix}-${scene.controller}`, scene, faults: [] }));
 }
 
-/** Each scene with each other writer. */
+/** Each scene with each concurrent writer. */
 export function contestedTrials(prefix: string): readonly Trial[] {
   const others = OTHERS.filter((other) => other !== undefined);
   return SCENES.flatMap((scene) =>
@@ -31,7 +31,7 @@ export function contestedTrials(prefix: string): readonly Trial[] {
   );
 }
 
-/** Dies before and after each call of the plain trials, and loses the request or the answer of each request. */
+/** Kills the process before and after each call of the plain trials, and loses the request or the response of each request. */
 export function everyPoint({ calls }: Outcome): readonly Trial[] {
   return plainTrials().flatMap(({ id, scene }) =>
     (calls.get(id) ?? []).flatMap((call, index) =>
@@ -44,7 +44,7 @@ export function everyPoint({ calls }: Outcome): readonly Trial[] {
   );
 }
 
-/** Several faults and another writer at once. */
+/** Several faults and a concurrent writer at once. */
 export function randomTrials({ calls }: Outcome, count: number, seed: number): readonly Trial[] {
   const random = createSeededRandom(seed);
   const one = <T>(all: readonly [T, ...T[]] | readonly T[]): T => all[Math.floor(random.next() * all.length)] as T; // never empty
@@ -64,7 +64,7 @@ function isRequest(call: CallName): boolean {
   return !call.startsWith("writeThrough") && !call.startsWith("correlateEvents");
 }
 
-/** `create pods 1` also as `create pods 2`. */
+/** Adds `create pods 2` for `create pods 1`. */
 function again(call: CallName): readonly CallName[] {
   const at = call.lastIndexOf(" ");
   const nth = Number(call.slice(at + 1));

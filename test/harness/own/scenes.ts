@@ -1,6 +1,6 @@
 /**
- * What happens to each of the five examples, in one namespace: a user's requests in stages, and the state that each stage ends in. Beside
- * it are objects that the controller does not own and must not touch.
+ * The scenes of the five examples, each in one namespace: a user's requests in stages, and the expected state at the end of each stage. In
+ * addition there are objects that the controller does not own and must not change.
  */
 import { podJanitor } from "../../../examples/controllers/pod-janitor.ts";
 import { pullSecret } from "../../../examples/controllers/pull-secret.ts";
@@ -26,9 +26,9 @@ export const KINDS = {
 export type Plural = keyof typeof KINDS;
 
 export interface Stage {
-  /** What a user requests. */
+  /** Sends the user's requests. */
   readonly request: (user: RawClient, namespace: string) => Promise<unknown>;
-  /** What exists in the end: `<plural>/<name>`, with fields of it. Bystanders are left out. */
+  /** The expected objects: `<plural>/<name>` with some of their fields. Bystanders are left out. */
   readonly ends: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
@@ -37,7 +37,7 @@ export interface Scene {
   /** The key of the primary. */
   readonly key: (namespace: string) => string;
   readonly stages: readonly Stage[];
-  /** Objects that the controller may write: `<plural>/<name>`. */
+  /** The objects that the controller may write: `<plural>/<name>`. */
   readonly writes: readonly string[];
   /** An object of another writer that has the name of an owned one. */
   readonly taken?: { readonly plural: Plural; readonly body: object };
@@ -164,7 +164,7 @@ export const SCENES: readonly Scene[] = [
 ];
 
 async function endedPod(user: RawClient, namespace: string): Promise<void> {
-  // The namespace's service account is created by a controller.
+  // A controller creates the namespace's service account.
   await eventually("the pod", () =>
     user.request("POST", pathOf("pods", namespace), {
       ...{ apiVersion: "v1", kind: "Pod", metadata: { name: "done" } },

@@ -1,6 +1,6 @@
 /**
  * User controllers on an API server, in one process: watcher, queues, Store in memory, the deployed sync functions. The developer's code
- * runs here as well, so that a test can count and fail every call of a sync.
+ * runs in this process as well, so that a test can count and fail every call of a sync.
  */
 import { createApplyDeltas } from "../../../functions/apply-deltas/handler.ts";
 import { createDeadDeltas } from "../../../functions/dead-deltas/handler.ts";
@@ -41,23 +41,23 @@ const CLUSTER = "0123456789ab";
 /** More than trials at once. */
 const CONCURRENCY = 200;
 const READY_MS_MAX = 60_000;
-/** A changed object is enqueued a moment later. */
+/** A changed object is enqueued a moment later, so the queue must be empty this many times in a row. */
 const SETTLED_LOOKS = 5;
-/** A key that is due later waits for a time or a back-off. */
+/** A key that is due later waits for its delay or a back-off. */
 const SOON_MS = 1_500;
 
 export interface OwnSystemOptions {
   readonly controllers: readonly Controller[];
-  /** The API server as one component. */
+  /** The API client of one component. */
   readonly kube: (component: string) => Kube;
   /** Default: real time. */
   readonly clock?: Clock;
   readonly faults?: CallFaults;
-  /** The Store's data, which a test can lose. */
+  /** The Store's data, which a test can delete. */
   readonly data?: MemoryData;
   /** Default: in memory. */
   readonly makeStore?: (options: StoreOptions & { readonly catalog: Catalog; readonly signer: Signer }) => Store;
-  /** Gets the content of each message of the watcher. */
+  /** Receives the content of each message of the watcher. */
   readonly onMessage?: (text: string) => void;
   /** Wraps the Store of the functions. */
   readonly functionStore?: (store: Store) => Store;
@@ -163,12 +163,12 @@ function heard(queue: DeltaQueue, onMessage: OwnSystemOptions["onMessage"]): Del
   };
 }
 
-/** A name of the system's catalog. */
+/** A controller name from the system's catalog. */
 function nameIn(controller: string): OwnController {
-  return controller as OwnController; // its registry names it
+  return controller as OwnController; // the registry contains it
 }
 
-/** Runs `sync` here. */
+/** Runs `sync` in this process. */
 function inThisProcess(controllers: readonly Controller[]): OwnFunctions {
   const byName = new Map(controllers.map((controller) => [controller.name, controller]));
   return {
@@ -183,7 +183,7 @@ function inThisProcess(controllers: readonly Controller[]): OwnFunctions {
   };
 }
 
-/** Time that passes `times` as fast, so that leases and back-offs are short; at first it is `aheadMs` later than the real time. */
+/** A clock that runs `times` as fast, so that leases and back-offs are short; it starts `aheadMs` after the real time. */
 export function fasterClock(times: number, aheadMs = 0): Clock {
   const real = createSystemClock();
   const startMs = real.now();

@@ -1,6 +1,6 @@
 /**
- * Runs scenes on a real API server under faults, many at a time, each in a namespace of its own. A trial fails if a stage does not reach its
- * end, if an object is created twice, or if the controller writes an object that its primary does not own.
+ * Runs scenes on a real API server under faults, many at a time, each in a namespace of its own. A trial fails if a stage does not reach
+ * its expected state, if an object is created twice, or if the controller writes an object that its primary does not own.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../../shared/base/clock.ts";
@@ -23,11 +23,11 @@ import type { Plural, Scene, Stage } from "./scenes.ts";
 import { fasterClock, startOwnSystem } from "./system.ts";
 
 export interface Trial {
-  /** Its namespace. */
+  /** The trial's namespace. */
   readonly id: string;
   readonly scene: Scene;
   readonly faults: readonly (readonly [CallName, Fault])[];
-  /** What another writer does. */
+  /** The action of the concurrent writer. */
   readonly other?: "takes the name" | "edits" | "deletes";
   /** Its first request is sent after this time. Default 0. */
   readonly startMs?: number;
@@ -35,11 +35,11 @@ export interface Trial {
 
 export interface TrialsOptions {
   readonly trials: readonly Trial[];
-  /** The Store loses everything after each of these times, in real ms. */
+  /** The Store loses all data after each of these times, in real ms. */
   readonly lossesMs?: readonly number[];
-  /** How late the watch is, by the faster clock. */
+  /** The delay of the watch, by the faster clock. */
   readonly lateMs?: number;
-  /** How many stages of each scene. Default: all. */
+  /** The number of stages of each scene. Default: all. */
   readonly stages?: number;
   /** How much faster time passes. */
   readonly timesFaster?: number;
@@ -50,17 +50,17 @@ export interface Outcome {
   readonly failures: readonly string[];
   readonly trials: number;
   readonly faultsOccurred: number;
-  /** Calls of each trial's key. */
+  /** The calls for each trial's key. */
   readonly calls: ReadonlyMap<string, readonly CallName[]>;
 }
 
 export const STAGES_MAX = 3;
 const TIMES_FASTER = 4;
-/** A pod that ends now has ended long ago for pod-janitor. */
+/** The clock's offset: for pod-janitor, a pod that ends now has ended long ago. */
 const AHEAD_MS = 7_200_000;
 const STAGE_MS_MAX = 60_000;
 const LOOK_MS = 300;
-/** Time in which a settled key must not change any more. */
+/** The time for which a settled key must not change. */
 const STILL_MS = 1_500;
 const OPENED_AT_ONCE = 16;
 const NAME_TAKEN_MS = 500;
@@ -79,7 +79,7 @@ type State = ReadonlyMap<string, Found>;
 
 interface States {
   readonly of: ReadonlyMap<string, State>;
-  /** Namespaces with an Event `NameTaken`, of an object in it or of itself. */
+  /** Namespaces with an Event `NameTaken` for an object in them or for themselves. */
   readonly taken: ReadonlySet<string>;
 }
 
@@ -88,7 +88,7 @@ interface FoundEvent {
   readonly involvedObject: { readonly name: string; readonly namespace?: string };
 }
 
-/** What all trials need once in a cluster. */
+/** Creates the cluster-wide objects that all trials need. */
 export async function prepareCluster({ client }: Cluster): Promise<void> {
   await client.request("POST", "/api/v1/namespaces", { metadata: { name: SOURCE.metadata.namespace } });
   await client.request("POST", pathOf("secrets", SOURCE.metadata.namespace), SOURCE);
@@ -131,7 +131,7 @@ export async function runTrials(
   return { failures, trials: trials.length, faultsOccurred: faults.occurred(), calls };
 }
 
-/** Plays the trials, whose namespaces are open, and `meanwhile`. @returns `<trial>: <why>` */
+/** Plays the trials, whose namespaces exist, and runs `meanwhile`. @returns failures as `<trial>: <why>` */
 export async function playAll(cluster: Cluster, trials: readonly Trial[], stages: number, meanwhile: Promise<unknown>): Promise<string[]> {
   const user = cluster.client;
   const ended = new AbortController();
@@ -158,7 +158,7 @@ export async function playAll(cluster: Cluster, trials: readonly Trial[], stages
   return failures;
 }
 
-/** The trial's namespace, with objects of others. */
+/** Creates the trial's namespace, with objects of other owners. */
 export async function open(user: RawClient, { id, scene, other }: Trial): Promise<void> {
   await user.request("POST", "/api/v1/namespaces", { metadata: { name: id } });
   await addBystanders(user, id);
@@ -206,7 +206,7 @@ async function play(
   }
 }
 
-/** Undefined: it is as the stage says. */
+/** Undefined: the state is as the stage expects. */
 function differs(stage: Stage | undefined, state: State | undefined, controller: string): string | undefined {
   if (stage === undefined || state === undefined) return "nothing is known";
   const mine = [...state].filter(([id]) => !BYSTANDERS.test(id));
@@ -224,7 +224,7 @@ function differs(stage: Stage | undefined, state: State | undefined, controller:
 }
 const BYSTANDERS = /\/(?:bystander|forged-.*)$/;
 
-/** Creates that were done twice, and writes of objects that no scene owns. */
+/** Duplicate creates, and writes of objects that no scene owns. */
 export async function wrongWrites(cluster: Cluster, trials: readonly Trial[]): Promise<readonly string[]> {
   const byId = new Map(trials.map((trial) => [trial.id, trial]));
   const created = new Map<string, number>();
@@ -250,7 +250,7 @@ export async function wrongWrites(cluster: Cluster, trials: readonly Trial[]): P
   return wrong;
 }
 
-/** Lists everything again and again. `state()` is of lists that began after the call. */
+/** Lists everything repeatedly. `state()` returns lists that started after the call. */
 function look(user: RawClient, signal: AbortSignal): { readonly state: () => Promise<States>; readonly ended: Promise<void> } {
   let next = Promise.withResolvers<States>();
   const listed = async (): Promise<States> => {
@@ -271,7 +271,7 @@ function look(user: RawClient, signal: AbortSignal): { readonly state: () => Pro
     while (!signal.aborted) {
       const asked = next;
       next = Promise.withResolvers();
-      next.promise.catch(() => undefined); // it may have no reader
+      next.promise.catch(() => undefined); // possibly never awaited
       await listed().then(asked.resolve, asked.reject);
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     }
@@ -280,7 +280,7 @@ function look(user: RawClient, signal: AbortSignal): { readonly state: () => Pro
   return { state: () => next.promise, ended };
 }
 
-/** Every line arrives `ms` later, in order. */
+/** Delays every line by `ms`, in order. */
 function late(watch: KubeWatch["watch"], clock: Clock, ms: number): KubeWatch["watch"] {
   return async function* (resource, query, signal) {
     const lines: { readonly group: readonly string[]; readonly atMs: number }[] = [];

@@ -41,7 +41,7 @@ export class ApplierHarness {
   readonly rung: Doorbell[] = [];
   /** Objects that live reads return. */
   readonly live = new Map<ObjectKey, KubeObject>();
-  /** Replaced by tests that need a Store which fails or changes during a call. */
+  /** Tests may replace it by a Store that fails or changes during a call. */
   store: Store;
   affectedKeys = CORE_CACHE.affectedKeys;
   readonly #sequences = new Map<CachedResource, number>();
@@ -58,7 +58,7 @@ export class ApplierHarness {
     });
   }
 
-  /** Everything empty and synced. */
+  /** An empty cache with all resources synced. */
   static async synced(): Promise<ApplierHarness> {
     const harness = new ApplierHarness();
     await harness.store.openEpoch({ ...cacheIdentity(harness.digester), epoch: EPOCH, clusterUid: "cluster", fence: FENCE });
@@ -127,7 +127,7 @@ export class ApplierHarness {
   async apply(body: string, receiveCount = 1): Promise<Verdict> {
     const doorbells = { ring: async (bells: readonly Doorbell[]) => void this.rung.push(...bells) };
     const reader = this.#reader();
-    const cluster = { store: this.store, signer: testSigner("c1"), doorbells, reader: reader as KubeReader }; // an applier reads single objects only
+    const cluster = { store: this.store, signer: testSigner("c1"), doorbells, reader: reader as KubeReader }; // an applier reads only single objects
     return applyMessage(
       {
         cluster: (cid) => (cid === "c1" ? cluster : undefined),

@@ -4,7 +4,7 @@ import { createVirtualClock, type VirtualClock } from "../../../shared/base/memo
 export interface ServerClock extends VirtualClock {
   /** Sets the clock forward by `ms`, or back. */
   jump(ms: number): void;
-  /** The time of a clock that was not set. */
+  /** The time of the clock without its jumps. */
   steadyNow(): number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * One Store of any adapter, called as the watcher, the applier and the worker call it: numbers messages and fills in
+ * One Store of any adapter, called as the watcher, the applier and the worker call it; the harness numbers messages and fills in
  * the rows read.
  */
 import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/kube/objects/resources.ts";
@@ -32,7 +32,7 @@ import { expectation, keyOf, listed } from "../../support/builders.ts";
 export interface StoreFixture {
   readonly store: Store;
   readonly clock: ServerClock;
-  /** Another Store over the same data: of another build, of another cluster, or one that ignores stops. */
+  /** Another Store on the same data: of another build, of another cluster, or one that ignores stops. */
   beside(options: {
     readonly identity?: StoreIdentity;
     readonly cluster?: string;
@@ -87,11 +87,11 @@ export interface DeliverOptions {
   readonly counts?: readonly NamespaceCount[];
   /** Default: the greatest rv of a `D`; absent for an `L`. */
   readonly watermark?: string;
-  /** Of an `L`: the version of its list. */
+  /** For an `L`: the version of its list. */
   readonly listRV?: string;
   /** False: the message needs further calls. */
   readonly commit?: boolean;
-  /** FU2. */
+  /** Omits puts when the Store is full (FU2). */
   readonly leaveOut?: boolean;
   /** Keeps `expected` as the item has it. */
   readonly asRead?: boolean;
@@ -124,7 +124,7 @@ export class StoreHarness {
 
   // --- watcher
 
-  /** Epoch and fences, nothing listed: every gate is closed. */
+  /** Opens epoch and fences without listing anything: every gate is closed. */
   async open(): Promise<this> {
     await this.store.openEpoch({ ...EPOCH, epoch: this.epoch, fence: this.fence });
     for (const resource of CACHED_RESOURCES) await this.openFence(resource);
@@ -147,7 +147,7 @@ export class StoreHarness {
     for (let lane = 0; lane < this.lanes[resource]; lane++) this.#sequences.delete(`${resource} ${lane}`);
   }
 
-  /** Everything empty and synced: every gate is open. */
+  /** An empty cache with all resources synced: every gate is open. */
   async synced(): Promise<this> {
     await this.open();
     for (const resource of CACHED_RESOURCES) await this.relist(resource, [], "0");
@@ -244,7 +244,7 @@ export class StoreHarness {
       throw new Error(`seed: ${JSON.stringify(answer)}`);
   }
 
-  /** `items` with the rows that the Store holds now as the rows read. */
+  /** `items` with the Store's current rows as their rows read. */
   async read(resource: CachedResource, items: readonly ItemChange[]): Promise<readonly ItemChange[]> {
     const prepared: ItemChange[] = [];
     for (const item of items) {
@@ -295,7 +295,7 @@ export class StoreHarness {
     return { epoch: this.epoch, controller, key, token };
   }
 
-  /** Takes as a worker does: once more with the ids that "moved" returned. */
+  /** Takes as a worker does: after "moved", again with the returned ids. */
   async take(run: Taken): Promise<TakeResult> {
     const first = await this.store.take(run, {});
     return first.kind === "moved" ? this.store.take(run, known(first)) : first;
@@ -362,7 +362,7 @@ export function outcomes(answer: { readonly kind: string; readonly outcomes?: re
   return answer.outcomes;
 }
 
-/** By length, then by digits: independent of the comparison under test. */
+/** Compares by length, then by digits, independently of the comparison under test. */
 function maxRv(a: string, b: string): string {
   return BigInt(a) >= BigInt(b) ? a : b;
 }

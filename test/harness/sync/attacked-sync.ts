@@ -12,11 +12,11 @@ import { objectKey, type CachedResource, type ObjectKey } from "../../../shared/
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { CACHE, startCountedSync, type CountedSync } from "./counted-sync.ts";
 
-/** The reason why there is no redis-server; the attacks are then skipped. */
+/** The reason why redis-server is unavailable; the attacks are then skipped. */
 export const NO_REDIS = ensureRedisServer();
 
 export const US = "\x1f";
-/** Of an existing key, to an observer, and invented. */
+/** An invented signature with the id of an existing key (AA). */
 export const SIGNATURE = `AA${"x".repeat(22)}`;
 const MERGE = "application/merge-patch+json";
 
@@ -116,10 +116,10 @@ function attack(harness: CountedSync, redis: Redis): AttackedSync {
     async pods(namespace = "shop") {
       const { items } = await harness.person.list(path("pods", namespace));
       return items
-        .map(({ metadata }) => metadata as { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }) // API objects
+        .map(({ metadata }) => metadata as { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }) // the items are API objects
         .filter(({ deletionTimestamp }) => deletionTimestamp === undefined)
         .map(({ name, uid }) => ({ key: objectKey(namespace, name), uid }));
     },
   };
-  return Object.defineProperties(harness, Object.getOwnPropertyDescriptors(more)) as AttackedSync; // its own getters stay alive
+  return Object.defineProperties(harness, Object.getOwnPropertyDescriptors(more)) as AttackedSync; // keeps the getters of the object
 }

@@ -1,6 +1,6 @@
 /**
  * All controllers, one sync at a time: an API server in memory over HTTP, and a cache in Redis or in memory that the applier fills.
- * Counts what a sync costs: Redis commands and bytes, arguments and replies inside Redis scripts, verbs of the Store, rows, requests.
+ * Counts the cost of a sync: Redis commands and bytes, arguments and replies inside Redis scripts, Store verbs, rows, requests.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { testSigner } from "../../support/signer.ts";
@@ -40,27 +40,27 @@ import { HANDLERS, observedStore } from "./observed.ts";
 
 /** The cost of one sync. */
 export interface Cost {
-  /** Verbs of the Store, in order. */
+  /** Store verbs, in order. */
   readonly verbs: readonly string[];
   /** Redis commands. */
   readonly commands: number;
   readonly bytesRead: number;
-  /** What the commands inside of Redis' scripts were given and answered: arguments and elements of answers. */
+  /** Size of the commands inside Redis scripts: the number of arguments and of reply elements. */
   readonly scripted: number;
-  /** Rows that verbs of the Store handed out. */
+  /** Rows that Store verbs returned. */
   readonly rows: number;
-  /** Requests to the API server as `create pods`, the Events about it left out. */
+  /** Requests to the API server as `create pods`, without Events. */
   readonly requests: readonly string[];
 }
 
-/** Counts what goes over the wire. EVAL follows an EVALSHA that the server did not know: the same command. */
+/** Counts the bytes on the wire. An EVAL that follows an EVALSHA unknown to the server counts as the same command. */
 class CountingRedis extends Redis {
   commands = 0;
 
-  /** Each script counts what its commands move. */
+  /** Makes each script count the arguments and replies of its commands. */
   override defineCommand(name: string, definition: { readonly lua: string; readonly numberOfKeys?: number }): void {
     const lua = definition.lua.replace(BARE_CALL, COUNTED_CALL);
-    if (lua === definition.lua) throw new Error(`${name} does not begin as lib/base.lua does`);
+    if (lua === definition.lua) throw new Error(`${name} does not start with lib/base.lua`);
     super.defineCommand(name, { ...definition, lua });
   }
 
@@ -88,54 +88,54 @@ const EPOCH = "laws";
 const FENCE = "1";
 const DEPLOYMENT = "laws";
 const CLUSTER = "0123456789ab";
-/** For other readers of the harness's cache. */
+/** The digest key, for other readers of the harness's cache. */
 export const DIGEST_KEY = "the digest key of the harness";
 /** The arguments of `deltaloop keys` for the harness's cache. */
 export const CACHE = { deployment: DEPLOYMENT, cluster: CLUSTER } as const;
 const ITEMS_PER_MESSAGE = 100;
-/** Doorbells for later than this are not waited for. */
+/** Doorbells that are due later than this are not awaited. */
 const DELAY_MS_MAX = 1_000;
 
 export interface CountedSync {
   readonly server: ApiServer;
-  /** Of it, over HTTP. */
+  /** The API server's URL. */
   readonly url: string;
-  /** The user, and other clients of the cluster. */
+  /** A user, and other clients of the cluster. */
   readonly person: RawClient;
   readonly store: Store;
-  /** The names of its keys. */
+  /** The names of the epoch's keys. */
   readonly names: EpochKeys;
-  /** Other MAC keys, as of now: of the watcher, and of the functions. The first signs, all are accepted. */
+  /** Replaces the MAC keys of the watcher and of the functions. The first key signs, all are accepted. */
   rekey(keys: { readonly watcher?: readonly string[]; readonly functions?: readonly string[] }): void;
-  /** A message of the watcher's, whole. */
+  /** Applies a complete message of the watcher. */
   apply(resource: CachedResource, lane: number, content: Content): Promise<void>;
   /** The next message of a lane, as sent to Q1. */
   message(resource: CachedResource, lane: number, content: Content): string;
   /** Lists a resource again, under the next fence. */
   relist(resource: CachedResource): Promise<void>;
-  /** Advances the time; then every lane has its heartbeat, and the sweeper rings. */
+  /** Advances the time; then every lane gets its heartbeat, and the sweeper runs. */
   pass(ms: number): Promise<void>;
-  /** Brings what the API server has changed since the last time into the cache, and rings. */
+  /** Brings the API server's changes since the last call into the cache, and sends doorbells. */
   stream(): Promise<void>;
-  /** The same, and what it cost the applier. */
+  /** Like `stream`; returns the applier's cost. */
   heard(): Promise<Cost>;
-  /** Runs `key`, which must be queued, and counts. */
+  /** Runs `key`, which must be queued, and returns the cost. */
   sync(controller: Controller, key: ObjectKey): Promise<Cost>;
-  /** Runs queued keys until none is left to run now. */
+  /** Runs queued keys until none is due. */
   settle(): Promise<void>;
   /** Bytes that Redis has allocated. */
   memory(): Promise<number>;
   close(): Promise<void>;
 }
 
-/** The content of an envelope beside its head. */
+/** The content of an envelope without its head. */
 export type Content = Envelope extends infer E ? (E extends Envelope ? Omit<E, HeadField> : never) : never;
 type HeadField = "v" | "c" | "r" | "e" | "f" | "g" | "ln" | "sq" | "ts";
 
-/** On an emptied Redis, or without `redisUrl` on the memory Store; everything listed once. */
+/** Starts on an emptied Redis, or without `redisUrl` on the memory Store; everything has been listed once. */
 export async function startCountedSync(redisUrl?: string): Promise<CountedSync> {
   const client = redisUrl === undefined ? undefined : new CountingRedis(redisUrl);
-  /** Sends requests and drains queues without counting them. */
+  /** Sends requests and drains queues without being counted. */
   const admin = redisUrl === undefined ? undefined : new Redis(redisUrl);
   await admin?.flushall();
   const system = createSystemClock();
@@ -208,9 +208,9 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
       await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }, watcherSigner));
   }
 
-  /** Version of each object that the cache has heard of, by resource and key. */
+  /** Version of each object that the cache has received, by resource and key. */
   const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
-  /** A bookmark on every lane: the stream is complete up to that version. */
+  /** Applies a bookmark on every lane: the stream is complete up to that version. */
   const bookmark = async (rv: string): Promise<void> => {
     for (const resource of CACHED_RESOURCES)
       for (let lane = 0; lane < LANES[resource]; lane++) await applyContent(resource, lane, { k: "W", rv });
@@ -231,7 +231,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
         heard.delete(id);
         items.push({ t: "D", key, uid, rv: server.resourceVersion });
       }
-      items.sort((a, b) => compareResourceVersions(a.rv, b.rv)); // as a watch has them: one below the watermark is no news
+      items.sort((a, b) => compareResourceVersions(a.rv, b.rv)); // as a watch delivers them: versions below the watermark are old
       for (const [lane, ofLane] of Map.groupBy(items, ({ key }) => laneOf(key, LANES[resource])))
         for (let at = 0; at < ofLane.length; at += ITEMS_PER_MESSAGE)
           await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }, watcherSigner));
@@ -262,7 +262,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
     await runKey(ports, controller, bell, inSession(HANDLERS[controller]));
   };
 
-  /** A status effect waits a little, so that many become one run; a look before that time is not the sync that is counted. */
+  /** A status effect is delayed, so that several share one run; a take before that time is not the sync that is counted. */
   const ready = async (controller: Controller, key: ObjectKey): Promise<void> => {
     const readyAtMs = (await store.queued(controller)).find((queued) => queued.key === key)?.readyAtMs ?? 0;
     await clock.after(Math.max(0, readyAtMs - clock.now()));
@@ -336,7 +336,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
     async sync(controller, key) {
       const id = `${controller} ${key}`;
       const bell = bells.get(id);
-      if (bell === undefined) throw new Error(`${id} was not rung`);
+      if (bell === undefined) throw new Error(`no doorbell for ${id}`);
       bells.delete(id);
       await ready(controller, key);
       return await cost(() => run(bell));

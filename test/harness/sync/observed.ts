@@ -1,4 +1,4 @@
-/** What both sync harnesses share: the controllers' handlers, and a Store whose calls are observed. */
+/** Shared by both sync harnesses: the controllers' handlers, and a Store whose calls are observed. */
 import type { Controller } from "../../../shared/kube/objects/resources.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
@@ -33,7 +33,9 @@ export function observedStore(store: Store, notes: Notes): Store {
   });
 }
 
-/** The Store; each owner without a mark counts as listed under this fence, so that its creates and deletes need no list (replicaset §18). */
+/**
+ * A Store in which every unmarked owner counts as listed under this fence, so that its creates and deletes need no list (replicaset §18).
+ */
 export function withMarks(store: Store): Store {
   return {
     ...store,
@@ -47,7 +49,7 @@ export function withMarks(store: Store): Store {
   };
 }
 
-/** Everything with a resourceVersion is a row. */
+/** Counts everything with a resourceVersion as a row. */
 function rowsIn(answer: unknown): number {
   if (typeof answer !== "object" || answer === null) return 0;
   if ("rv" in answer) return 1;

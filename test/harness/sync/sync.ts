@@ -1,5 +1,5 @@
 /**
- * One controller's sync in virtual time: the memory Store and the API server in memory, whose answers a test may script. Nothing runs
+ * One controller's sync in virtual time: the memory Store and the API server in memory, whose responses a test may script. Nothing runs
  * by itself: `stream()` brings the API server's changes into the cache, `sync()` runs one key.
  */
 import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -28,7 +28,7 @@ const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 const EPOCH = "epoch-1";
 const FENCE = "1";
 
-/** An object as a test or a capture has it. */
+/** An object as a test or a capture states it. */
 export interface Live extends KubeObject {
   readonly spec?: Json;
   readonly status?: Json;
@@ -56,14 +56,14 @@ export class SyncHarness {
   readonly digester = createDigester("0123456789abcdef0123456789abcdef");
   /** The calls of the Store, in order. */
   readonly storeCalls: string[] = [];
-  /** How long an invocation may take; undefined: for ever. */
+  /** Maximum duration of an invocation; undefined: unlimited. */
   invocationMs: number | undefined;
   readonly #sequences = new Map<CachedResource, number>();
   #streamed = 0;
   #takes = 0;
   #beats = 0;
   #watermark = "0";
-  /** The server's uids of objects that were given with one. */
+  /** The server's uids, by the uid that a test has given. */
   readonly #uids = new Map<string, string>();
   #spoken = 0;
   readonly #forged: Pick<Change, "resource" | "type" | "object">[] = [];
@@ -125,13 +125,15 @@ export class SyncHarness {
     return { epoch: EPOCH, fence: FENCE, generation: 1, resource, lane: 0, sequence };
   }
 
-  /** Makes the stream deliver a newest version that the API server never had: another client wrote into the queue, or into Redis. */
+  /**
+   * Makes the stream deliver a newest version that the API server never had, as when another client writes into the queue or into Redis.
+   */
   forge(resource: CachedResource, object: LiveObject): void {
     const resourceVersion = String(Number(this.api.server.resourceVersion) + 1_000);
     this.#forged.push({ resource, type: "MODIFIED", object: { ...object, metadata: { ...object.metadata, resourceVersion } } });
   }
 
-  /** Everything that has happened in the API server since the last time, one message each, and a heartbeat; `hears` leaves out some. */
+  /** Delivers the API server's changes since the last call, one message each, and a heartbeat; `hears` filters them. */
   async stream(hears: (change: Change) => boolean = () => true): Promise<void> {
     const changes = this.api.changes(this.#streamed);
     this.#streamed += changes.length;
@@ -143,7 +145,7 @@ export class SyncHarness {
         CORE_CACHE,
         resource,
         [{ type: type === "DELETED" ? "delete" : "put", key: objectKey(namespace, name), uid, rv, object: cached }],
-        { live: () => Promise.reject(new Error("what is cached can be believed")) },
+        { live: () => Promise.reject(new Error("unexpected live read: every cached value verifies")) },
       );
       await this.store.applyPack({ ...this.#pack(resource), kind: "D" }, items, { counts, commit: { watermark: rv } });
     }
@@ -151,25 +153,25 @@ export class SyncHarness {
     await this.heartbeat();
   }
 
-  /** Every lane says that it is there, and nothing new. */
+  /** Delivers a heartbeat on every lane, without changes. */
   async heartbeat(): Promise<void> {
     const commit = { watermark: this.#watermark };
     for (const resource of CACHED_RESOURCES) await this.store.applyPack({ ...this.#pack(resource), kind: "W" }, [], { counts: [], commit });
   }
 
-  /** What the watcher does when the cluster is upgraded. */
+  /** Publishes a release as the watcher does after an upgrade. */
   async publish(release: string): Promise<void> {
     const [beat, answered] = [++this.#beats, this.#beats - 1];
     await this.store.checkpoint({ epoch: EPOCH, fence: FENCE, sent: {}, beat, answered, release });
   }
 
-  /** Queues the key and runs it until it ends; time passes only as far as the run waits. */
+  /** Queues the key and runs it until it ends; time advances only while the run waits. */
   async sync(key = "shop/web"): Promise<void> {
     await this.store.add(EPOCH, this.controller, key, 0);
     await this.ring(key);
   }
 
-  /** As a doorbell does: runs the key if it is queued. */
+  /** Runs the key if it is queued, as a doorbell does. */
   async ring(key = "shop/web"): Promise<void> {
     let ended = false;
     const options = this.invocationMs === undefined ? {} : { invocationEndsMs: this.clock.now() + this.invocationMs };
@@ -184,7 +186,7 @@ export class SyncHarness {
     await run;
   }
 
-  /** Runs the handler alone on what the cache holds. @throws what it throws */
+  /** Runs only the handler on the cached state. @throws the handler's error */
   async handle(key = "shop/web"): Promise<SyncResult> {
     const { taken, snapshot, release } = await this.#take(key);
     const session = createSession(this.ports, { ...taken, snapshot, mayWrite: () => true, ...(release && { release }) });
@@ -196,7 +198,7 @@ export class SyncHarness {
     }
   }
 
-  /** The snapshot of a run at this moment. */
+  /** The current snapshot of the key, as a run sees it. */
   async snapshot(key = "shop/web"): Promise<Snapshot> {
     const { taken, snapshot } = await this.#take(key);
     await this.store.done(taken, { kind: "ok" });
@@ -213,7 +215,7 @@ export class SyncHarness {
     return { taken, snapshot: take.snapshot, release: releaseOf(take.release ?? "", ALL_RELEASES) };
   }
 
-  /** When the key is queued for, from now; undefined if it is not. */
+  /** The delay until the key is due; undefined if it is not queued. */
   async queuedInMs(key = "shop/web"): Promise<number | undefined> {
     const entry = (await this.store.queued(this.controller)).find((each) => each.key === key);
     return entry?.readyAtMs === undefined ? undefined : Math.max(0, entry.readyAtMs - this.clock.now());
@@ -247,7 +249,7 @@ export class SyncHarness {
     return this.#uids.get(given) ?? given;
   }
 
-  /** The object with its owners' given uids. */
+  /** The object with the given uids of its owners. */
   given<T extends KubeObject>(object: T): T {
     const { ownerReferences, ...metadata } = object.metadata;
     if (ownerReferences === undefined) return object;
@@ -305,7 +307,7 @@ export class SyncHarness {
     return this.spoken().filter((line) => !line.startsWith("get ") && !line.startsWith("list "));
   }
 
-  /** Sets every ReplicaSet's status as if it had all its pods; `available` may hold some back. */
+  /** Sets every ReplicaSet's status as if it had all its pods; `available` may return fewer. */
   async settle(available: (rs: LiveObject) => number = (rs) => Number(rs.spec?.["replicas"] ?? 0)): Promise<void> {
     for (const rs of this.api.all("replicasets")) {
       const count = available(rs);
@@ -321,7 +323,7 @@ export class SyncHarness {
     await this.stream();
   }
 
-  /** Caches another spec than the server has: one that it would refuse, or that was never written. */
+  /** Caches a spec that differs from the server's: one that it would reject, or that was never written. */
   async forgeSpec(resource: CachedResource, name: string, spec: Json): Promise<void> {
     const live = this.live(resource, name);
     this.forge(resource, { ...live, spec: { ...live.spec, ...spec } });

@@ -1,8 +1,8 @@
 /**
- * What must hold of a Deployment while people do things to it, whatever dies meanwhile: no two ReplicaSets of one template, no more
- * asked for than the greatest size since the last rest and the surge, and, once all were ready, never fewer ready than the least size
- * since then, less what may be unavailable and what people deleted. Upstream's own arithmetic goes beyond that where a template comes
- * back whose ReplicaSet was being shrunk (deployment Q15), and where a Deployment that recreates is asked to roll back (deployment Q16).
+ * Invariants of a Deployment during user requests and crashes: no two ReplicaSets with one template, the ReplicaSets' sizes add up to no
+ * more than the greatest size since the last rest plus the surge, and, once all pods were ready, never fewer ready pods than the smallest
+ * size since then, minus maxUnavailable and minus pods deleted by users. Upstream's own arithmetic exceeds this where a template returns
+ * whose ReplicaSet was being scaled down (deployment Q15), and where a Recreate Deployment is rolled back (deployment Q16).
  */
 import { DESIRED_REPLICAS, ROLLBACK_TO } from "../../../shared/controllers/deployment/annotations.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
@@ -10,20 +10,20 @@ import { strategyOf } from "./operations.ts";
 import type { Operation, Strategy } from "./operations.ts";
 import { imageOf, sizeOf } from "./workloads.ts";
 
-/** A moment of a namespace with one Deployment. */
+/** The state of a namespace with one Deployment. */
 export interface Observed {
   readonly deployment: LiveObject;
   readonly replicaSets: readonly LiveObject[];
   readonly pods: readonly LiveObject[];
 }
 
-/** Of the time since the last rest. */
+/** The bounds since the last rest. */
 export class Bounds {
   #most: number;
   #surge = 0;
   #least = 0;
   #unavailable = 0;
-  /** Made for a rollback beside all others. */
+  /** Additional pods of a rollback. */
   #beside = 0;
   #isResting = false;
 
@@ -32,11 +32,11 @@ export class Bounds {
     this.#allow(strategyOf(deployment));
   }
 
-  /** The user request happens now. */
+  /** Records a user request. */
   acted(operation: Operation): void {
     if (operation.kind === "resize") {
       this.#most = Math.max(this.#most, operation.replicas);
-      // In the middle of a rollout old and new shrink in proportion, ready or not.
+      // In the middle of a rollout, old and new ReplicaSets are scaled down in proportion, whether ready or not.
       this.#least = this.#isResting ? Math.min(this.#least, operation.replicas) : 0;
     }
     if (operation.kind === "strategy") this.#allow(operation.strategy);
@@ -44,7 +44,7 @@ export class Bounds {
     this.#isResting = false;
   }
 
-  /** Nothing changes any more. */
+  /** Records that nothing changes any more. */
   rested(at: Observed): void {
     const { deployment, replicaSets } = at;
     const strategy = strategyOf(deployment);
@@ -56,10 +56,10 @@ export class Bounds {
     this.#isResting = true;
   }
 
-  /** @returns what does not hold */
+  /** @returns the violation, if any */
   broken(at: Observed): string | undefined {
     const images = at.replicaSets.map(imageOf);
-    if (new Set(images).size < images.length) return `two ReplicaSets of one template: ${images.join(", ")}`;
+    if (new Set(images).size < images.length) return `two ReplicaSets have the same template: ${images.join(", ")}`;
     const { deployment } = at;
     const isRollingBack = deployment.metadata.annotations?.[ROLLBACK_TO] !== undefined;
     if (isRollingBack && strategyOf(deployment) === "Recreate") this.#beside = Math.max(this.#beside, sizeOf(deployment));
@@ -80,11 +80,12 @@ export class Bounds {
   }
 }
 
-/** @returns differences from the desired state, and surplus objects, when nothing changes any more and the Deployment is not paused */
+/** @returns differences from the desired state, and surplus objects, once nothing changes any more and the Deployment is not paused */
 export function wrongAtRest({ deployment, replicaSets, pods }: Observed): string | undefined {
   const wanted = sizeOf(deployment);
   const active = replicaSets.filter((rs) => sizeOf(rs) > 0);
-  // Where one remembers another size, and nothing is there to be scaled, nothing rolls out, here as upstream (deployment Q3, deployment Q17).
+  // Here as upstream, nothing is scaled or rolled out if an annotation has another desired size and no ReplicaSet can be scaled (deployment
+  // Q3, deployment Q17).
   const remembersAnother = active.some((rs) => rs.metadata.annotations?.[DESIRED_REPLICAS] !== String(wanted));
   if (remembersAnother && (active.length === 1 || strategyOf(deployment) === "Recreate")) return undefined;
   const left = active.map((rs) => `${imageOf(rs)}: ${sizeOf(rs)}`).join();
@@ -97,11 +98,11 @@ function askedOf(replicaSets: readonly LiveObject[]): number {
 }
 
 function isReady({ metadata, status }: LiveObject): boolean {
-  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type: string; readonly status: string }[]; // a pod's
+  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type: string; readonly status: string }[]; // the type of a pod's field
   return metadata.deletionTimestamp === undefined && conditions.some(({ type, status: is }) => type === "Ready" && is === "True");
 }
 
-/** Whether the new ReplicaSet reports more available pods than it should have: its controller has not followed yet. */
+/** Returns whether the new ReplicaSet reports more available pods than its size, because its controller has not followed yet. */
 function isOverstated({ deployment, replicaSets }: Observed): boolean {
   const fresh = replicaSets.find((rs) => imageOf(rs) === imageOf(deployment));
   return fresh !== undefined && Number(fresh.status?.["availableReplicas"] ?? 0) > sizeOf(fresh);

@@ -1,5 +1,6 @@
-// Would catch: a pod or a ReplicaSet made twice because whoever made it died before he knew, one that is never made, a size that leaves
-// its bounds when somebody else goes on, a key that nobody takes over.
+// Would catch: a pod or a ReplicaSet that is created twice because its creator was killed before it knew, one that is never created, a size
+// that leaves
+// its bounds when another function takes over, a key that no function takes over.
 import { describe, expect, it } from "vitest";
 import { shareOf } from "../../support/share.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";
@@ -43,7 +44,7 @@ const SCENARIOS: readonly Scenario[] = [
     name: "a rolling update, and the history cleaned up",
     steps: [create({ revisionHistoryLimit: 0 }), spec({ template: template("v2") })],
   },
-  { name: "a Deployment that recreates", steps: [create({ strategy: { type: "Recreate" } }), spec({ template: template("v2") })] },
+  { name: "a Recreate Deployment", steps: [create({ strategy: { type: "Recreate" } }), spec({ template: template("v2") })] },
   {
     name: "a size that changes in the middle of a rollout",
     steps: [create({}), spec({ template: template("v2"), replicas: 6 }), spec({ replicas: 1 })],
@@ -54,7 +55,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** The final state without names and times, and how many pods and ReplicaSets were ever created. */
+/** Plays a scenario. @returns the final state without names and times, and the number of pods and ReplicaSets ever created */
 async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig: CrashRig; readonly left: unknown }> {
   const rig = await CrashRig.create(death ? [death] : [], noTwins);
   for (const step of steps) {
@@ -77,7 +78,7 @@ async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig:
   return { rig, left };
 }
 
-/** Scenarios have some 30 to 130 calls, two deaths each; of them in a check. */
+/** The number of calls of a scenario that `check` tests; scenarios have about 30 to 130 calls, with two deaths each. */
 const CHECKED = 4;
 
 describe("a function dies at any one of its calls, before or after the call is executed, and its message is redelivered", () => {

@@ -1,4 +1,4 @@
-/** Twenty user requests to a Deployment, with functions that die meanwhile, drawn from a seed. */
+/** Twenty random user requests to a Deployment, with functions that are killed meanwhile. */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
 import { NAMESPACE } from "../../support/scripted-api.ts";
@@ -15,8 +15,8 @@ const CALLS_MAX = 1_500;
 const DEATH_SHARE = 0.02;
 
 /**
- * The bounds (bounds.ts) hold after every call; at the end all is as wanted, and nothing extra.
- * @throws {Error} naming the seed and what did not hold
+ * Checks the bounds (bounds.ts) after every call, and at the end the desired state without surplus objects.
+ * @throws {Error} with the seed and the violation
  */
 export async function liveRandomly(
   seed: number,

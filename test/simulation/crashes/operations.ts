@@ -1,4 +1,4 @@
-/** User requests to an existing Deployment, drawn from a seed and sent to any API server. */
+/** Random user requests to an existing Deployment, for any API server. */
 import { ROLLBACK_TO } from "../../../shared/controllers/deployment/annotations.ts";
 import type { Random } from "../../../shared/base/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
@@ -12,10 +12,10 @@ export type Operation =
   | { readonly kind: "resize"; readonly replicas: number }
   | { readonly kind: "pause"; readonly paused: boolean }
   | { readonly kind: "strategy"; readonly strategy: Strategy }
-  /** To the revision before; nothing, where there is none. */
+  /** Rolls back to the previous revision; no effect if there is none. */
   | { readonly kind: "rollback" }
   | { readonly kind: "note"; readonly note: string }
-  /** One that runs; `share` of 1 says which. */
+  /** Deletes a running pod; `share` (0 to 1) selects it. */
   | { readonly kind: "deletePod"; readonly share: number };
 
 const STRATEGIES: readonly Strategy[] = [
@@ -26,7 +26,7 @@ const STRATEGIES: readonly Strategy[] = [
 ];
 const MERGE = "application/merge-patch+json";
 
-/** `step`: how many there were before it. */
+/** `step`: the number of earlier requests. */
 export function drawOperation(random: Random, step: number, isPaused: boolean): Operation {
   const below = (n: number): number => Math.floor(random.next() * n);
   const roll = below(20);
@@ -39,7 +39,7 @@ export function drawOperation(random: Random, step: number, isPaused: boolean): 
   return { kind: "deletePod", share: random.next() };
 }
 
-/** Does it to `web` of the namespace. @returns a revision of the store after which it was done */
+/** Applies the request to `web` of the namespace. @returns a revision of etcd after it */
 export async function operate(person: RawClient, namespace: string, operation: Operation): Promise<bigint> {
   if (operation.kind === "deletePod") return await deletePod(person, namespace, operation.share);
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments/web`;
@@ -47,7 +47,7 @@ export async function operate(person: RawClient, namespace: string, operation: O
 }
 
 export function strategyOf({ spec }: Pick<LiveObject, "spec">): Strategy {
-  const strategy = spec?.["strategy"] as { readonly rollingUpdate?: Exclude<Strategy, "Recreate"> } | undefined; // a Deployment's
+  const strategy = spec?.["strategy"] as { readonly rollingUpdate?: Exclude<Strategy, "Recreate"> } | undefined; // the type of a Deployment's field
   return strategy?.rollingUpdate ?? "Recreate";
 }
 

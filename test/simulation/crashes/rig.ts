@@ -1,9 +1,9 @@
 /**
- * Both controllers of a rollout on one Store and one API server in memory, run key by key; and a function that dies at a call of
- * its own, whose key somebody else takes over when its lease is out, on a cache that has not heard of what it did last.
+ * Both controllers of a rollout on one Store and one API server in memory, run key by key; and a function that is killed at one of its
+ * calls. Another function takes over its key when the lease has expired, on a cache that lacks its last writes.
  *
- * A function dies just before a call (an API write, a verb of the Store) leaves it, or just after it was done and before its answer
- * is heard. What it had on its way beside it still lands. It does nothing any more, ever.
+ * A function is killed just before a call (an API write, a Store verb) is sent, or after it was executed and before its
+ * response is received. Its other calls in flight are still executed. After that it does nothing.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { builtInGateway } from "../../support/built-in-gateway.ts";
@@ -18,7 +18,7 @@ import { syncReplicaSet } from "../../../shared/controllers/replicaset/sync.ts";
 import type { LiveObject, ScriptedApi } from "../../support/scripted-api.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 
-/** Which call of the whole run a function dies at. */
+/** The call of the whole run at which a function is killed. */
 export interface Death {
   readonly call: number;
   readonly when: "before" | "after";
@@ -33,10 +33,10 @@ const READY = { phase: "Running", conditions: [{ type: "Ready", status: "True", 
 
 export class CrashRig {
   readonly world: SyncHarness;
-  /** Calls so far, Events left out: they change nothing. */
+  /** The number of calls so far, without Events, which change nothing. */
   calls = 0;
   deaths = 0;
-  /** Dies at these, in order. */
+  /** The calls at which functions are killed, in order. */
   readonly #deaths: readonly Death[];
   readonly #check: () => void;
 
@@ -63,7 +63,7 @@ export class CrashRig {
     return this.world.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   }
 
-  /** One round: what happened is heard, new pods become ready, and each key that is due has its turn. @returns whether there was anything to do */
+  /** One round: changes are delivered, new pods become ready, and each due key runs. @returns whether there was anything to do */
   async round(): Promise<boolean> {
     await this.world.stream();
     const fresh = this.activePods.filter(({ status }) => status?.["phase"] !== "Running");
@@ -74,14 +74,14 @@ export class CrashRig {
     return fresh.length + due.length > 0;
   }
 
-  /** Until nothing changes any more, no lease is held and nothing is awaited. */
+  /** Runs rounds until nothing changes any more, no lease is held and nothing is pending. */
   async settle(): Promise<void> {
     for (let round = 0; round < ROUNDS_MAX; round++) {
       if (await this.round()) continue;
       if ((await this.#queued()) === 0) return;
       await this.#sweep();
     }
-    throw new Error("does not come to rest");
+    throw new Error("does not settle");
   }
 
   /** Leases expire, and due keys run, before the stream delivers a dead run's writes. */
@@ -106,7 +106,7 @@ export class CrashRig {
       .filter(({ readyAtMs, leaseUntilMs }) => readyAtMs !== undefined && readyAtMs <= nowMs && (leaseUntilMs ?? 0) <= nowMs);
   }
 
-  /** One invocation, to its end or its death. */
+  /** One invocation, until it ends or is killed. */
   async #run(controller: Controller, key: string): Promise<void> {
     const { ports, clock } = this.world;
     const life = { dead: false, ended: false };
@@ -141,7 +141,7 @@ export class CrashRig {
     };
     const store = new Proxy(this.world.store, {
       get(target, verb: keyof Store) {
-        const value = target[verb] as (...given: unknown[]) => Promise<unknown>; // every member of a Store is a verb
+        const value = target[verb] as (...given: unknown[]) => Promise<unknown>; // every member of a Store is a method
         return (...given: unknown[]) => call(() => value.apply(target, given));
       },
     });

@@ -1,4 +1,4 @@
-/** The Deployment that the crashes are about, and what must hold of it after every call. */
+/** The Deployment of the crash scenarios, and what must hold of it after every call. */
 import type { GivenObject, LiveObject } from "../../support/scripted-api.ts";
 import type { CrashRig } from "./rig.ts";
 
@@ -8,7 +8,7 @@ export function template(image: string): object {
   return { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "app", image }] } };
 }
 
-/** Three of image v1, surge 1, none unavailable. */
+/** A Deployment of three pods with image v1, surge 1, unavailable 0. */
 export function web(more: object): GivenObject {
   return {
     metadata: { name: "web", labels: { app: "web" } },
@@ -34,5 +34,5 @@ export function imageOf({ spec }: LiveObject): string {
 /** @throws {Error} when two ReplicaSets have one template */
 export function noTwins({ replicaSets }: CrashRig): void {
   const images = replicaSets.map(imageOf);
-  if (new Set(images).size < images.length) throw new Error(`two ReplicaSets of one template: ${images.join(", ")}`);
+  if (new Set(images).size < images.length) throw new Error(`two ReplicaSets have the same template: ${images.join(", ")}`);
 }

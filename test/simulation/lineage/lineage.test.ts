@@ -1,6 +1,7 @@
 /**
- * A bounded number of the model's schedules (README.md) with every rule, and one schedule for each rule that shows what it is for: with the
- * rule nothing is violated outside the stated windows, without it something is. More: `node test/simulation/lineage/model.mjs --seeds 1-200000`.
+ * A bounded number of the model's schedules (README.md) with every rule, and one schedule per rule that shows its purpose: with the
+ * rule nothing is violated outside the stated windows, without it something is. More: `node test/simulation/lineage/model.mjs --seeds
+ * 1-200000`.
  */
 import { describe, expect, it } from "vitest";
 
@@ -8,7 +9,7 @@ import { run, VARIANTS } from "./model.mjs";
 
 const RULES = (VARIANTS["RN"] ?? "").split(",");
 const SEEDS = 1_500;
-/** Windows that the specification states (informer §11.11). */
+/** The windows that the specification states (informer §11.11). */
 const WINDOWS = /[ryzwc]/;
 
 /** Violations outside the windows. */

@@ -1,7 +1,7 @@
 /**
- * One node from one seed: users who make, change and delete pods and manifests, containers that end, images that do not come, a
- * runtime and an API server that fail, and an agent that dies, for some minutes; then calm, in which everything must come out as it
- * is wanted, and stay so. The rules of test/support/node-node/rules.ts hold all along.
+ * One node from one seed: users who create, change and delete pods and manifests, containers that exit, images that cannot be pulled, a
+ * runtime and an API server that fail, and an agent that is killed, for some minutes; then a quiet phase in which everything must reach its
+ * desired state and stay there. The rules of test/harness/node/rules.ts hold at every step.
  */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { isMirrorPod, LABELS } from "../../../shared/node-agent/kubelet/types/labels.ts";
@@ -26,7 +26,7 @@ const PODS_MAX = 7;
 const STEP_MS = 500;
 const SLOW_MS_MAX = 10 * SECONDS;
 const AWAY_MS_MAX = 20 * SECONDS;
-/** A call without an answer ends after this. Source: shared/node-agent/cri. */
+/** The timeout of a call without a response. Source: shared/node-agent/cri. */
 const CRI_TIMEOUT_MS = 120 * SECONDS;
 
 const IMAGES = {
@@ -38,7 +38,7 @@ const IMAGES = {
   "init:1": { exitAfterMs: 2 * SECONDS },
   "broken:1": { startError: "exec: no such file" },
 } as const;
-/** What continues until it is stopped. */
+/** Images whose containers run until they are stopped. */
 const LASTING = ["app:1", "app:2", "slow:1", "deaf:1", "far:1"];
 
 export async function simulateNode(seed: number, log?: (line: string) => void): Promise<NodeRun> {
@@ -92,22 +92,22 @@ class NodeSimulation {
     const node = this.#node;
     const endMs = node.clock.now() + CALM_MS_MAX;
     for (let wrong = await this.#unlikeWanted(); wrong !== undefined; wrong = await this.#unlikeWanted()) {
-      if (node.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s of calm: ${wrong}\n${await node.describe()}`);
+      if (node.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s without faults: ${wrong}\n${await node.describe()}`);
       await node.advance(2 * SECONDS);
-      // A death that was drawn before the calm may strike in it.
+      // A kill that was drawn before the quiet phase may happen in it.
       if (!node.isAlive) this.#restart();
     }
     const lasting = (await node.containers()).filter(({ state }) => state === "CONTAINER_RUNNING").map(({ id }) => id);
     await node.advance(KEPT_MS);
     const wrong = await this.#unlikeWanted();
     if (wrong !== undefined && !wrong.startsWith("loops"))
-      throw new Error(`as wanted, and then not any more: ${wrong}\n${await node.describe()}`);
+      throw new Error(`reached the desired state and then left it: ${wrong}\n${await node.describe()}`);
     for (const { id, state, image } of await node.containers())
       if (lasting.includes(id) && LASTING.includes(image) && state !== "CONTAINER_RUNNING")
-        throw new Error(`${id} was ended without need\n${await node.describe()}`);
+        throw new Error(`${id} was stopped unnecessarily\n${await node.describe()}`);
   }
 
-  /** @returns what is not yet as it should be */
+  /** @returns what differs from the desired state */
   async #unlikeWanted(): Promise<string | undefined> {
     const node = this.#node;
     const [pods, mirrors] = [node.pods().filter((pod) => !isMirrorPod(pod)), node.pods().filter(isMirrorPod)];
@@ -121,11 +121,11 @@ class NodeSimulation {
     for (const pod of pods) {
       if (pod.metadata.deletionTimestamp !== undefined) return `${pod.metadata.name} is not gone`;
       const ofPod = containers.get(pod.metadata.uid) ?? [];
-      // Without its sandbox a pod that never restarts stays as it is, also upstream's (node-agent 12, 28).
+      // Without its sandbox, a pod that never restarts stays as it is, as with upstream (node-agent 12, 28).
       if (pod.spec.restartPolicy === "Never" && ofPod.length > 0 && !ready.has(pod.metadata.uid)) continue;
       const wrong = unlikeReality(pod, pod.status, ofPod);
       if (wrong !== undefined) return wrong;
-      // Whatever its worker still waits for: all deadlines are in the past soon.
+      // Includes everything its worker still waits for: all deadlines pass soon.
       if (pod.spec.activeDeadlineSeconds !== undefined && !isTerminalPhase(pod.status?.phase))
         return `${pod.metadata.name} has a deadline, and runs`;
     }
@@ -181,7 +181,7 @@ class NodeSimulation {
     }
   }
 
-  /** External events of a node. */
+  /** External events on the node. */
   async #stranger(): Promise<void> {
     const { cri, clock } = this.#node;
     const kind = this.#pick(["container", "sandbox", "network", "runtime", "orphan"] as const);
@@ -221,7 +221,7 @@ class NodeSimulation {
     }
     if (port !== "cri") return "live";
     const { clock } = this.#node;
-    if (clock.now() < this.#runtimeAwayUntilMs) return { fail: new CriError("Unavailable", "nobody answers") };
+    if (clock.now() < this.#runtimeAwayUntilMs) return { fail: new CriError("Unavailable", "no response") };
     if (this.#chance(this.#mix.cri)) {
       this.#did("runtime faults");
       const fault = this.#pick(["unavailable", "lost", "slow"] as const);
@@ -274,12 +274,12 @@ class NodeSimulation {
 
   #pick<T>(values: readonly T[]): T {
     const value = values[Math.floor(this.#random.next() * values.length)];
-    // An empty list is a slip of the caller.
+    // An empty list is a bug of the caller.
     return value as T;
   }
 }
 
-/** @returns in what `status` differs from the containers, or what of the pod does not run though it should */
+/** @returns how `status` differs from the containers, or which container of the pod does not run although it should */
 function unlikeReality(
   { metadata: { name: pod }, spec }: NodePod,
   status: NodePod["status"],
@@ -296,7 +296,7 @@ function unlikeReality(
   for (const { name, image = "" } of spec.containers) {
     const entry = status?.containerStatuses?.find((one) => one.name === name);
     const newest = newestOf(containers, name);
-    // Its image may have been changed after it had ended.
+    // The image may have been changed after the container had ended.
     const hasEnded =
       newest?.state === "CONTAINER_EXITED" &&
       (spec.restartPolicy === "Never" || (spec.restartPolicy === "OnFailure" && newest.exitCode === 0));

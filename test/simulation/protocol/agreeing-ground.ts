@@ -1,4 +1,4 @@
-/** Two grounds behind one: each call goes to both, and `report` hears of answers that differ. The schedule sees the reference's. */
+/** Combines two grounds: each call goes to both, and `report` receives results that differ. The schedule sees the reference's. */
 import { isDeepStrictEqual } from "node:util";
 import type { Store } from "../../../shared/store/ports/store.ts";
 import type { Ground } from "../schedules/ground.ts";
@@ -60,7 +60,7 @@ export function createAgreeingGround(reference: Ground, other: Ground, report: (
 type Verb = (...args: readonly unknown[]) => Promise<unknown>;
 type Verbs = Readonly<Record<string, Verb>>;
 
-/** Without fields that are undefined, and with lists of objects in one order: the ports promise none. */
+/** The value without undefined fields, and with lists of objects sorted: the ports promise no order. */
 function comparable(value: unknown): unknown {
   if (value instanceof Map)
     return new Map([...value].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, each]) => [key, comparable(each)]));

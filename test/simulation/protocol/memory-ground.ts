@@ -7,7 +7,7 @@ import { flush, snapshot } from "../losses.ts";
 import { storeOptions } from "../schedules/ground.ts";
 import type { Ground } from "../schedules/ground.ts";
 
-/** `without`: the Store without one of its rules. */
+/** `without` returns the Store without one of its rules. */
 export function createMemoryGround(without: (store: Store, data: MemoryData) => Store = (store) => store): Ground {
   const options = storeOptions("memory");
   const data = createMemoryData();

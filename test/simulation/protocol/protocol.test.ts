@@ -1,4 +1,4 @@
-// Would catch: a rule of the cache or the work queue that fails only for some order of messages, calls, deaths, and losses of the Store.
+// Would catch: a rule of the cache or the work queue that fails only for some order of messages, calls, crashes, and losses of the Store.
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -8,13 +8,13 @@ import type { Rule } from "../rules.ts";
 import { describeFailure, runProtocol } from "./run-protocol.ts";
 
 const FIXED = 120;
-/** New ones in each run, in portions. */
+/** Number of new seeds per test in each run. */
 const FRESH_PER_TEST = 500;
 const FRESH = shareOf(
   Array.from({ length: 10 }, (_, i) => 10_000_000 + (Math.floor(Date.now() / 1000) % 1_000_000) * 5_000 + i * FRESH_PER_TEST),
   1,
 );
-/** The first seed that fails without a rule; `npm run sim -- --protocol --rules` prints all. */
+/** The first seed that fails without the rule; `npm run sim -- --protocol --rules` prints all of them. */
 const PLANTED: readonly (readonly [Rule, number])[] = [
   ["A1", 196],
   ["A2", 4],
@@ -55,8 +55,8 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["sweeper", 4],
 ];
 /**
- * Rules that no seed up to 10,000 needs, why, and the title of a direct test that fails without the rule. `beside`: no seed needs it
- * with these switched off, either.
+ * Rules without which no seed up to 10,000 fails, the reason, and the title of a direct test that fails without the rule. `beside`: no seed
+ * fails without these rules either.
  */
 const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[]; readonly why: string; readonly direct: string }[] = [
   {
@@ -137,22 +137,25 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
     direct: "SL3 [informer T50] marks all other resources SUSPECT if the data of one resource is missing",
   },
 ];
-/** Not in a schedule: its worker deletes by uid, and its Recreate Deployment reads no live pods. `npm run sim -- --off` shows these. */
+/**
+ * Not part of a schedule: its worker deletes by uid, and its Recreate Deployment reads no live pods. `npm run sim -- --off` covers them.
+ */
 const SYSTEM_LEVEL: readonly Rule[] = ["deletePrecondition", "livePods"];
 
 test.each([
   ["fixed", 1, FIXED],
-  // Failed while a wait of an applier carried deaths into the quiet phase.
+  // Failed when an applier's wait carried crashes into the quiet phase.
   ["failed once:", 796_914_660, 1],
-  // No checkpoint shows a loss between two of them (informer §11.7). The check excused only runs that began before the next checkpoint.
+  // No checkpoint shows a loss between two checkpoints (informer §11.7). The check excused only runs that began before the next checkpoint.
   ["failed once:", 900_220, 1],
-  // A Store that was set back opened a generation's number a second time, and its gate stayed closed.
+  // A rolled-back Store opened a generation's number a second time, and its gate stayed closed.
   ["failed once:", 910_533, 1],
-  // Failed while the quiet phase was shorter than the clock's jumps back.
+  // Failed when the quiet phase was shorter than the backward jumps of the clock.
   ["failed once:", 905_481, 1],
-  // A pod was released before its creator's answer came; the newer row was of no owner, and nothing queued the creator's key.
+  // A pod was released before its creator got the response; the newer row had no owner, and nothing queued the creator's key.
   ["failed once:", 11_913, 1],
-  // The Store went back between two calls of one message, and the second one committed the watermark without the first one's rows (A15).
+  // The Store was rolled back between two calls of one message, and the second call committed the watermark without the first one's rows
+  // (A15).
   ["failed once:", 902_931, 1],
 ] as const)("%s seeds of the protocol simulation, from %i on, violate no invariant", async (_, first, count) => {
   const { ran, failed } = await runProtocol({ first, last: first + count - 1 });

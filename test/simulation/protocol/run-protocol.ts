@@ -10,7 +10,7 @@ export interface ProtocolOptions {
   readonly first: number;
   readonly last: number;
   readonly off?: ReadonlySet<Rule>;
-  /** After the first failed seed. */
+  /** Stops after the first failed seed. */
   readonly stop?: boolean;
 }
 
@@ -41,7 +41,7 @@ export async function runProtocol({ first, last, off, stop = false }: ProtocolOp
 
 const TRACE_LINES_MAX = 30;
 
-/** A failed seed in at most 40 lines: what is violated, how to run it again, and its last steps. */
+/** Describes a failed seed in at most 40 lines: the violation, how to repeat it, and its last steps. */
 export async function describeFailure({ seed, rule, what }: FailedSeed, off?: ReadonlySet<Rule>): Promise<readonly string[]> {
   const lines: string[] = [];
   const ground = createMemoryGround(off && ((store, data) => withoutRules(store, data, off)));

@@ -1,4 +1,4 @@
-/** What a schedule's API server holds: three kinds, their history by version, and nothing of HTTP. */
+/** The API server of a schedule: three kinds and their history by version, without HTTP. */
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { splitKey } from "../../../shared/kube/objects/resources.ts";
 import type { ObjectKey } from "../../../shared/kube/objects/resources.ts";
@@ -17,16 +17,16 @@ export interface Event {
   readonly object: Cached;
 }
 
-/** `Recreate`, owner of the ReplicaSet `shop/a`. */
+/** A Recreate Deployment, the owner of the ReplicaSet `shop/a`. */
 const DEPLOYMENT = "shop/d" as ObjectKey;
 const SIZES_KEPT_MS = 100_000;
 
 export class Api {
   readonly events: Event[] = [];
   readonly objects: { readonly [K in Kind]: Map<ObjectKey, Cached> } = { deployments: new Map(), replicasets: new Map(), pods: new Map() };
-  /** By uid of a ReplicaSet: the sizes that it had, and since when. */
+  /** The sizes of a ReplicaSet with their times, by its uid. */
   readonly #sizes = new Map<string, { readonly atMs: number; readonly size: number }[]>();
-  /** Names of pods that there have been. */
+  /** Names of all pods that ever existed. */
   readonly names = new Set<string>();
   readonly #now: () => number;
   #version: number;
@@ -42,12 +42,12 @@ export class Api {
     return this.#version;
   }
 
-  /** A write to an unwatched resource: a Lease. */
+  /** Simulates a write to an unwatched resource, such as a Lease. */
   tick(): number {
     return ++this.#version;
   }
 
-  /** The state at a version, for lists of servers that lag. */
+  /** The state at a version, for lists of lagging servers. */
   at(kind: Kind, version: number): ReadonlyMap<ObjectKey, Event> {
     const state = new Map<ObjectKey, Event>();
     for (const event of this.events) {
@@ -70,7 +70,7 @@ export class Api {
     return [...this.objects.pods.values()] as readonly CachedPod[]; // of that kind
   }
 
-  /** Pods of a ReplicaSet that are not on their way out. */
+  /** Pods of a ReplicaSet that are not being deleted. */
   ownedBy(uid: string): readonly CachedPod[] {
     return this.pods().filter(({ owner, deletionTimestamp }) => owner?.uid === uid && deletionTimestamp === undefined);
   }
@@ -111,7 +111,7 @@ export class Api {
     this.#put("replicasets", key, { ...rs, metadata, spec: { ...rs.spec, replicas } });
   }
 
-  /** @returns the object as it is now, or undefined when it is of another version. */
+  /** @returns the changed object, or undefined if its version is not `resourceVersion` */
   status(key: ObjectKey, resourceVersion: string, replicas: number): CachedReplicaSet | undefined {
     const rs = this.replicaSet(key);
     if (rs?.metadata.resourceVersion !== resourceVersion) return undefined;
@@ -141,7 +141,7 @@ export class Api {
     return pod;
   }
 
-  /** @returns what is left of it, for a while, or nothing. */
+  /** @returns the pod while it terminates, or undefined */
   deletePod(key: ObjectKey, uid: string | undefined, graceful: boolean): CachedPod | undefined {
     const pod = this.pod(key);
     if (!pod || (uid !== undefined && pod.uid !== uid)) return undefined;
@@ -154,7 +154,7 @@ export class Api {
     return undefined;
   }
 
-  /** Its kubelet says something of it. */
+  /** Simulates a status update by the kubelet. */
   touch(pod: CachedPod | undefined): void {
     if (pod) this.#put("pods", podKey(pod), { ...pod, resourceVersion: String(this.tick()) });
   }

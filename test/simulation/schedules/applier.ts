@@ -1,4 +1,4 @@
-/** The product's applier on messages that are values: no text, no MAC. */
+/** The product's applier on messages that are objects, without text and MAC. */
 import type { Clock } from "../../../shared/base/clock.ts";
 import { applyEnvelope } from "../../../shared/controllers/cache/applier.ts";
 import type { Verdict } from "../../../shared/controllers/cache/applier.ts";
@@ -25,11 +25,11 @@ export interface ApplyPorts {
   readonly store: Store;
   readonly clock: Clock;
   readonly ring: (bells: readonly Doorbell[]) => void;
-  /** Before each change of the Store. */
+  /** Called before each change of the Store. */
   readonly pause: () => Promise<void>;
 }
 
-const none = (): Promise<never> => Promise.reject(new Error("no message of a schedule needs a live read"));
+const none = (): Promise<never> => Promise.reject(new Error("unexpected live read in a schedule"));
 const READER: KubeReader = { get: none, list: none };
 const DIGESTER = createDigester("schedules");
 

@@ -1,4 +1,4 @@
-/** What a schedule runs on: a Store under the schedule's clock, and what the ports of a Store do not show. */
+/** The environment of a schedule: a Store on the schedule's clock, and data that the Store's ports do not expose. */
 import type { Redis } from "ioredis";
 import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { OwnerId } from "../../../shared/kube/objects/owner-id.ts";
@@ -13,28 +13,28 @@ import { testSigner } from "../../support/signer.ts";
 
 export const [DEPLOYMENT, EPOCH, START_MS] = ["schedules", "e1", 1_772_359_200_000];
 
-/** A Store for one schedule after another: each leaves it empty. */
+/** A Store for one schedule after another; each leaves it empty. */
 export interface Ground {
   readonly store: Store;
   /** The clock of the Store's server. */
   readonly clock: { now: () => number; after: () => Promise<never> };
   watermark(resource: CachedResource, lane: number): Promise<string>;
-  /** Pending ops by owner, for each owner that has intents. */
+  /** The number of pending intents, for each owner that has any. */
   intents(): Promise<ReadonlyMap<OwnerId, number>>;
-  /** Restores what the Store holds now. */
+  /** Saves the Store's content; the returned function restores it. */
   snapshot(): Promise<() => Promise<void>>;
-  /** What it holds is now on another primary. */
+  /** Makes the content belong to another primary. */
   failOver(): Promise<void>;
   clear(): Promise<void>;
 }
 
 /** Options of a Store on the clock of a schedule. */
 export function storeOptions(cluster: string) {
-  const clock = { now: () => START_MS, after: (): Promise<never> => Promise.reject(new Error("no schedule waits on the clock")) };
+  const clock = { now: () => START_MS, after: (): Promise<never> => Promise.reject(new Error("unexpected wait on the Store's clock")) };
   return { deployment: DEPLOYMENT, cluster, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS, signer: testSigner(DEPLOYMENT), clock };
 }
 
-/** `without`: the Store without one of its rules. */
+/** `without` returns the Store without one of its rules. */
 export function createRedisGround(client: Redis, cluster: string, without: (store: Store) => Store = (store) => store): Ground {
   const options = storeOptions(cluster);
   const names = deploymentKeys(DEPLOYMENT, cluster).of(EPOCH);

@@ -1,11 +1,11 @@
-/** Many schedules on one server, several at a time so that neither side waits for the other; and the Store without one of its rules. */
+/** Many schedules on one server, several at a time so that neither client nor server waits; and the Store without one of its rules. */
 import { Redis } from "ioredis";
 import { SCRIPTS } from "../../../shared/store/redis/scripts/load.ts";
 import type { Breakage } from "./rules.ts";
 import { createRedisGround } from "./ground.ts";
 import { runSchedule } from "./schedule.ts";
 
-/** Schedules under way, on one connection: what they ask in one turn goes out in one write. */
+/** The number of concurrent schedules on one connection: their commands of one tick are sent in one write. */
 const SIDE_BY_SIDE = 32;
 
 export interface FailedSchedule {
@@ -19,11 +19,11 @@ export interface ManyOptions {
   readonly first: number;
   readonly last: number;
   readonly off?: Breakage;
-  /** After the first violation, the schedules before it are run to their end and no other is begun. */
+  /** After the first violation, earlier schedules run to their end and no new one starts. */
   readonly stop?: boolean;
 }
 
-/** @returns the violations by seed, and how many schedules there were. */
+/** @returns the violations by seed, and the number of schedules. */
 export async function runMany(options: ManyOptions): Promise<{ readonly ran: number; readonly failed: readonly FailedSchedule[] }> {
   const { off, stop = false, url } = options;
   const restore = off?.script ? mutate(off.script) : () => undefined;
@@ -48,14 +48,17 @@ export async function runMany(options: ManyOptions): Promise<{ readonly ran: num
   return { ran, failed: failed.toSorted((a, b) => a.seed - b.seed) };
 }
 
-/** The text of scripts as later clients define them. @throws {Error} when it is not there any more: the breakage breaks nothing. */
+/**
+ * Changes the text of scripts for clients that are created later. @throws when the replaced text does not exist any more, so that the
+ * mutation has no effect
+ */
 function mutate({ scripts, from, to }: NonNullable<Breakage["script"]>): () => void {
-  // A schedule's clients read the table when they are made; this process has no others.
+  // The clients of a schedule read the table when they are created; this process has no other clients.
   const table = SCRIPTS as unknown as Record<string, readonly string[]>;
   const before = scripts.map((name) => [name, table[name] ?? []] as const);
   for (const [name, parts] of before) {
     const at = parts.findIndex((part) => part.includes(from));
-    if (at === -1) throw new Error(`${name} holds no "${from}"`);
+    if (at === -1) throw new Error(`${name} does not contain "${from}"`);
     table[name] = parts.map((part, i) => (i === at ? part.replace(from, () => to) : part));
   }
   return () => {

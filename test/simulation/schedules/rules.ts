@@ -1,6 +1,6 @@
 /**
- * Rules of the Store switched off, one at a time, in the text of its scripts or around its calls: without each of them some schedule
- * must fail, or the checks see nothing. Those that the model of the protocol showed to matter, and what must hold of a loss.
+ * The Store's rules, switched off one at a time, in the text of its scripts or around its calls: without each of them some schedule
+ * must fail, or the checks prove nothing. Includes the rules that the protocol's model showed to matter, and those about losses.
  */
 import type { ScriptName } from "../../../shared/store/redis/scripts/layouts.ts";
 import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
@@ -8,9 +8,9 @@ import type { Store } from "../../../shared/store/ports/store.ts";
 
 export interface Breakage {
   readonly rule: string;
-  /** In words, for the table. */
+  /** A description for the table. */
   readonly off: string;
-  /** The first schedule that fails without it; absent while none is known. */
+  /** The first schedule that fails without the rule; absent while none is known. */
   readonly seed?: number;
   readonly script?: { readonly scripts: readonly ScriptName[]; readonly from: string; readonly to: string };
   readonly store?: (store: Store) => Store;

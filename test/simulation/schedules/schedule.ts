@@ -1,8 +1,8 @@
 /**
- * One random schedule over a real Store: watchers with fences, messages that are lost, repeated and overtaken, appliers, workers that
- * die or are late, people, and a Store that is set back; each call of the Store is a step, and between any two of a process others
- * may go on. The scripts are the product's own; who calls them is as small as can be, so that thousands of schedules can be run.
- * What must hold is in ../invariants.ts.
+ * One random schedule on a real Store: watchers with fences, messages that are lost, repeated and reordered, appliers, workers that crash
+ * or are late, users, and a Store that is rolled back; each Store call is a step, and between any two steps of a process other processes
+ * may run. The scripts are the product's own; their callers are as small as possible, so that thousands of schedules can run. The
+ * invariants are in ../invariants.ts.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
@@ -47,7 +47,7 @@ export interface ScheduleOptions {
 
 const LANES: { readonly [K in Kind]: number } = { deployments: 1, replicasets: 1, pods: 2 };
 const REPLICA_SETS = ["shop/a", "shop/b"] as const satisfies readonly ObjectKey[];
-/** A build with another cache identity has its own epoch. */
+/** The epoch of a build with another cache identity. */
 const OLD_EPOCH = "e0";
 const OLD_SEQUENCE = 2;
 const STEPS = 140;
@@ -55,16 +55,16 @@ const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
 const REQUEST_MS = 12_000;
 const LOSS_MS = 60_000;
-/** Of 5 s each: until a heartbeat has shown that the last message of a lane was lost, and its hole has closed the gate. */
+/** Rounds of 5 s: until a heartbeat has shown that the last message of a lane was lost, and its gap has closed the gate. */
 const CALM_ROUNDS = 4;
 const RUNS_AT_REST_MAX = 60;
 const RETRIES_MAX = 5;
 
-/** A watcher's term under one fence. */
+/** A watcher's term, under one fence. */
 interface Term {
   readonly fence: string;
   readonly epoch: string;
-  /** Of each kind: the version up to which it has read, or that it is being listed. */
+  /** For each kind: the version up to which it has been read, or that it is being listed. */
   readonly read: Map<Kind, number | "listing">;
   readonly sequences: Map<string, number>;
   readonly generations: Map<Kind, number>;
@@ -76,7 +76,7 @@ interface Term {
   over: boolean;
 }
 
-/** The run ends without a word: its lease or its epoch is over. */
+/** The run ends without `done`: its lease or its epoch has expired. */
 class Ended extends Error {}
 
 export async function runSchedule(options: ScheduleOptions): Promise<ScheduleResult> {
@@ -94,9 +94,9 @@ class Schedule {
   readonly #stats: Record<string, number> = {};
   readonly #mix: Readonly<Record<"crashes" | "lossy" | "badApi" | "calmPods" | "quotaTail" | "setBack" | "leaders", boolean>>;
   readonly #faults: ProtocolFaults | undefined;
-  /** By which the clock of the Store's server is ahead. */
+  /** How far the clock of the Store's server is ahead. */
   #skewMs = 0;
-  /** Sum of its jumps back. Before the first checkpoint none is corrected, and keys wait that much longer (informer §12.5). */
+  /** Sum of the clock's backward jumps. Before the first checkpoint none is corrected, and keys wait that much longer (informer §12.5). */
   #backMs = 0;
   #messages: Message[] = [];
   #bells: (Doorbell & { readonly atMs: number })[] = [];
@@ -107,11 +107,11 @@ class Schedule {
   #runs = 0;
   #lossMs = Number.NEGATIVE_INFINITY;
   #soundMs = Number.NEGATIVE_INFINITY;
-  /** The last loss of which no checkpoint can tell, because none was between the lost state and the loss (informer §11.7). */
+  /** The last loss that no checkpoint can detect, because none was between the restored state and the loss (informer §11.7). */
   #unseenLossMs = Number.NEGATIVE_INFINITY;
   #checkpoints = 0;
   readonly #outran = new Set<ObjectKey>();
-  /** The Deployment has found no pod since the last one was made. */
+  /** The Deployment has found no pod since the last one was created. */
   #sawEmpty = true;
 
   constructor(options: ScheduleOptions) {
@@ -189,7 +189,7 @@ class Schedule {
       }
       case "restores":
         return this.#setBack(true);
-      // Its watcher counts its own messages.
+      // The new watcher counts its own messages.
       case "messages of an old build":
         return void this.#messages.push(
           ...this.#messages.slice(0, 1).map((message) => ({ ...message, epoch: OLD_EPOCH, sequence: message.sequence + OLD_SEQUENCE })),
@@ -262,7 +262,7 @@ class Schedule {
       read.set(resource, whole ? Number(opened.lanes.map(({ watermark }) => watermark).reduce(minResourceVersion)) : undefined);
       if (this.#term) await this.#undying();
     }
-    // The previous one may not know yet, and continues for a while.
+    // The previous leader may not know yet, and continues for a while.
     const before = this.#term;
     if (before && (this.#quiet || !this.#chance(0.5))) before.over = true;
     this.#terms = [...this.#terms.filter(({ over }) => !over), term];
@@ -273,7 +273,7 @@ class Schedule {
     this.#count("terms");
   }
 
-  /** Something of what there is to send. */
+  /** Sends some of the pending events. */
   #stream(): void {
     const term = this.#quiet ? this.#term : this.#pick(this.#terms);
     if (!term) return;
@@ -311,7 +311,7 @@ class Schedule {
     const read = Number(term.read.get(resource) ?? 0);
     term.read.set(resource, "listing");
     term.listedMs.set(resource, this.#scheduler.nowMs);
-    // A watcher that dies is replaced, and its half list with it; here it only stops.
+    // A watcher that dies is replaced, and its half-finished list with it; here it only stops.
     this.#scheduler.spawn(async () => {
       const opened = await this.#store.openGeneration({ epoch: term.epoch, fence: term.fence, resource });
       if (opened.kind !== "open") return void (term.over = true);
@@ -328,7 +328,7 @@ class Schedule {
       for (let lane = 0; lane < LANES[resource]; lane++) {
         const cached = new Map((await this.#store.readLane(resource, lane)).rows.map(({ key, uid, rv: at }) => [key, `${uid} ${at}`]));
         const here = [...state.values()].filter(({ key }) => laneOf(key, LANES[resource]) === lane);
-        // Now and then the list is wrong about what is cached, and a payload is missing (T05).
+        // Sometimes the list is wrong about what is cached, and a payload is missing (T05).
         const omits = !this.#quiet && this.#mix.lossy && this.#chance(0.15);
         const fresh = here.filter(({ key, uid, rv: at }) => cached.get(key) !== `${uid} ${at}`).slice(omits ? 1 : 0);
         if (fresh.length > 0) this.#send(term, { kind: "L", resource, lane, items: fresh, listRV });
@@ -339,11 +339,11 @@ class Schedule {
     });
   }
 
-  /** Checkpoints, a second apart, and what they lead to; heartbeats. */
+  /** Checkpoints, a second apart, with their consequences; heartbeats. */
   async #beat(): Promise<void> {
     for (const term of this.#terms) {
       if (term.over || this.#scheduler.nowMs - term.beatMs < TICK_MS) continue;
-      // A watcher that is no longer the latest notices it late.
+      // A watcher that no longer leads notices it late.
       if (term !== this.#term && !this.#quiet && !this.#chance(0.1)) continue;
       term.beatMs = this.#scheduler.nowMs;
       if (this.#scheduler.nowMs - term.heardMs >= HEARTBEAT_MS) {
@@ -354,7 +354,7 @@ class Schedule {
       await this.#checkpoint(term);
     }
     this.#terms = this.#terms.filter(({ over }) => !over);
-    if (this.#terms.length === 0) this.#leadLater(); // never two at once: a third one of before may still send
+    if (this.#terms.length === 0) this.#leadLater(); // never two at once, because a previous one may still send
   }
 
   async #checkpoint(term: Term): Promise<void> {
@@ -376,7 +376,7 @@ class Schedule {
     term.answered = beat;
     for (const { resource, holeForMs = 0, state, generation, syncedGeneration, frozenLanes } of result.resources) {
       if (holeForMs > HOLE_RAISE_MS || (state === "SUSPECT" && generation <= syncedGeneration)) return this.#raise(term);
-      const kind = resource as Kind; // no other is opened
+      const kind = resource as Kind; // no fence of another resource is open
       if (frozenLanes.length > 0 && this.#scheduler.nowMs - (term.listedMs.get(kind) ?? 0) > 3_000) this.#list(kind, term);
     }
   }
@@ -420,17 +420,17 @@ class Schedule {
     return kind === "ack" ? "done" : "again";
   }
 
-  /** An applier's death shows by the redelivery of its message (#deliver). */
+  /** Runs without crashes: an applier's crash shows in the redelivery of its message (#deliver). */
   async #undying(): Promise<void> {
     const { deaths } = this.#scheduler;
     this.#scheduler.deaths = 0;
     await this.#scheduler.pause(this.#chance(0.05) ? this.#random.next() * 3_000 : 0);
-    // A wait that began before the quiet phase must not bring deaths into it.
+    // A wait that began before the quiet phase must not carry crashes into it.
     this.#scheduler.deaths = this.#quiet ? 0 : deaths;
   }
 
   #prepare(resource: PackHeader["resource"], changes: readonly Change[]): ReturnType<typeof prepareChanges> {
-    const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`nobody forges ${key} here`));
+    const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`unexpected forged value: ${key}`));
     return prepareChanges(this.#store, CORE_CACHE, resource, changes, { live });
   }
 
@@ -491,7 +491,7 @@ class Schedule {
     }
   }
 
-  /** A Deployment that waits for the last of its pods (Recreate). */
+  /** The Recreate Deployment waits for the last of its pods. */
   async #lookForPods({ primary, dependents }: Snapshot): Promise<Outcome> {
     if (!primary) return { kind: "ok" };
     const slices = dependents.map(({ key, uid }) => ({
@@ -503,7 +503,7 @@ class Schedule {
     return { kind: "ok" };
   }
 
-  // The parts of a schedule that a worker works with.
+  // The parts of a schedule that a worker uses.
   get store(): Store {
     return this.#store;
   }
@@ -529,7 +529,7 @@ class Schedule {
     this.#options.trace?.(`${((this.nowMs - START_MS) / 1000).toFixed(3)} ${line}`);
   }
 
-  /** A call that is lost, refused, late, or answered. */
+  /** A call that is lost, rejected, late, or answered. */
   async call<T>(
     execute: () => T,
   ): Promise<{ readonly kind: "answered"; readonly answer: T } | { readonly kind: "unanswered" | "refused" }> {
@@ -542,7 +542,7 @@ class Schedule {
     if (roll < 0.17) {
       this.#count("calls unanswered");
       if (roll < 0.1) execute();
-      // Up to what the Store counts on (MAY_LAND_MS, OP_DEADLINE_MS).
+      // Executed within the time that the Store relies on (MAY_LAND_MS, OP_DEADLINE_MS).
       else if (roll < 0.15) this.#scheduler.spawn(async () => void execute(), 1 + this.#random.next() * (REQUEST_MS + MAY_LAND_MS / 2 - 2));
       await this.#scheduler.pause(REQUEST_MS);
       return { kind: "unanswered" };
@@ -552,13 +552,13 @@ class Schedule {
     return { kind: "answered", answer };
   }
 
-  /** Checked when the API server creates a pod. */
+  /** Creates a pod, and checks the number of pods. */
   created(rs: CachedReplicaSet, name: string, key: ObjectKey): CachedPod | "exists" | "refused" {
     if (this.#api.refusesCreates) return "refused";
     const reused = this.#api.names.has(name);
     const pod = this.#api.createPod(name, rs);
     if (pod === "exists") return pod;
-    if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false; // of a deleted one, which no run awaits
+    if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false; // pods of a deleted ReplicaSet are not awaited
     const own = this.#api.ownedBy(rs.metadata.uid);
     const highest = Math.max(0, ...this.#api.sizes(rs.metadata.uid));
     if (reused) this.#reused.add(pod.uid);
@@ -568,19 +568,19 @@ class Schedule {
   }
   readonly #reused = new Set<string>();
 
-  /** Checked when our delete is executed. */
+  /** Checks the number of remaining pods when our delete is executed. */
   deleting(rs: CachedReplicaSet, pod: CachedPod, takenMs: number): void {
     const key = objectKey(rs.metadata.namespace, rs.metadata.name);
     const excuse = this.#excuse(key, takenMs);
     const left = this.#api.ownedBy(rs.metadata.uid).filter(({ uid }) => uid !== pod.uid).length;
     const lowest = Math.min(...this.#api.sizes(rs.metadata.uid));
-    // With a deleted owner its pods are deleted by others too, and a run whose cache still has it counts them.
+    // Pods of a deleted owner are deleted by others too, and a run with the owner still in its cache counts them.
     if (this.#api.replicaSet(key)?.metadata.uid !== rs.metadata.uid) return;
     if (pod.deletionTimestamp === undefined && pod.owner?.uid === rs.metadata.uid && left < lowest && this.#mix.calmPods && !excuse)
       this.#bad("below", `${key} is left with ${left} pods, lowest size ${lowest}, deleted ${pod.name}`);
   }
 
-  /** A run from before a loss was detected may continue across it (the simulation's checks say more). */
+  /** A run that started before a loss was detected may continue across it (simulation/checks.ts has more). */
   #excuse(key: ObjectKey, takenMs: number): boolean {
     if (this.#scheduler.nowMs - this.#unseenLossMs < LOSS_MS) return true;
     const isNear = this.#scheduler.nowMs - this.#lossMs < LOSS_MS;
@@ -590,7 +590,7 @@ class Schedule {
 
   // ------------------------------------------------------------------------------------------------------------------- losses
 
-  /** The Store becomes what it was some steps ago; nothing says so but its checkpoint and its fence. */
+  /** Rolls the Store back to its state some steps ago; only its checkpoint and its fence show it. */
   async #setBack(onOtherPrimary = false): Promise<void> {
     const checkpoints = this.#checkpoints;
     const restore = await this.#ground.snapshot();
@@ -608,7 +608,7 @@ class Schedule {
 
   // ------------------------------------------------------------------------------------------------------------------- checks
 
-  /** informer §11.4. */
+  /** Checks the claim of informer §11.4. */
   async #claimHolds(): Promise<void> {
     for (const kind of KINDS) {
       for (let lane = 0; lane < LANES[kind]; lane++) {
@@ -641,7 +641,7 @@ class Schedule {
     if (this.#mix.quotaTail) {
       for (const key of REPLICA_SETS) this.#api.scale(key, 4);
       const [before, lossesBefore] = [this.#runs, this.#losses];
-      // A Store that is set back has forgotten how often they failed.
+      // A Store that was rolled back has lost the number of failures.
       const tooMany = (): boolean => this.#runs - before > RUNS_AT_REST_MAX * (1 + this.#losses - lossesBefore);
       while (this.#scheduler.nowMs - sinceMs < 80_000 && !tooMany()) await this.#round();
       if (tooMany()) this.#bad("rest", `${this.#runs - before} runs in 80 s of refusals`);
@@ -758,14 +758,14 @@ class Schedule {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
-/** A ReplicaSet's worker: the protocol of informer §13, on pods that have no phases. */
+/** A ReplicaSet's worker: the protocol of informer §13, with pods without phases. */
 class Worker {
   readonly #schedule: Schedule;
   readonly #run: Taken;
   readonly #snapshot: Snapshot;
   readonly #takenMs: number;
   #leaseUntilMs: number;
-  /** How its last write-through ended the run, if it did. */
+  /** How the last write-through ended the run, if it did. */
   done: DoneResult | undefined;
 
   constructor(
@@ -822,7 +822,7 @@ class Worker {
       if (missing > 0) failed = await this.#create(rs, missing, new Set(own.map((pod) => pod.name)));
       else failed = await this.#delete(rs, pods.slice(0, -missing));
       const shown = intents.filter((op) => op.state === "planned" && (op.mayLandUntilMs ?? 0) <= this.#schedule.nowMs);
-      // Drops unneeded names once no call can land under them.
+      // Drops unneeded names once no call with them can be executed any more.
       if (missing <= 0 && shown.length > 0) await this.#through("pods", [], { uid, lower: shown.map(({ id }) => id) });
     }
     const size = pods.length;
@@ -830,7 +830,7 @@ class Worker {
       await this.#mayWrite();
       const status = await this.#schedule.call(() => this.#schedule.api.status(primary.key, rs.metadata.resourceVersion, size));
       if (status.kind !== "answered" || !status.answer) return { kind: "retry" };
-      // Some end with it, as a sync does that tells no Event.
+      // Some runs end with this write-through, like a sync that reports no Event.
       const ends = this.#run.token.endsWith("0") ? {} : { ends: { kind: "ok" } as const };
       await this.#through("replicasets", [status.answer], { uid, ownStatus: true, ...ends });
     }
@@ -914,7 +914,7 @@ class Worker {
     return failed;
   }
 
-  /** No write starts where it could end after the lease. */
+  /** A write must not start if it could end after the lease. */
   async #mayWrite(): Promise<void> {
     if (this.#leaseUntilMs - this.#schedule.nowMs < 20_000) {
       const untilMs = await this.#schedule.store.renew(this.#run);
@@ -963,7 +963,7 @@ function changeOf({ type, key, uid, rv, object, isNew = false }: Omit<Event, "ki
   return { type, key, uid, rv: String(rv), object, isNew };
 }
 
-/** In order, no key twice in one. */
+/** Groups events in order, so that no key occurs twice in a pack. */
 function packs(events: readonly Event[]): readonly (readonly Event[])[] {
   const all: Event[][] = [];
   for (const event of events) {

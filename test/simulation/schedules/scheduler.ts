@@ -1,9 +1,9 @@
-/** Processes of a schedule: one runs at a time, until it waits, ends or dies; the next one is drawn from the seed. */
+/** Processes of a schedule: one runs at a time, until it waits, ends or dies; the seed determines the next one. */
 import type { Random } from "../../../shared/base/random.ts";
 
 interface Waiting {
   readonly atMs: number;
-  /** Time does not pass it by. */
+  /** Time does not advance beyond its due time. */
   readonly punctual: boolean;
   readonly go: () => void;
 }
@@ -37,7 +37,7 @@ export class Scheduler {
     this.#waiting.push({ atMs: this.nowMs + afterMs, punctual: afterMs > 0, go });
   }
 
-  /** Of the running process: others may run in between. One that dies here never continues. */
+  /** Pauses the running process, so others may run. A process that dies here never continues. */
   pause(ms = 0): Promise<void> {
     return new Promise((resolve) => {
       if (this.#random.next() >= this.deaths) this.#waiting.push({ atMs: this.nowMs + ms, punctual: false, go: resolve });

@@ -12,19 +12,17 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 
 export interface Base {
   readonly commit: string;
-  /** Its sources, with this checkout's packages. */
+  /** The folder of its sources, with this checkout's packages. */
   readonly root: string;
   remove(): Promise<void>;
 }
 
-/**
- * The commit in a file of test/upgrade, or the reason why it is unavailable. @throws when it is no ancestor of this commit
- */
+/** The commit in a file of test/upgrade, or the reason why it is unavailable. @throws when it is not an ancestor of this commit */
 export async function baseCheckout(
   name: "base" | "same-identity" | "same-identity-before" = "base",
 ): Promise<Base | { readonly missing: string }> {
   const commit = (await readFile(join(ROOT, "test", "upgrade", name), "utf8")).trim();
-  if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error(`test/upgrade/${name}: the 40 digits of a commit`);
+  if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error(`test/upgrade/${name}: expected the 40 digits of a commit`);
   const git = async (...args: readonly string[]): Promise<boolean> =>
     await run("git", ["-C", ROOT, ...args]).then(
       () => true,
@@ -33,7 +31,7 @@ export async function baseCheckout(
   if (!(await git("cat-file", "-e", `${commit}^{commit}`)))
     return { missing: `commit ${commit.slice(0, 7)} is not in this clone: git fetch --unshallow, where git has a history` };
   if (!(await git("merge-base", "--is-ancestor", commit, "HEAD")))
-    throw new Error(`test/upgrade/${name}: ${commit} is no ancestor of HEAD`);
+    throw new Error(`test/upgrade/${name}: ${commit} is not an ancestor of HEAD`);
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-base-"));
   const root = join(folder, commit.slice(0, 7));
   await mkdir(root);

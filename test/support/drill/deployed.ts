@@ -1,5 +1,5 @@
 /**
- * Deltaloop deployed to LocalStack beside a cluster, and a user's work there: applies Deployments, rolls them, injects
+ * Deltaloop deployed to LocalStack beside a cluster, with a user's actions: applies Deployments, rolls them, injects
  * a fault in the middle, and checks the outcome.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -55,10 +55,10 @@ interface Pod {
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const PODS = "/api/v1/namespaces/default/pods";
 const SETTLED_MS_MAX = 60_000;
-/** Rollouts during the drill: at most one surge pod, and never one unavailable. */
+/** The strategy of rollouts during the drill: at most one surge pod, and no unavailable pod. */
 const ROLLING = { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } as const;
 
-/** The readiness delays of a rollout's pods; the last pod waits until the disruption ends. */
+/** The delay until a pod of a rollout is ready; the last pod waits until the disruption ends. */
 const PACE_SECONDS = 2;
 /** Less than a Deployment's progressDeadlineSeconds. */
 const HELD_SECONDS = 500;
@@ -69,27 +69,27 @@ export interface Deployed {
   readonly cluster: SomeCluster;
   readonly local: LocalDeltaloop;
   readonly sqs: SQSClient;
-  /** LocalStack's and the functions' own. */
+  /** The logs of LocalStack and of the functions. */
   log(): Promise<string>;
   create(name: string, replicas: number, spec?: object): Promise<void>;
   patch(name: string, spec: object): Promise<void>;
-  /** `replicas` pods of `image`, all available, no others, and the status reports it. */
+  /** Waits until `replicas` pods of `image` are available, no others exist, and the status reports it. */
   rolledOut(name: string, replicas: number, image: string, timeoutMs?: number): Promise<void>;
   withCache<T>(use: (cache: Cache) => Promise<T>): Promise<T>;
   /**
-   * A verb of the command with the watcher's environment as `--env`. @returns its output @throws when its exit code is
+   * Runs a verb of the command with the watcher's environment as `--env`. @returns its output @throws when its exit code is
    * not 0
    */
   run(...args: readonly string[]): Promise<string>;
   /**
-   * Nothing was lost: the cache equals the API server, no message is in a dead-letter queue, and the doctor finds no
-   * fault.
+   * Checks that nothing was lost: the cache equals the API server, no message is in a dead-letter queue, and the doctor finds no
+   * problem.
    */
   settled(): Promise<void>;
   /**
    * Rolls the Deployment `steady` to its next image, calls `strike` when some of its pods are new, and waits until the
    * rollout has settled. The rollout continues meanwhile, and does not end before the disruption. @throws when a pod
-   * was created twice, a bound was violated at any moment, or anything was lost
+   * was created twice, a bound was violated at any time, or anything was lost
    */
   inTheMiddleOfARollout(what: string, strike: () => Promise<void>): Promise<void>;
   stop(): Promise<void>;
@@ -176,7 +176,7 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
     },
 
     async settled() {
-      const list = async <T>(path: string): Promise<readonly T[]> => (await client.list(path)).items as readonly T[]; // whose path it is
+      const list = async <T>(path: string): Promise<readonly T[]> => (await client.list(path)).items as readonly T[]; // the path is that of a Deployment
       const same = (): Promise<true> => deployed.withCache(({ store }) => isSame(store, { list }));
       await eventually("the cache is what the API server has", same, SETTLED_MS_MAX);
       expect(await deadMessages()).toEqual([]);
@@ -219,7 +219,7 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
         expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(spec.replicas + 1);
         expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(spec.replicas);
         expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
-        // The old one had its former pods, the new one the wanted number: nothing was created twice.
+        // The old ReplicaSet had its former pods and the new one the desired number: nothing was created twice.
         const sets = Object.entries(podsCreated(changes)).filter(([rs]) => rs.startsWith("steady-"));
         expect(sets.map(([, count]) => count)).toEqual([spec.replicas, spec.replicas]);
       } finally {
@@ -239,13 +239,13 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
     return (await client.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Rollout;
   }
 
-  /** The last but one of `steady`'s pods stays unavailable until the test releases it. */
+  /** Keeps the last but one of `steady`'s pods unavailable until the test releases it. */
   async function holdLast(replicas: number, signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await sleep(HOLD_POLL_MS))
       if (updatedOf(await read("steady")) >= replicas - 2) return await deployed.patch("steady", { minReadySeconds: HELD_SECONDS });
   }
 
-  /** `deltaloop-local-deployment-dead: 1` */
+  /** Dead-letter queues with messages, as `deltaloop-local-deployment-dead: 1`. */
   async function deadMessages(): Promise<readonly string[]> {
     const { QueueUrls = [] } = await sqs.send(new ListQueuesCommand({}));
     const dead = QueueUrls.filter((url) => /-dead(?:\.fifo)?$/.test(url));
@@ -257,7 +257,7 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
   return deployed;
 }
 
-/** Visible and in flight. */
+/** The number of visible and in-flight messages. */
 export async function messagesIn(sqs: SQSClient, QueueUrl: string): Promise<number> {
   const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ["All"] }));
   return Number(Attributes?.ApproximateNumberOfMessages) + Number(Attributes?.ApproximateNumberOfMessagesNotVisible);

@@ -16,7 +16,7 @@ const LISTS = [
   ["logs", "/", "Logs_20140328.DescribeLogGroups"],
 ] as const;
 
-/** One answer for each kind of resource, as text. @throws when one is not 200 */
+/** One response for each kind of resource, as text. @throws when one is not 200 */
 export async function everythingMade(endpoint: string): Promise<readonly string[]> {
   return await Promise.all(
     LISTS.map(async ([service, path, target]) => {
@@ -52,14 +52,14 @@ export async function editionOf(endpoint: string, stack: string): Promise<object
 
 export interface DeployedFunction {
   readonly FunctionName: string;
-  /** Of its zip, in base64. */
+  /** The hash of its zip, in base64. */
   readonly CodeSha256: string;
   readonly LastModified: string;
   readonly RevisionId: string;
 }
 
 export async function functionsOf(endpoint: string): Promise<readonly DeployedFunction[]> {
-  const { Functions } = (await lambda(endpoint, "GET", "functions/")) as { readonly Functions: readonly DeployedFunction[] }; // ListFunctions'
+  const { Functions } = (await lambda(endpoint, "GET", "functions/")) as { readonly Functions: readonly DeployedFunction[] }; // the response of ListFunctions
   return Functions.toSorted((a, b) => (a.FunctionName < b.FunctionName ? -1 : 1));
 }
 
@@ -67,7 +67,7 @@ export async function functionsOf(endpoint: string): Promise<readonly DeployedFu
 export async function readQueues(endpoint: string, functions: readonly string[], enabled: boolean): Promise<void> {
   type Mapping = { readonly UUID: string; readonly FunctionArn: string; readonly State: string };
   const mappings = async (): Promise<readonly Mapping[]> => {
-    const answer = (await lambda(endpoint, "GET", "event-source-mappings/")) as { readonly EventSourceMappings: readonly Mapping[] }; // ListEventSourceMappings'
+    const answer = (await lambda(endpoint, "GET", "event-source-mappings/")) as { readonly EventSourceMappings: readonly Mapping[] }; // the response of ListEventSourceMappings
     return answer.EventSourceMappings.filter(({ FunctionArn }) => functions.some((name) => FunctionArn.endsWith(`-${name}`)));
   };
   const found = await mappings();

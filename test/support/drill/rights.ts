@@ -1,5 +1,5 @@
 /**
- * The rights of a credential as the API server reports them, and the requests made with it. A right is `patch
+ * The rights of a credential as the API server reports them, and the requests made with it. A right is written as `patch
  * apps/replicasets/status`.
  */
 import type { KubeClient } from "../../../shared/kube/http/client.ts";
@@ -15,7 +15,7 @@ interface ResourceRule {
   readonly resourceNames?: readonly string[];
 }
 
-/** All of them in `namespace`, from any binding. */
+/** All rights in `namespace`, from any binding. */
 export async function rightsOf(client: KubeClient, namespace: string): Promise<ReadonlySet<string>> {
   const body = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectRulesReview", spec: { namespace } };
   const answer = await client.json({ method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body });
@@ -29,7 +29,7 @@ export async function rightsOf(client: KubeClient, namespace: string): Promise<R
   );
 }
 
-/** The rights of one of our roles in any namespace but our own. */
+/** The rights of one of our roles in any namespace except our own. */
 export function rightsIn({ clusterRules }: Role): ReadonlySet<string> {
   return new Set(
     clusterRules.flatMap(({ apiGroup, resource, verbs, name }) =>
@@ -38,7 +38,7 @@ export function rightsIn({ clusterRules }: Role): ReadonlySet<string> {
   );
 }
 
-/** What `role` may do in the namespace of the watcher's Lease. */
+/** The rights of `role` in the namespace of the watcher's Lease. */
 export function rightsAtTheLease({ namespaceRules }: Role): ReadonlySet<string> {
   return new Set(
     namespaceRules.flatMap(({ apiGroup, resource, verbs, name }) =>
@@ -52,7 +52,7 @@ export interface Use {
   readonly code: number;
 }
 
-/** Of a function under the service account of that name; includes those of the doctor. */
+/** The rights that a function has used under the service account of that name, including those of the doctor. */
 export function usesOf(audit: readonly AuditEntry[], serviceAccount: string): readonly Use[] {
   return audit
     .filter(({ user }) => user.username === `system:serviceaccount:${OWN_NAMESPACE}:${serviceAccount}`)
@@ -69,7 +69,7 @@ export function usesOf(audit: readonly AuditEntry[], serviceAccount: string): re
     );
 }
 
-/** Rights that no function has, and rights of one function that another lacks. Refused requests change nothing. */
+/** Rights that no function has, and rights that only one function has. The requests are rejected, so they change nothing. */
 const CALLS: readonly (readonly [right: string, method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE", path: string])[] = [
   ["list /secrets", "GET", "/api/v1/namespaces/default/secrets"],
   ["get /configmaps", "GET", "/api/v1/namespaces/default/configmaps/secretive"],
@@ -93,7 +93,7 @@ const CALLS: readonly (readonly [right: string, method: "GET" | "POST" | "PATCH"
   ["list apps/daemonsets", "GET", "/apis/apps/v1/daemonsets"],
 ];
 
-/** Sends each of these requests that is no right in `has`. @returns those that were not forbidden */
+/** Sends each of these requests whose right is not in `has`. @returns those that were not forbidden */
 export async function triedBeyond(
   client: KubeClient,
   has: ReadonlySet<string>,

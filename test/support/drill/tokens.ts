@@ -9,7 +9,7 @@ import type { Cluster } from "../e2e.ts";
 /** The object that tokens of `revocableToken` are bound to. */
 const BOUND_TO = "drill-tokens";
 
-/** One that `revokeTokens` invalidates. */
+/** A token that `revokeTokens` invalidates. */
 export async function revocableToken(cluster: Cluster, serviceAccount: string): Promise<string> {
   await cluster.apply({ apiVersion: "v1", kind: "Secret", metadata: { name: BOUND_TO, namespace: OWN_NAMESPACE } });
   const bound = ["--bound-object-kind=Secret", `--bound-object-name=${BOUND_TO}`];
@@ -17,8 +17,8 @@ export async function revocableToken(cluster: Cluster, serviceAccount: string): 
 }
 
 /**
- * Revokes those tokens, waits until functions are refused, and has `deltaloop rotate tokens` request and write new
- * ones. The API server forgets them within ten seconds. `known`: a Deployment in the default namespace. @returns the
+ * Revokes those tokens, waits until functions are rejected, and lets `deltaloop rotate tokens` request and write new
+ * ones. The API server forgets the old tokens within ten seconds. `known`: a Deployment in the default namespace. @returns the
  * command's output @throws when its exit code is not 0
  */
 export async function takeTokensAndRotate(cluster: Cluster, known: string, secretsEndpoint: string): Promise<string> {
@@ -28,7 +28,7 @@ export async function takeTokensAndRotate(cluster: Cluster, known: string, secre
   await cluster.kubectl("delete", "secret", BOUND_TO, "-n", OWN_NAMESPACE);
   let looks = 0;
   await eventually("functions are refused", async () => {
-    // A paused rollout may cause no requests for a while; an annotation is copied to the ReplicaSet.
+    // A paused rollout may send no request for a while, so this sets an annotation, which is copied to the ReplicaSet.
     await cluster.kubectl("annotate", "--overwrite", `deployment/${known}`, `drill/look=${++looks}`);
     return (await cluster.audit()).some(
       ({ userAgent, responseStatus }) => userAgent?.startsWith("deltaloop/") === true && responseStatus?.code === 401,

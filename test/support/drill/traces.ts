@@ -3,7 +3,7 @@ import { redisClient } from "../../../shared/store/redis/client.ts";
 import type { LocalDeltaloop } from "../../../infra/local/stack.ts";
 import { bodyText } from "../canaries.ts";
 
-/** Bodies in Q1 and the doorbells' queues, visible or in flight, as LocalStack shows them, until `signal` aborts. */
+/** Bodies of messages in Q1 and the doorbell queues, visible or in flight, as LocalStack shows them, until `signal` aborts. */
 export async function watchMessages({ localStack, queueUrls }: LocalDeltaloop, bodies: Set<string>, signal: AbortSignal): Promise<void> {
   const urls = [queueUrls.deltas, ...Object.values(queueUrls.doorbells)];
   while (!signal.aborted) {
@@ -16,7 +16,7 @@ export async function watchMessages({ localStack, queueUrls }: LocalDeltaloop, b
   }
 }
 
-/** Every key of Redis and its value. */
+/** Every Redis key with its value. */
 export async function dump({ redisUrl }: LocalDeltaloop): Promise<readonly string[]> {
   return await withRedis(redisUrl, async (redis) => {
     const values = (await redis.keys("*")).map(async (key) => {
@@ -40,7 +40,7 @@ export async function generations({ redisUrl }: LocalDeltaloop, epoch: string): 
   });
 }
 
-/** FLUSHALL */
+/** Runs FLUSHALL. */
 export async function loseRedis({ redisUrl }: LocalDeltaloop): Promise<void> {
   await withRedis(redisUrl, async (redis) => void (await redis.flushall()));
 }

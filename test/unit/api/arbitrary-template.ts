@@ -15,7 +15,7 @@ const TEXT = fc.constantFrom("a", "web", "x y", "ü", "0");
 const QUANTITY = fc.constantFrom("1", "500m", "0.5", "64Mi", "1Gi", "1024Mi", "1e3", "100Ti", "0");
 /** The order of the last two differs between bytes and UTF-16. */
 const MAP_KEY = fc.constantFrom("a", "app", "cpu", "__proto__", "1", "ﬀ", "𝒳");
-/** Neither occurs in a template. */
+/** Neither field occurs in a template. */
 const SKIPPED = new Set(["managedFields", "creationTimestamp", "deletionTimestamp"]);
 
 /** With the fields of a release. */
@@ -63,7 +63,7 @@ function arbitraryValue(type: GoType, depth: number): fc.Arbitrary<unknown> {
   }
 }
 
-/** The same template in another spelling. `next` draws from 0 … n − 1. */
+/** The same template spelled differently. `next` draws from 0 … n − 1. */
 export function respelled(template: PodTemplateSpec, next: (n: number) => number, release = OWN_RELEASE): PodTemplateSpec {
   const copy = respelledStruct(podTemplateLayout(release), template as Json, next) as PodTemplateSpec;
   if (next(2) === 0) copy.metadata = { ...copy.metadata, labels: { ...copy.metadata?.labels, "pod-template-hash": String(next(9)) } };

@@ -1,4 +1,4 @@
-/** The captured streams of a real control plane: hashes of upstream, and `strip`. */
+/** The captured streams of a real control plane: upstream's hashes, and `strip`. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";

@@ -13,7 +13,7 @@ import { eventCorpus, type RecordedCall } from "../../support/event-corpus.ts";
 
 const corpus = eventCorpus();
 
-/** Our answer in the notation of the corpus: a combined Event is named without the call's number there. */
+/** Our result in the notation of the corpus: a combined Event there is named without the call's number. */
 function play(calls: readonly RecordedCall[], memory = noCorrelations()): readonly RecordedCall["answer"][] {
   return calls.map(({ atMs, object, field, type, reason, message }, index) => {
     const source = JSON.stringify([object, type]);

@@ -67,7 +67,7 @@ describe("a selector of many requirements", () => {
     const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random.next() * list.length)] as T; // never empty
     let matched = 0;
     for (let round = 0; round < 3_000; round++) {
-      // At random nothing matches forty requirements: half of the rounds use what these labels allow, the others all
+      // Random labels never match forty requirements, so half of the rounds use requirements that these labels match, the others all
       // but one.
       const labels: Labels = Object.fromEntries(KEYS.filter(() => random.next() < 0.6).map((key) => [key, oneOf(VALUES)]));
       const all = Array.from({ length: 60 }, () => requirement(oneOf(KEYS), oneOf(["In", "NotIn", "Exists", "DoesNotExist"]), oneOf));

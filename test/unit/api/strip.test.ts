@@ -404,7 +404,7 @@ describe("strip of anything", () => {
 
 function thrownBy(call: () => unknown): unknown {
   const outcome = settled(call);
-  if (!(outcome instanceof Error)) throw new Error("nothing was thrown");
+  if (!(outcome instanceof Error)) throw new Error("no error was thrown");
   return outcome;
 }
 

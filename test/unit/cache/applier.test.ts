@@ -689,7 +689,7 @@ describe("AP1 an affected-keys table that", () => {
     {
       name: "throws",
       fault: () => {
-        throw new TypeError("what a bug would say");
+        throw new TypeError("a programming error");
       },
     },
     { name: "looks up an invalid key", fault: (_, lookups) => (lookups.get("replicasets", "shop/a/b"), []) },
@@ -730,7 +730,7 @@ describe("AP1 an affected-keys table that", () => {
     await harness.drain("replicaset");
     harness.affectedKeys = [
       faulty(() => {
-        throw new TypeError("what a bug would say");
+        throw new TypeError("a programming error");
       }),
       ...harness.affectedKeys,
     ];

@@ -24,11 +24,11 @@ function listed({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletio
   const reference = { apiVersion: "apps/v1", controller: true, blockOwnerDeletion: true, ...OWNER };
   const metadata = { namespace: "shop", name: "a", uid, resourceVersion: rv, labels, deletionTimestamp };
   const item = listedMeta("pods", { metadata: { ...metadata, ownerReferences: owned ? [reference] : [] } });
-  if (!item) throw new Error("nothing to go by");
+  if (!item) throw new Error("no live read configured");
   return item;
 }
 
-/** A row with its index entry. `entry`: false = it does not verify. */
+/** A row with its index entry. `entry`: false: the entry does not verify. */
 function cached({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletionTimestamp }: Pod, isBelieved = true): CachedEntry {
   const object = cachedPod({
     name: "a",

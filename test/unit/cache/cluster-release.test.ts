@@ -25,7 +25,7 @@ function scene(first = "v1.36.3", options: ClusterReleaseOptions = {}) {
     release,
     reads: () => reads,
     runs: (version: string | Error) => void (answer = version),
-    /** Time passes, a checkpoint requests the release, and a read ends. */
+    /** Advances the time; a checkpoint requests the release, and a read ends. */
     async pass(ms: number): Promise<string | undefined> {
       await clock.advance(ms);
       release.current();
@@ -73,7 +73,7 @@ describe("the cluster's release", () => {
   it("the release stays the same when the version cannot be read or is invalid", async () => {
     const s = scene();
     await s.pass(11 * MINUTE);
-    for (const answer of [new Error("away"), "unknown"]) {
+    for (const answer of [new Error("unavailable"), "unknown"]) {
       s.runs(answer);
       await s.release.look();
       expect(await s.pass(MINUTE)).toBe("1.36");

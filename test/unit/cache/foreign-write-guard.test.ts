@@ -20,7 +20,7 @@ const CANARY = { namespace: "deltaloop", name: "deltaloop-canary" };
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const second = (s: number): number => START_MS + s * 1_000;
 
-/** A Deployment whose status another controller wrote in that second, by its entry. */
+/** A Deployment whose status another controller wrote in that second, according to its managedFields entry. */
 const written = (s: number, manager = "kube-controller-manager", name = "web", namespace = "shop") => ({
   metadata: {
     namespace,
@@ -67,7 +67,7 @@ function scene() {
       void lines.push(`${level} ${message}`);
   const log: Log = { debug: note("debug"), info: note("info"), warn: note("warn"), error: note("error") };
   const reached = async <T>(ask: (store: Store) => Promise<T>): Promise<T> => {
-    if (away) throw new Error("redis is away");
+    if (away) throw new Error("redis is unavailable");
     return await ask(store());
   };
   const ends = new AbortController();
@@ -126,7 +126,7 @@ function scene() {
     isStopped: async () => stoppedNamespaces(await store().guard()).has("shop"),
     everythingStopped: async () => (await store().guard()).stop,
     redisIsAway: (is: boolean) => void (away = is),
-    /** A copy of Redis; the returned function restores it. */
+    /** Copies Redis; the returned function restores the copy. */
     snapshot() {
       const { guard } = data;
       return () => void (data = { ...data, guard });
@@ -144,7 +144,7 @@ function scene() {
 describe("the guard against a second active controller", () => {
   it("[informer T103] FG1 FG2 reports a status write of another controller immediately, and logs it once", async ({ s }) => {
     const guard = s.watcher(0);
-    guard.look("deployments", written(0)); // upstream's controllers ended a second before ours began
+    guard.look("deployments", written(0)); // upstream's controllers stopped a second before ours started
     guard.look("deployments", written(-60));
     await s.clock.advance(5_000);
     expect(await s.isStopped()).toBe(false);
@@ -325,7 +325,7 @@ describe("the guard against a second active controller", () => {
     guard.look("deployments", written(3));
     await s.clock.advance(3_000);
     expect(await s.isStopped()).toBe(false);
-    await expect(guard.beforeTerm()).rejects.toThrow("redis is away"); // FG4
+    await expect(guard.beforeTerm()).rejects.toThrow("redis is unavailable"); // FG4
     s.redisIsAway(false);
     await s.clock.advance(1_000);
     expect(await s.isStopped()).toBe(true);
@@ -466,7 +466,7 @@ describe("the canary", () => {
     expect(guard.look("replicasets", corrected(12))).toBe("canary"); // later than awaited counts too
     await s.clock.advance(0);
     expect(await s.everythingStopped()).toMatchObject({ write: { key: "deltaloop/deltaloop-canary", atMs: second(12) } });
-    expect([await s.isStopped(), s.asked.length]).toEqual([false, 1]); // the canary costs no proof
+    expect([await s.isStopped(), s.asked.length]).toEqual([false, 1]); // the canary needs no proof
     await s.end();
   });
 
@@ -502,7 +502,7 @@ describe("the canary", () => {
     expect(s.changes).toEqual([]);
     await s.clock.advance(100);
     expect(s.changes).toEqual([1]);
-    expect(next.look("replicasets", corrected(5))).toBe("canary"); // before it led
+    expect(next.look("replicasets", corrected(5))).toBe("canary"); // before this watcher led
     await s.clock.advance(0);
     expect(await s.everythingStopped()).toBeUndefined();
     next.look("replicasets", corrected(6));

@@ -113,7 +113,7 @@ test("combines the items of a burst into fewer messages, and delays each item by
   }
   expect(waits).toHaveLength(400);
   expect(Math.max(...waits)).toBeLessThanOrEqual(100);
-  expect(sent().length).toBeLessThanOrEqual(29 + 130); // until it is recognized as a burst, each leaves alone
+  expect(sent().length).toBeLessThanOrEqual(29 + 130); // until a burst is recognized, each event is sent alone
 });
 
 test("keeps events in the batching window for the configured time", async () => {
@@ -129,7 +129,7 @@ test("keeps events in the batching window for the configured time", async () => 
 
 test("[informer T96] delays this controller's own writes by 0.2 to 0.4 s, and sends only the last state of an object", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
-  await clock.advance(100); // so that the next such time is too soon
+  await clock.advance(100); // so that the next event comes too soon
   const own = (name: string, rv: number): void => sender.live({ ...item(name, rv), isOwn: true });
   own("a", 1);
   await clock.advance(100);
@@ -272,7 +272,7 @@ test("[informer T27] uses another deduplication id when it sends the same object
   sender.manifest("20", [], 2);
   await clock.runUntilIdle();
   const ids = batches.flat().map(({ id }) => id);
-  expect(new Set(ids).size).toBe(3); // and the manifest's
+  expect(new Set(ids).size).toBe(3); // and that of the manifest
 });
 
 test("sends listed objects in separate messages with their list's version, and watch events without a list version", async () => {
@@ -467,7 +467,7 @@ test("[informer T107] retries a message without objects, whatever the queue answ
 
 test("a full buffer blocks the reader until the buffer drains", async () => {
   let open = false;
-  const { clock, sender, ends } = setUp(() => (open ? { failed: [] } : new Error("away")));
+  const { clock, sender, ends } = setUp(() => (open ? { failed: [] } : new Error("unavailable")));
   for (let i = 0; i < 10_001; i++) sender.live(item(`p${i}`, i + 1));
   let waited = false;
   const room = sender.room(ends.signal).then(() => (waited = true));

@@ -264,7 +264,7 @@ describe("the watcher's Lease", () => {
     const writer = {
       ...kube,
       replace: (request: Parameters<typeof kube.replace>[0]) =>
-        away ? Promise.reject(new UnansweredError("away")) : kube.replace(request),
+        away ? Promise.reject(new UnansweredError("unavailable")) : kube.replace(request),
     };
     const a = candidate("a", { writer });
     await clock.advance(5_000);
@@ -319,7 +319,7 @@ describe("the watcher's Lease", () => {
     const writer = {
       ...kube,
       create: (request: Parameters<typeof kube.create>[0]) =>
-        ++calls === 1 ? Promise.reject(new UnansweredError("away")) : kube.create(request),
+        ++calls === 1 ? Promise.reject(new UnansweredError("unavailable")) : kube.create(request),
     };
     const a = candidate("a", { writer });
     await clock.advance(5_000);
@@ -337,7 +337,7 @@ describe("the leader terms that an annotation of the Lease lists", () => {
     const a = s.candidate("a");
     await s.clock.advance(100);
     const leader = a.leader();
-    if (!leader?.lineage) throw new Error("nobody leads");
+    if (!leader?.lineage) throw new Error("no watcher leads");
     return { ...s, s, leader, lineage: leader.lineage };
   };
 
@@ -432,7 +432,7 @@ describe("the leader terms that an annotation of the Lease lists", () => {
     expect(annotations(s)).not.toHaveProperty([LEASE_FINAL]);
     b.ends.abort();
     kept();
-    // An older build held it meanwhile, and kept what it does not know.
+    // An older build held the Lease meanwhile, and kept the fields that it does not know.
     await server.request({
       method: "PATCH",
       path: `${PATH}/${LEASE.name}`,
@@ -461,7 +461,7 @@ describe("a Lease that a user deletes", () => {
     await clock.advance(5_000);
     const before = termsIn(at());
     expect(before).toHaveLength(1);
-    one.ends.abort(); // it ends without a word
+    one.ends.abort(); // the election ends without an error
     await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}`, headers: {} });
     await clock.advance(3_000);
     expect(two.leader()).toBeDefined();

@@ -1,4 +1,4 @@
-// Would catch: a clone that resumes or replaces a living epoch, a cluster that never takes over from one that is gone, an upgrade that stops.
+// Would catch: a clone that resumes or replaces an epoch in use, a cluster that never takes over an abandoned epoch, an upgrade that stops.
 import { expect, it } from "vitest";
 
 import {

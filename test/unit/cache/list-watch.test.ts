@@ -101,7 +101,7 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
   const running = loop.run(ends.signal).catch((error: unknown) => (failed = error));
   await meanwhile?.(loop);
   await clock.advance(forMs);
-  ends.abort(new Error("the test is over"));
+  ends.abort(new Error("the test has ended"));
   await running;
   return { asked, queries, told, log, failed };
 }
@@ -147,7 +147,7 @@ describe("WatchList", () => {
       "0 watchList 8",
       "800 newest",
       "800 watchList 11",
-      "2400 list latest 500", // not one that is no older than 10
+      "2400 list latest 500", // not a list that is no older than 10
       "2400 watch 12",
     ]);
     expect(told.slice(8)).toEqual(["3: a not before 12", "3: whole at 12"]);
@@ -213,7 +213,7 @@ describe("WatchList", () => {
     });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 list 21 NotOlderThan 500", "0 watch 30"]);
     expect(told).toEqual(["1: a not before 20", "1: whole at 20", "A b 21", "2: b not before 30", "2: whole at 30"]);
-    // An answer and not a failure: readers of a capture or an older server see no error.
+    // A response, not a failure: readers of a capture or an older server see no error.
     expect(log.lines.filter(({ message }) => message === "watch ended").map(({ level }) => level)).toEqual(["debug"]);
   });
 

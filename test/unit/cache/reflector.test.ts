@@ -142,7 +142,7 @@ describe("reflector", () => {
 
   test.each([
     {
-      name: "[informer T19] an unknown verb reads this list and all later ones by pages",
+      name: "[informer T19] an unknown verb makes this list and all later ones paged",
       inputs: [
         watchListFailed(new KubeApiError({ code: 422 })),
         { kind: "listed", rv: "20" },
@@ -151,22 +151,22 @@ describe("reflector", () => {
       want: ["watchList latest after 0", "pages latest after 0", "watch", "pages 20 after 0"],
     },
     {
-      name: "[informer T19] another refusal reads only this list by pages",
+      name: "[informer T19] another rejection makes only this list paged",
       inputs: [watchListFailed(internal), { kind: "listed", rv: "20" }, { kind: "refused", error: expired, inStream: true }],
       want: ["watchList latest after 0", "pages latest after 0", "watch", "watchList 20 after 0"],
     },
     {
-      name: "[informer T18] one that breaks off is restarted, and read by pages after twice in a row",
+      name: "[informer T18] an interrupted stream is restarted, and paged after two interruptions in a row",
       inputs: [watchListFailed(undefined, true), watchListFailed(refused, true)],
       want: ["watchList latest after 0", "watchList latest after 800", "pages latest after 1600"],
     },
     {
-      name: "one that never started is not counted",
+      name: "a stream that never started is not counted",
       inputs: [watchListFailed(refused), watchListFailed(refused), watchListFailed(refused)],
       want: ["watchList latest after 0", "watchList latest after 800", "watchList latest after 1600", "watchList latest after 3200"],
     },
     {
-      name: "one with a delay from the server waits for it",
+      name: "a stream rejected with a delay is retried after it",
       inputs: [watchListFailed(tooMany(7))],
       want: ["watchList latest after 0", "watchList latest after 7000"],
     },

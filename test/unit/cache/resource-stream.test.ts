@@ -76,7 +76,7 @@ async function play(
     async *watch(_, { resourceVersion, allowWatchBookmarks, timeoutSeconds, sendInitialEvents }, signal) {
       if (sendInitialEvents && streamsAt === undefined) throw new KubeApiError({ code: 422, reason: "Invalid" });
       if (!allowWatchBookmarks || timeoutSeconds < 300 || timeoutSeconds > 600)
-        throw new Error("a watch asks for bookmarks and 300 to 600 s");
+        throw new Error("a watch must request bookmarks and 300 to 600 s");
       asked.push(`${clock.now()} ${sendInitialEvents ? "watchList" : "watch"} ${resourceVersion}`);
       timeouts.push(timeoutSeconds);
       for (const step of [...(leftWatches.shift() ?? []), IDLE_MS]) {
@@ -118,7 +118,7 @@ async function play(
   const running = stream.run(ends.signal).catch((error: unknown) => (failed = error));
   meanwhile?.(stream);
   await clock.advance(forMs);
-  ends.abort(new Error("the test is over"));
+  ends.abort(new Error("the test has ended"));
   await running;
   return { asked, timeouts, sunk, rows, quarantined, log, failed };
 }
@@ -191,13 +191,13 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 10: shop/a 3", "L2 at 20: shop/b 15", "M2 at 20: shop/b"]);
   });
 
-  it("[informer T18] a list that breaks off is discarded completely, and the next one waits", async () => {
+  it("[informer T18] an interrupted list is discarded completely, and the next one is delayed", async () => {
     const { asked, sunk } = await play({ lists: [page(10, [pod("a", 3)], "t1"), new UnansweredError("reset"), page(12, [pod("a", 3)])] });
     expect(asked.map((each) => each.split(" ").slice(0, 2).join(" "))).toEqual(["0 list", "0 list", "800 list", "800 watch"]);
     expect(sunk.filter((each) => each.startsWith("M"))).toEqual(["M2 at 12: shop/a"]);
   });
 
-  it("[informer T42] older than the applied version ends the stream, because the history was rolled back", async () => {
+  it("[informer T42] a list older than the applied version ends the stream, because the history was rolled back", async () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("the list of pods has resourceVersion 90, older than 100, which is already applied");

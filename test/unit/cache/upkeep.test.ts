@@ -90,7 +90,7 @@ async function scene() {
     void runUpkeep(ports, options, leading.signal);
     return leading;
   };
-  /** Time passes, and no gate is read. */
+  /** Advances the time without reading a gate. */
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= UPKEEP_TICK_MS) await fixture.clock.advance(Math.min(left, UPKEEP_TICK_MS));
   };

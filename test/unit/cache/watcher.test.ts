@@ -51,7 +51,7 @@ function scene() {
   const doorbells = { ring: async () => {} };
   const queue = {
     send: async (entries: readonly QueueEntry[]) => {
-      if (queueIsAway) throw new UnansweredError("the queue is away");
+      if (queueIsAway) throw new UnansweredError("the queue is unavailable");
       sent.push(...entries);
       waiting.push(...entries.filter(({ body }) => accepts(envelopeOf(body))));
       return { failed: [] };
@@ -70,7 +70,7 @@ function scene() {
     const client = createSimulatedKube({ server, clock, random, component: identity, faults: () => ({ api: 0, watch: 0 }) });
     let standAfterRenewalMs = 0;
     const replace: typeof client.replace = async (request) => {
-      if (away) throw new UnansweredError("away");
+      if (away) throw new UnansweredError("unavailable");
       const answer = await client.replace(request);
       [standMs, standAfterRenewalMs] = [standAfterRenewalMs, 0];
       return answer;
@@ -201,7 +201,7 @@ describe("one watcher", () => {
     s.lose(() => false);
     const lostAtMs = s.clock.now();
     while ((await s.gates()) && s.clock.now() - lostAtMs < 100_000) await s.pass(500);
-    expect(s.clock.now() - lostAtMs).toBeLessThanOrEqual(20_000); // the next heartbeat of the lane, then 2 s
+    expect(s.clock.now() - lostAtMs).toBeLessThanOrEqual(20_000); // until the next heartbeat of the lane, and 2 s more
     expect(s.cached()).toEqual([]);
     while (!(await s.gates()) && s.clock.now() - lostAtMs < 200_000) await s.pass(500);
     expect(s.clock.now() - lostAtMs).toBeGreaterThan(HOLE_RELIST_MS);
@@ -400,7 +400,7 @@ describe("one watcher", () => {
       look: (resource, object) => void looked.push(`${resource} ${(object as { metadata: { name: string } }).metadata.name}`),
       beforeTerm: async () => {
         epochs.push((await s.store.epoch())?.epoch);
-        if (isAway) throw new UnansweredError("redis is away");
+        if (isAway) throw new UnansweredError("redis is unavailable");
       },
     };
     s.start("one", { guard });
@@ -558,7 +558,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
     const alarms = s.log.lines.filter(({ level, message }) => level === "error" || message.includes("epoch") || message.includes("fence"));
     expect(alarms.map(({ message }) => message)).toEqual(["epoch opened"]);
-    await s.store.markSuspect("pods", "a test says so"); // the next term chooses its epoch again
+    await s.store.markSuspect("pods", "a test says so"); // each term selects its epoch again
     await s.pass(10_000);
     expect([s.data.epoch?.record, await s.gates()]).toEqual([{ ...before, release: "1.37" }, true]);
   });
@@ -660,7 +660,7 @@ describe("two watchers", () => {
     s.start("two");
     await s.pass(60_000);
     const before = JSON.stringify([s.cached(), s.data.epoch?.resources.get("pods")?.lanes.map(({ last, watermark }) => [last, watermark])]);
-    // The last message of the first one, with a sequence it had not reached: a manifest that would sweep everything.
+    // The last message of the first watcher, with a sequence number not used yet: a manifest that would sweep everything.
     const { k: _, ...head } = envelopeOf(late.body ?? "") as Envelope & { readonly rv?: string };
     const lane = head.ln;
     const body = signedBody("c1", { ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });
@@ -737,7 +737,7 @@ describe("two watchers", () => {
 });
 
 describe("a restored etcd with older revisions", () => {
-  /** Fifty writes that the restore discards; the last fence is of that time, too. */
+  /** Fifty writes that the restore discards; the last fence is also from that time. */
   async function lostTime(s: ReturnType<typeof scene>): Promise<void> {
     await s.remove("a");
     for (let i = 0; i < 50; i++) await s.create(`lost-${i}`);

@@ -120,7 +120,7 @@ describe("writeThrough", () => {
   it("logs doorbells that cannot be sent, and succeeds, because the sweeper sends them for queued keys", async () => {
     const { harness, run } = await scene();
     await harness.store.done(run, { kind: "ok" }); // a suppressed change rings nothing
-    const doorbells = { ring: () => Promise.reject(new Error("SQS is away")) };
+    const doorbells = { ring: () => Promise.reject(new Error("SQS is unavailable")) };
     await writeThrough({ ...harness.writeThroughPorts(), doorbells }, run, {
       resource: "pods",
       objects: [answer(50)],

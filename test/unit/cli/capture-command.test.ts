@@ -1,6 +1,6 @@
 /**
- * `deltaloop capture` as a process, beside an API server in memory. Catches an earlier capture that is lost for one that never began, and
- * one that cannot be read while it runs.
+ * `deltaloop capture` as a process, beside an API server in memory. Catches an earlier capture that is overwritten by one that never
+ * started, and one that cannot be read while it runs.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
@@ -52,7 +52,7 @@ class Capture {
     this.#child = child;
   }
 
-  /** Whose end a test need not wait for. */
+  /** Starts a command whose exit the test need not await. */
   static begin(...parameters: readonly string[]): Capture {
     running = new Capture(...parameters);
     return running;
@@ -65,7 +65,7 @@ class Capture {
 }
 
 const content = (name: string): string => readFileSync(join(folder, name), "utf8");
-/** Of the cached resources, and of what findings need and this API server has: events, nodes, resourcequotas. */
+/** Lists of the cached resources, and of the others that findings need and this API server has: events, nodes, resourcequotas. */
 const hasLists = (text: string): boolean => text.split('"k":"listend"').length === 8;
 
 it("rejects an existing file before any request, unless it is empty", async () => {
@@ -116,7 +116,7 @@ it("writes only lines to standard output", async () => {
 });
 
 describe("fetch", () => {
-  /** In place of the pod of infra/manifests-capture, kubectl runs the command here; test/e2e/watcher-image.test.ts has the real one. */
+  /** Replaces the pod of infra/manifests-capture: kubectl runs the command here; test/e2e/watcher-image.test.ts uses the real pod. */
   const pod = (): void => {
     const script = `#!/bin/sh\nfor word; do shift; [ "$word" = send ] && break; done\nshift\nexec ${process.execPath} ${MAIN} capture send ring.jsonl.gz "$@"\n`;
     writeFileSync(join(folder, "kubectl"), script, { mode: 0o755 });

@@ -1,4 +1,4 @@
-/** `deltaloop cost` as a process. Catches a mistake that ends in a stack trace or in a sum, and a flag that is read and changes nothing. */
+/** `deltaloop cost` as a process. Catches an error that ends in a stack trace or in a sum, and a flag without effect. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

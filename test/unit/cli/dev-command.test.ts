@@ -1,6 +1,6 @@
 /**
- * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, reported as a failure of components that had not
- * started, and keys left behind.
+ * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is reported as a failure of components that
+ * had not started, and leftover keys.
  */
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
@@ -31,14 +31,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Until its queue has started, whose process id is returned. In a process group of its own, as in a terminal. */
+/** Starts `dev` in its own process group, as in a terminal, and waits for the start of its queue, whose process id is returned. */
 async function begun(): Promise<{
   readonly dev: ChildProcessByStdio<null, null, Readable>;
   readonly group: number;
   readonly queue: number;
   readonly said: () => string;
   readonly ended: Promise<number | null>;
-  /** With its parts, which write to its standard error. */
+  /** Resolves when `dev` and its components have exited; they write to its standard error. */
   readonly allEnded: Promise<number | null>;
   readonly left: () => readonly string[];
 }> {
@@ -62,10 +62,10 @@ async function begun(): Promise<{
 it("[informer T125] a second Ctrl-C during the shutdown ends dev immediately, and leaves no key files", async () => {
   const { dev, queue, ended, allEnded, left } = await begun();
   expect(left()).toEqual([expect.stringMatching(/^deltaloop-dev-/)]);
-  process.kill(queue, "SIGSTOP"); // it is waited for
+  process.kill(queue, "SIGSTOP"); // `dev` waits for it
   dev.kill("SIGHUP");
   dev.kill("SIGINT");
-  expect([129, 130]).toContain(await ended); // whichever is heard last
+  expect([129, 130]).toContain(await ended); // whichever is reported last
   expect(left()).toEqual([]);
   process.kill(queue, "SIGCONT");
   await allEnded;
@@ -88,7 +88,7 @@ it("Ctrl-C while its components start ends all of them without a failure", async
 
 it("does not report a component as failed if Ctrl-C ended it before dev received the signal", async () => {
   const { dev, queue, said, allEnded, left } = await begun();
-  process.kill(queue, "SIGINT"); // which ends starting processes
+  process.kill(queue, "SIGINT"); // the signal ends processes that are starting
   await expect.poll(() => isThere(queue), { interval: 1 }).toBe(false);
   dev.kill("SIGINT");
   expect(await allEnded, said()).toBe(0);

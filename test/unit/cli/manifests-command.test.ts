@@ -1,4 +1,4 @@
-/** `deltaloop manifests` as users run it. Catches: a file that does not load and prints something else than one line, and code that never ends. */
+/** `deltaloop manifests` as users run it. Catches: a file that cannot be loaded and prints more than one line, and code that never ends. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -54,7 +54,7 @@ it.each([
   },
   { what: "an exit", text: "process.exit(0);\n", want: "ended the process while it loaded" },
 ])("rejects a file with $what, in one line", ({ text, want }) => {
-  // Node strips no types below node_modules
+  // Node.js does not strip types below node_modules
   const file = join(folder, "c.js");
   writeFileSync(file, text);
   const { status, stdout, stderr } = run(file);

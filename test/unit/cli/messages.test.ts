@@ -1,4 +1,7 @@
-/** The command as a process. Catches a mistake that ends in a stack trace or in words that name neither what nor where, and a password in them. */
+/**
+ * The command as a process. Catches an error that ends in a stack trace, one that does not state what is wrong and where, and a password in
+ * an error.
+ */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

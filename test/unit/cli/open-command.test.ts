@@ -1,4 +1,4 @@
-/** `deltaloop open` as a process, read over HTTP as kubectl does. test/e2e/capture.test.ts asks with kubectl itself. */
+/** `deltaloop open` as a process, read over HTTP as kubectl does. test/e2e/capture.test.ts uses kubectl itself. */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";

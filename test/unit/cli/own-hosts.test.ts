@@ -11,7 +11,7 @@ import { silentLog } from "../../support/silent-log.ts";
 
 const { definition } = defineController({ name: "c", for: Pod, concurrency: 2, sync: () => undefined });
 
-/** A host whose code is `behave`; `hangs` never answers again, as a process in an endless loop. */
+/** A host whose code is `behave`; `hangs`: it never answers again, like a process in an endless loop. */
 function child(behave: (message: ToHost) => FromHost | "hangs" | undefined): MessagingChild & { readonly seen: string[]; die(): void } {
   const exited = Promise.withResolvers<{ code: number | null; signal: NodeJS.Signals | null }>();
   const seen: string[] = [];
@@ -93,7 +93,7 @@ describe("the function host of user controllers", () => {
     expect(await slow).toContain("the function host ended (SIGKILL)");
   });
 
-  it("fails what runs when the host ends, and starts it again after a second", async () => {
+  it("fails running syncs when the host exits, and restarts the host after a second", async () => {
     const { clock, children, sync } = scene();
     const loop = sync("a/loop").catch(String);
     await clock.advance(1);

@@ -1,4 +1,7 @@
-/** Commands whose Redis is away after all else has answered. Catches words of the client's that name neither place nor remedy, and a password. */
+/**
+ * Commands whose Redis becomes unavailable after everything else has answered. Catches an error of the client that names neither place nor
+ * remedy, and a password.
+ */
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -15,7 +18,7 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 const NOBODY = "http://127.0.0.1:9/q";
 const CONFIGURATION = {
   deployment: "test",
-  cluster: "666ff6ccaa5b", // of the uid below
+  cluster: "666ff6ccaa5b", // the cluster id for the uid below
   mode: "act",
   digestKey: "the digest key of the tests",
   macKeys: ["the MAC key of the tests"],

@@ -1,4 +1,4 @@
-/** `deltaloop replay` as a process. Catches a stranger's file, or a reader who stops reading, that ends in a stack trace. */
+/** `deltaloop replay` as a process. Catches an invalid file, or a reader that closes the pipe, that ends in a stack trace. */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -46,7 +46,7 @@ it("does not treat a closed reader as an error", async () => {
   expect(ended).toMatchObject({ code: 0, stderr: "" });
 });
 
-it("rejects a file that is no capture in one line without its escapes, with code 2", async () => {
+it("rejects a file that is not a capture with exit code 2 and one line without the escapes of the file", async () => {
   const path = join(folder, "escapes");
   await writeFile(path, "\x1b]0;owned\x07");
   const { code, stdout, stderr } = await replayOf(path);
@@ -122,7 +122,7 @@ it.each([
 const metaLine = (release: string, t = "2026-03-01T10:00:00Z"): string =>
   JSON.stringify({ t, k: "meta", format: 2, raw: true, kubernetes: `v${release}.0` });
 
-/** What `replay` prints of the rolling update, as if it were recorded on this release. */
+/** The output of `replay` for the rolling update, as if it had been recorded on this release. */
 async function named(
   release: string,
   ...flags: readonly string[]

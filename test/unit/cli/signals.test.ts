@@ -1,4 +1,7 @@
-/** Signals end a verb silently and within a second, with everything that it started. Catches an error that is only the answer to a Ctrl-C. */
+/**
+ * A signal ends a verb silently and within a second, with everything that it started. Catches an error that is only the consequence of a
+ * Ctrl-C.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +15,7 @@ import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const MAIN = join(ROOT, "cli/main.ts");
-/** The limit is one second; this machine may be busy. */
+/** The requirement is one second; the machine may be busy. */
 const END_MS_MAX = 1_500;
 
 let folder: string;
@@ -27,11 +30,11 @@ interface Started {
   readonly text: () => string;
   readonly exited: Promise<unknown>;
   readonly closed: Promise<readonly [code: number | null, signal: string | null]>;
-  /** Signals the group and waits for its end; `text` is what it printed meanwhile. @returns ms */
+  /** Signals the process group and waits for its exit; `text` is the output meanwhile. @returns ms */
   readonly end: (signal: NodeJS.Signals) => Promise<number>;
 }
 
-/** In a process group of its own, as of a terminal. Resolves once the output has `ready`. */
+/** Starts a command in its own process group, as in a terminal. Resolves once the output contains `ready`. */
 async function start(file: string, parameters: readonly string[], ready: RegExp): Promise<Started> {
   const child = spawn(file, parameters, {
     cwd: ROOT,
@@ -64,7 +67,7 @@ async function start(file: string, parameters: readonly string[], ready: RegExp)
   return { group, text: () => text, exited, closed, end };
 }
 
-/** Processes of this test: its folder is in their environment, or is their working directory, as of redis-server. */
+/** Processes of this test: its folder is in their environment, or is their working directory, as for redis-server. */
 function left(): readonly string[] {
   return readdirSync("/proc").flatMap((pid) => {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];

@@ -1,4 +1,4 @@
-/** Commands beside an API server that is not ready: what they repeat, and what ends them at once. */
+/** Commands beside an API server that is not ready: which calls they repeat, and which errors end them immediately. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
 const MAIN = join(import.meta.dirname, "../../../cli/main.ts");
 const NOWHERE = "http://127.0.0.1:9";
-/** The watcher's; neither Redis nor a queue answers. */
+/** The watcher's environment; neither Redis nor a queue answers. */
 const ENVIRONMENT = {
   DELTALOOP_DEPLOYMENT: "prod",
   DELTALOOP_CLUSTER: "0123456789ab",
@@ -46,7 +46,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Runs a command until it exits, or until its output has `until`. */
+/** Runs a command until it exits, or until its output contains `until`. */
 async function run(parameters: readonly string[], until = "\0") {
   const environment = { ...process.env, ...ENVIRONMENT, DELTALOOP_KUBE_SERVER: front.url, AWS_REGION: "eu-central-1" };
   const command = [MAIN, ...parameters];

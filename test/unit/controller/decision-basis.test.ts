@@ -1,4 +1,4 @@
-/** What creates and deletes may rest on: the table of replicaset §18. */
+/** The data on which creates and deletes may be based: the table of replicaset §18. */
 import { describe, expect, it } from "vitest";
 
 import { basisByMark, bounded, contradicts, DISPUTE_MS, LIST_INTERVAL_MS, markOf } from "../../../shared/controllers/kit/decision-basis.ts";

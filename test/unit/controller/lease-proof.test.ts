@@ -1,4 +1,4 @@
-// Would catch: a clone's function that writes, a request for each call, a proof that outlives its connection or its term, an alarm that never comes.
+// Would catch: a clone's function that writes, a request for each call, a proof that outlives its connection or its term, a missing alarm.
 import { expect, it as base } from "vitest";
 
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -19,8 +19,8 @@ const it = base.extend("s", async () => {
     state.gets++;
     if (state.failing-- > 0) state.connectionFailed();
     await clock.advance(state.pausedMs.shift() ?? 0);
-    if (state.isAway) throw new UnansweredError("away");
-    return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // all that is read of it
+    if (state.isAway) throw new UnansweredError("unavailable");
+    return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // only these fields are read
   };
   const store = { markSuspect: async (resource: string) => void marked.push(resource) };
   const proof = createLeaseProof({ reader: { get }, store, clock, log }, { namespace: "deltaloop", name: "lease" });
@@ -43,7 +43,7 @@ it("a proof that the Lease lists a term covers only that term and its epoch", as
   state.terms = "a.4 b.0";
   await expect(proof.require("e1", { term: "b", count: 1 })).rejects.toThrow(UnprovenError);
   await proof.require("e2", TOKEN);
-  expect(state.gets).toBe(3); // the second refusal of `b` within a second is the first one's
+  expect(state.gets).toBe(3); // within a second, the first rejection of `b` is returned again
 });
 
 it("rejects a term that the Lease lists with a smaller count; an older build's epoch needs no proof", async ({ s }) => {
@@ -60,11 +60,14 @@ it("LP3 a response that is ten seconds old, because the process was paused, prov
 
 it("a connection error ends the proof, even for a call in flight", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
-  const away = { get: () => Promise.reject(new UnansweredError("away")), list: () => Promise.reject(new UnansweredError("away")) };
+  const away = {
+    get: () => Promise.reject(new UnansweredError("unavailable")),
+    list: () => Promise.reject(new UnansweredError("unavailable")),
+  };
   const reader = provenReader(away, proof, () => proof.require("e1", TOKEN));
-  await expect(reader.get("pods", "shop", "a")).rejects.toThrow("away");
+  await expect(reader.get("pods", "shop", "a")).rejects.toThrow("unavailable");
   expect(state.gets).toBe(1);
-  await expect(reader.list("pods", "shop")).rejects.toThrow("away");
+  await expect(reader.list("pods", "shop")).rejects.toThrow("unavailable");
   expect(state.gets).toBe(2);
 });
 
@@ -101,7 +104,7 @@ it("marks all resources SUSPECT when `take` returns an older checkpoint than bef
   expect(await proof.compare(proof.seen(), "e1", shown(5))).toBe(false);
   const before = proof.seen();
   expect(await proof.compare(proof.seen(), "e1", shown(6))).toBe(false);
-  expect(await proof.compare(before, "e1", shown(5))).toBe(false); // its take was sent before 6 was seen
+  expect(await proof.compare(before, "e1", shown(5))).toBe(false); // the key was taken before count 6 was seen
   expect(await proof.compare(proof.seen(), "e1", shown(1, "101"))).toBe(false);
   expect(await proof.compare(proof.seen(), "e2", shown(1, "7"))).toBe(false);
   expect(marked).toEqual([]);

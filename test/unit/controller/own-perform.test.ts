@@ -1,6 +1,6 @@
 /**
- * The writes of one sync of a user controller. Catches: a write for a primary that is gone, a taken name that is written, fields taken from
- * another user controller, an object pruned after a write that failed, and a request without its precondition.
+ * The writes of one sync of a user controller. Catches: a write for a deleted primary, a write to an object that has a taken name, fields
+ * taken from another user controller, an object pruned after a failed write, and a request without its precondition.
  */
 import { describe, expect, it } from "vitest";
 import { cachedAs } from "../../../shared/controllers/cache/cache-registry.ts";
@@ -208,7 +208,7 @@ describe("the writes of a user controller", () => {
     });
   });
 
-  it("turn the entry of a create into one of an apply before the first apply", async () => {
+  it("replace the managedFields entry of a create by one of an apply before the first apply", async () => {
     const created = configMap("y", { managedFields: managed("Update") });
     const { calls } = await perform([apply("y")], { owned: [created], live: { "configmaps y": created } });
     expect(calls).toEqual(["turn y {}", 'patch y {"uid":"uid-y"}']);

@@ -1,4 +1,7 @@
-/** Views, keys and rights of user controllers. Catches: a value that travels although it is not visible, and a change that enqueues no key. */
+/**
+ * Views, keys and rights of user controllers. Catches: a value that leaves the API server although it is not visible, and a change that
+ * enqueues no key.
+ */
 import { describe, expect, it } from "vitest";
 
 import { cacheOf, gatewayContractOf } from "../../../shared/controllers/registry/cache-of.ts";
@@ -47,7 +50,7 @@ const deployment = (more: object = {}, replicas = 1) =>
   );
 
 describe("a view of a user controller", () => {
-  it("keeps the visible fields and digests, and stays as it is when it is projected again", () => {
+  it("keeps the visible fields and digests, and is unchanged by a second projection", () => {
     for (const object of [site(), deployment()]) expect(JSON.stringify(object)).not.toContain("CANARY");
     expect(site()).toMatchObject({ spec: { image: "i" }, "~own": { content: expect.any(String) } });
     expect(deployment()).toMatchObject({ status: { readyReplicas: 1 } });
@@ -55,7 +58,7 @@ describe("a view of a user controller", () => {
     expect(owned.project(deployment(), digester)).toEqual(deployment());
   });
 
-  it("keeps no values of env and pod templates, although the mask names what contains them", () => {
+  it("keeps no values of env and pod templates, although the mask names fields that contain them", () => {
     const seen = defineController({
       name: "seen",
       for: Pod,
@@ -75,7 +78,7 @@ describe("a view of a user controller", () => {
     expect(JSON.stringify(deployments?.project(templated, digester))).not.toContain("CANARY");
   });
 
-  it("keeps no content of a primary outside `where`, and of an object that another kind owns", () => {
+  it("keeps no content of a primary outside `where`, or of an object with an owner of another kind", () => {
     const out = site({ labels: {} });
     expect(out).toEqual({ metadata: meta(), "~own": { isOut: true } });
     expect(deployment({ ownerReferences: [{ ...reference, kind: "Other" }] })).toMatchObject({ "~own": { isOut: true } });
@@ -90,7 +93,7 @@ describe("a view of a user controller", () => {
     );
   });
 
-  it("has another name for another projection, and names of its own for a kind outside the table", () => {
+  it("has another name for another projection, and a separate name for a kind outside the table", () => {
     const [other] = ownControllers([{ ...definition, annotations: ["x"] }]);
     expect(primary.name).toMatch(/^sites\.v1\.x\.example\.com~site~[0-9a-f]{12}$/);
     expect(owned.name).toMatch(/^deployments~site~/);
@@ -197,7 +200,7 @@ describe("the contract of a user controller", () => {
   });
 });
 
-it("names what this version cannot do", () => {
+it("reports the features that this version does not support", () => {
   const { definition: all } = defineController({
     name: "all",
     for: Pod,

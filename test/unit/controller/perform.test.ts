@@ -23,7 +23,7 @@ const it = base.extend("scene", async () => await Scene.create());
 
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 
-/** A Deployment `d` with one ReplicaSet `web`, a run of its key, and what was written through. */
+/** A Deployment `d` with one ReplicaSet `web`, a run of its key, and the recorded write-throughs. */
 class Scene {
   readonly api: ScriptedApi;
   readonly saved: WriteThrough[] = [];
@@ -93,7 +93,7 @@ class Scene {
       case "UpdateStatus":
         return this.session.updateStatus(write);
       case "RollBack":
-        throw new Error("no test here rolls back");
+        throw new Error("rollbacks are not tested here");
       default:
         return this.session.perform([write]);
     }

@@ -30,9 +30,9 @@ interface Scene {
   readonly renews?: readonly (number | "stopped" | undefined | Error)[];
   readonly done?: DoneResult;
   readonly ring?: () => Promise<void>;
-  /** What the worker passes to each call of the run. */
+  /** Receives what the worker passes to each call of the run. */
   readonly hear?: (retryBudget: RetryBudget | undefined) => unknown;
-  /** The handler's Event: how often it occurred, this one included. */
+  /** An Event of the handler: how often it occurred, including this time. */
   readonly told?: number;
 }
 
@@ -212,7 +212,7 @@ describe("runKey", () => {
         }
         return { kind: "done" };
       };
-    const error = new Error("redis is away");
+    const error = new Error("redis is unavailable");
     await play({ takes: [ok], sync: watch([1, 11_950, 12_000]), renews: [error, error, error] });
     await play({ takes: [ok], sync: watch([1, 3_950, 4_000]), options: { invocationEndsMs: 17_000 } });
     await play({ takes: [ok], sync: watch([1, 6_000]), renews: [undefined] });
@@ -300,7 +300,7 @@ describe("runKey", () => {
 });
 
 describe("the retry budget of a run", () => {
-  /** The answers to the run at `atMs`, as `waitMsMax mayStart`. */
+  /** The remaining retry budget of the run at `atMs`, as `waitMsMax mayStart`. */
   async function told(
     atMs: readonly number[],
     { call = "delete", ...scene }: Omit<Scene, "takes" | "sync" | "hear"> & { readonly call?: "delete" | "event" } = {},
@@ -341,7 +341,7 @@ describe("the retry budget of a run", () => {
   });
 
   it("starts no call after a renewal has failed, however much time is left", async () => {
-    const error = new Error("redis is away");
+    const error = new Error("redis is unavailable");
     expect(await told([11_999, 12_000], { renews: [error, error, error], options: { invocationEndsMs: 60_000 } })).toEqual([
       "35001 true",
       "35000 false",

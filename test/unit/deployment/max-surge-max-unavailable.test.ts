@@ -43,7 +43,7 @@ describe("resolveFenceposts", () => {
     expect(resolveFenceposts(value, 2, 10).error).toBe(`invalid value for IntOrString: invalid value "${value}": ${why}`);
   });
 
-  it("accepts a sign", () => {
+  it("accepts a plus sign", () => {
     expect(resolveFenceposts("+20%", 1, 10)).toEqual({ surge: 2, unavailable: 1 });
   });
 });

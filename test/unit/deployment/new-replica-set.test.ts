@@ -156,7 +156,7 @@ describe("existingReplicaSetAnnotations", () => {
   it("never lowers a revision, and sets a missing or empty revision", () => {
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "9" }), 4n)).toEqual({ set: {}, changed: false });
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs"), 4n)).toEqual({ set: { [REVISION]: "4" }, changed: true });
-    // Present but empty: it existed, so upstream makes it the first entry of the history.
+    // The annotation is present but empty, so upstream makes it the first entry of the history.
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "" }), 4n).set).toEqual({
       [REVISION]: "4",
       [REVISION_HISTORY]: "",

@@ -1,5 +1,5 @@
 /**
- * What a sync sends, through the write gateway and our own client's paths, to the in-memory API server with its
+ * The requests of a sync, through the write gateway and our own client's paths, to the in-memory API server with its
  * validation.
  */
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
@@ -71,7 +71,7 @@ function start() {
         await this.patch(`${REPLICASETS}/${metadata.name}/status`, { status: { ...counts, observedGeneration: metadata.generation } });
       }
     },
-    /** One sync on a cache that has seen everything. */
+    /** One sync on a cache that is up to date. */
     async sync(): Promise<SyncResult> {
       const rows = (await list(REPLICASETS)).map((rs) => rowOf("replicasets", rs));
       const primary = rowOf("deployments", await this.web());

@@ -96,7 +96,7 @@ describe("the merge patch between two templates", () => {
 });
 
 describe("a sync with a pending request", () => {
-  /** Revision 1 had a volume, a label and a change cause of its own. */
+  /** Revision 1 had its own volume, label and change cause. */
   const first = (): Live => {
     const rs = liveReplicaSet("v1", "v1", 0, { revision: "1", sizedFor: [1, 2] });
     const template = podTemplate("v1", { app: "web", "pod-template-hash": "v1", only: "first" }) as { readonly spec: Json };

@@ -142,7 +142,7 @@ describe("failing rollouts", () => {
 describe("twenty random steps", () => {
   const REQUEST = "deprecated.deployment.rollback.to";
 
-  /** Drawn from the seed, as in upstream's test; a sync may follow each step. */
+  /** Random user requests, as in upstream's test; a sync may follow each one. */
   async function hurry(harness: SyncHarness, seed: number): Promise<void> {
     const random = createSeededRandom(seed);
     const below = (n: number): number => Math.floor(random.next() * n);

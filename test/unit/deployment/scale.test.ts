@@ -5,7 +5,7 @@ import { replicaSetFraction } from "../../../shared/controllers/deployment/propo
 import { isSaturated, scalingEvent, scale } from "../../../shared/controllers/deployment/scale.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
-/** name, size, then what differs from "sized for the old R". v1 is the oldest. */
+/** Name, size, then what differs from "sized for the old R". v1 is the oldest. */
 type Before = readonly [name: string, size: number, more?: { readonly desired?: number; readonly available?: number }];
 interface Case {
   readonly id: string;

@@ -29,9 +29,10 @@ function harness() {
     ({
       store: {
         markSuspect: (resource: string, reason: string) =>
-          away ? Promise.reject(new Error("redis is away")) : Promise.resolve(void marked.push(`${cid} ${resource}: ${reason}`)),
+          away ? Promise.reject(new Error("redis is unavailable")) : Promise.resolve(void marked.push(`${cid} ${resource}: ${reason}`)),
         quarantine: (entry: QuarantineEntry) => Promise.resolve(void quarantined.push(entry)),
-        noteForgery: (entry: Forgery) => (away ? Promise.reject(new Error("redis is away")) : Promise.resolve(void forged.push(entry))),
+        noteForgery: (entry: Forgery) =>
+          away ? Promise.reject(new Error("redis is unavailable")) : Promise.resolve(void forged.push(entry)),
       },
       signer: testSigner(cid),
       // Only the calls of this function; any other is a TypeError.

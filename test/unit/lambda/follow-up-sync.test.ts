@@ -12,7 +12,7 @@ const FROM_MS = 1_000_000;
 const FIRST: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 const due = (more: Partial<Doorbell> = {}): Doorbell => ({ controller: "replicaset", key: "shop/a", epoch: "e1", delayMs: 0, ...more });
 
-/** The sync of FIRST takes this long and then makes `bells` due; their syncs are `look`'s. */
+/** The sync of FIRST takes this long and then makes `bells` due; `look` runs their syncs. */
 function harness(
   bells: readonly Doorbell[],
   { lastsMs = 0, look }: { lastsMs?: number; look?: (bell: Doorbell, doorbells: Doorbells, clock: Clock) => Promise<void> } = {},
@@ -82,11 +82,11 @@ it("GO1: syncs at most ten keys at a time, and sends doorbells for the others", 
 });
 
 it("GO2: sends a doorbell at once for a key whose Store was unavailable, and logs it", async () => {
-  const { clock, log, rung, ended } = harness([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
+  const { clock, log, rung, ended } = harness([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is unavailable")) });
   await clock.advance(10);
   await ended;
   expect(rung).toEqual([due()]);
-  expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
+  expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is unavailable") } });
 });
 
 it("the invocation ends when all follow-up syncs have ended, including those that they started", async () => {
@@ -140,7 +140,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
   });
 
   it("a due key gets a doorbell if its Store is unavailable by then; the record succeeds", async () => {
-    const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
+    const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is unavailable")) });
     await ended;
     expect(rung).toEqual([FIRST]);
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
@@ -182,19 +182,19 @@ it("returns the result of the first sync to its caller, after the others have en
       sync: async ({ bell: { key }, doorbells }) => {
         if (key !== FIRST.key) return void looked.push(await new Promise<string>((resolve) => setImmediate(resolve, key)));
         await doorbells.ring([due()]);
-        throw new Error("redis is away");
+        throw new Error("redis is unavailable");
       },
       untilMs: FROM_MS + 1_000,
     },
     FIRST,
     FROM_MS,
   );
-  await expect(looking).rejects.toThrow("redis is away");
+  await expect(looking).rejects.toThrow("redis is unavailable");
   expect(looked).toEqual(["shop/a"]);
 });
 
 describe("GO6: a key that a write is about to make due", () => {
-  /** The first sync expects `expected` of its step, which is answered with `due` when `answered` resolves. */
+  /** The first sync waits for a step with the result `due`, which is returned when `answered` resolves. */
   function stepRig(
     expected: readonly Doorbell[],
     answer: readonly Doorbell[],

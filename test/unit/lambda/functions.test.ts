@@ -82,7 +82,7 @@ it("acknowledges and logs unreadable records and records of other clusters, and 
 it("leaves only the records in the queue whose Store was unavailable", async () => {
   const { wired } = wiring({
     take: ({ key }: { key: string }): Promise<TakeResult> =>
-      key === "shop/a" ? Promise.reject(new Error("redis is away")) : Promise.resolve({ kind: "busy" }),
+      key === "shop/a" ? Promise.reject(new Error("redis is unavailable")) : Promise.resolve({ kind: "busy" }),
   });
   const handler = createSyncFunction(
     wired,
@@ -192,12 +192,15 @@ it("[informer T121] a sweep publishes which gates are open and then fails if the
     sweep: () => Promise.resolve([{ controller: "replicaset", key: "shop/web", epoch: "e1", delayMs: 0 }]),
     gate: () => Promise.resolve({ open: true }),
   });
-  const away = { ...wired.cluster(CID), doorbells: { ring: () => Promise.reject(new Error("SQS is away")) } } as unknown as ClusterWiring;
+  const away = {
+    ...wired.cluster(CID),
+    doorbells: { ring: () => Promise.reject(new Error("SQS is unavailable")) },
+  } as unknown as ClusterWiring;
   const lines: string[] = [];
   const metrics = createEmfMetrics({ namespace: "n", dimensions: { function: "sweep" }, now: () => 0, write: (line) => lines.push(line) });
   const sweep = createSweep({ ...wired, cluster: () => away, metrics });
-  await expect(sweep()).rejects.toThrow("SQS is away");
+  await expect(sweep()).rejects.toThrow("SQS is unavailable");
   expect(lines.filter((line) => line.includes('"deltaloop_gate_open":1'))).toHaveLength(CONTROLLERS.length);
-  // It has not swept, so it reports no count.
+  // No sweep has run, so no count is reported.
   expect(lines.join()).not.toContain("deltaloop_sweeper_rings_total");
 });

@@ -1,4 +1,4 @@
-/** References and what comes in their place. */
+/** References to secrets and the values that replace them. */
 import { expect, it } from "vitest";
 
 import { ConfigurationError, type Variables } from "../../../shared/controllers/lambda/configuration.ts";

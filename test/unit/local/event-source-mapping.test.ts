@@ -19,7 +19,7 @@ function testQueue(clock: VirtualClock) {
   const source: MessageSource = {
     async receive({ max, waitMs }) {
       receives.push(max);
-      if (failing) throw new Error("queue is away");
+      if (failing) throw new Error("queue is unavailable");
       const untilMs = clock.now() + waitMs;
       for (;;) {
         const found = [...messages].filter(([, { visibleMs }]) => visibleMs <= clock.now()).slice(0, max);

@@ -40,7 +40,7 @@ afterAll(() => server.close());
 
 async function connected(given: SqsHandler | FunctionHandlers, clock = createVirtualClock(0)): Promise<Connected> {
   const accepted = new Promise<Socket>((resolve) => server.once("connection", resolve));
-  const other = connect((server.address() as AddressInfo).port, "127.0.0.1"); // it listens on a port
+  const other = connect((server.address() as AddressInfo).port, "127.0.0.1"); // a listening server has a port
   const connection = await accepted;
   const handlers =
     typeof given === "function" ? { applyDeltas: given, deadDeltas: nothing, sync: tableOf(CONTROLLERS, () => nothing) } : given;
@@ -95,16 +95,16 @@ describe("functions in a separate process", () => {
   });
 
   it.each<[what: string, handler: SqsHandler]>([
-    ["reject", () => Promise.reject(new Error("the Store is away"))],
+    ["reject", () => Promise.reject(new Error("the Store is unavailable"))],
     [
       "throw at once",
       () => {
-        throw new Error("the Store is away");
+        throw new Error("the Store is unavailable");
       },
     ],
   ])("calls fail with the function's own message when they %s", async (_what, handler) => {
     const { here } = await connected(handler);
-    await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("the Store is away");
+    await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("the Store is unavailable");
   });
 
   it("calls fail when the connection ends, both running and later ones", async () => {

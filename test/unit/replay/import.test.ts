@@ -310,7 +310,7 @@ describe("an audit log", () => {
         json(
           written("create", pod("a", 3), 1),
           written("patch", pod("a", 5), 2),
-          written("patch", pod("a", 4), 4), // answered later than its successor
+          written("patch", pod("a", 4), 4), // answered after the following request
           written("update", pod("a", 5), 5), // changed nothing
           written("patch", pod("b", 9), 6, { responseStatus: { code: 409 } }),
           written("patch", pod("b", 9), 6, { requestURI: "/api/v1/x?dryRun=All" }),
@@ -386,7 +386,7 @@ describe("messages of the queue", () => {
         pack(2, { items: [item("M", "a", 5)] }),
         pack(1, { items: [item("A", "a", 3)] }),
         pack(1, { items: [item("A", "a", 3)] }),
-        pack(1, { f: "8", items: [item("M", "a", 5)] }), // by the watcher that came after it
+        pack(1, { f: "8", items: [item("M", "a", 5)] }), // sent by the next watcher
         pack(3, { items: [item("D", "a", 8, { o: strippedPod("a", 5) })] }),
       ),
     ]);

@@ -204,7 +204,7 @@ const found = async (findings: AsyncGenerator<Finding>): Promise<readonly string
   return told.toSorted();
 };
 
-/** In batches of this many records, with room for this many changes. */
+/** Reads in batches of this many records, and keeps at most this many changes. */
 async function* streamed(path: string, { batch, keptMax }: { readonly batch: number; readonly keptMax: number }): AsyncGenerator<Finding> {
   const records = parseCapture(gunzipSync(readFileSync(path)), path);
   const { firstLists } = heldCapture(records);
@@ -274,7 +274,7 @@ it("UW1 relates a deletion to the object with the same uid, not to an earlier ob
   const changes = changed(
     lineOf(rs(1), { k: "item" }),
     lineOf(pod("first", 2), { k: "item" }),
-    lineOf(pod("first", 3), { type: "DELETED" }), // by a user: one is wanted
+    lineOf(pod("first", 3), { type: "DELETED" }), // deleted by a user, so one pod is missing
     lineOf(pod("second", 4), { type: "ADDED" }),
     lineOf(rs(5, { spec: { replicas: 0 } })),
     lineOf(pod("second", 6, { deletionTimestamp: NOW })),

@@ -1,4 +1,4 @@
-// Skimmed reading: the state of a capture without parsing the recordings that are superseded.
+// Skimmed reading: the state of a capture without parsing superseded objects.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";

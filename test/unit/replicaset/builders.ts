@@ -62,7 +62,7 @@ export function rs({
 }
 
 export interface PodFields extends Partial<Omit<CachedPod, "ready" | "owner">> {
-  /** Ready since then; `true`: ready without a time; `false`: not ready. */
+  /** Ready since that time; `true`: ready without a time; `false`: not ready. */
   readonly ready?: string | boolean;
   readonly owner?: CachedPod["owner"] | null;
 }

@@ -28,7 +28,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
   };
   const row = async (name: string): Promise<object | undefined> =>
     (await harness.store.readIndex({ rows: [{ resource: "pods", key: `shop/${name}` }] })).rows[0]?.row;
-  /** What the next run would delete before other pods, or wait for. Takes the key, so it is called last. */
+  /** The pods that the next run would delete first, or wait for. Takes the key, so it must be called last. */
   const left = async (): Promise<readonly string[]> => {
     await harness.clock.advance(5_000); // past the back-off, before any deadline
     const key = "shop/web";
@@ -237,7 +237,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         want: quiet,
       },
       { name: "5xx, then not found", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
-      // Refuses nothing of the first, which may still be in flight.
+      // Says nothing about the first call, which may still be in flight.
       {
         name: "5xx, then forbidden: planned",
         first: OOPS,

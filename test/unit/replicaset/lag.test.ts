@@ -73,7 +73,7 @@ describe("lost messages", () => {
     const owner = { uid: harness.api.uid("replicasets", "web") };
     await harness.api.put("pods", pod({ name: "web-a", owner, readySince: "2026-03-01T10:00:00Z" }));
     await harness.stream();
-    await harness.sync(); // whose delayed doorbell is lost: this harness delivers none
+    await harness.sync(); // its delayed doorbell is lost: this harness delivers none
     const available = (): unknown => harness.api.find("replicasets", "web").status?.["availableReplicas"] ?? 0;
     const swept = async (): Promise<readonly string[]> => {
       await harness.stream(); // heartbeats

@@ -432,7 +432,7 @@ describe("creating", () => {
   it("recreates Events when the Store has lost its record of them", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "no") };
-    harness.ports.store.correlateEvents = () => Promise.reject(new Error("redis is away"));
+    harness.ports.store.correlateEvents = () => Promise.reject(new Error("redis is unavailable"));
     await harness.sync();
     await harness.clock.advance(60_000);
     await harness.sync();

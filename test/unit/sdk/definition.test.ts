@@ -1,4 +1,4 @@
-/** Definitions as plain data. Catches: a function or `undefined` in them, and a mask that shows what must not travel. */
+/** Definitions as plain data. Catches: a function or `undefined` in them, and a mask that includes hidden values. */
 import { describe, expect, it } from "vitest";
 
 import { customResource, defineController, kind, only, own, s, watch } from "../../../shared/sdk/index.ts";

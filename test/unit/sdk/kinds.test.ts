@@ -1,4 +1,7 @@
-/** The generated kinds. Catches: a file that differs from what its generator writes, and a kind with another resource or scope than the API server has. */
+/**
+ * The generated kinds. Catches: a file that differs from the generator's output, and a kind whose resource or scope differs from the API
+ * server's.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,4 +1,7 @@
-/** CustomResourceDefinitions and rights. Catches: a schema that is not structural, a right that is missing or reaches further than the definition. */
+/**
+ * CustomResourceDefinitions and rights. Catches: a schema that is not structural, and a right that is missing or broader than the
+ * definition.
+ */
 import { describe, expect, it } from "vitest";
 
 import { crdManifest, rbacManifests } from "../../../shared/sdk/definitions.ts";

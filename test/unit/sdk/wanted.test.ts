@@ -1,4 +1,6 @@
-/** What a sync returns, checked. Catches: a mistake of a JavaScript author that reaches the API server, and an owner reference that is not whole. */
+/**
+ * Validation of a sync's result. Catches: a mistake of a JavaScript author that reaches the API server, and an incomplete owner reference.
+ */
 import { describe, expect, it } from "vitest";
 
 import { customResource, defineController, s } from "../../../shared/sdk/index.ts";

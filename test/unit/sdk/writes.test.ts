@@ -1,4 +1,4 @@
-/** Decisions about own writes. Catches: a request without a reason, an object of another owner that is touched, and a loop between two writers. */
+/** Decisions about own writes. Catches: a request without a reason, a change of another owner's object, and a loop between two writers. */
 import { describe, expect, it } from "vitest";
 
 import { customResource, defineController, own, s } from "../../../shared/sdk/index.ts";
@@ -25,7 +25,7 @@ const kinds = [Service, ConfigMap, PersistentVolumeClaim];
 const { definition } = defineController({ name: "site", for: Site, owns: kinds, sync: () => undefined });
 const primary = { name: "a", namespace: "shop", uid: "u1", resourceVersion: "5", generation: 1 };
 const NOW_MS = 1_000_000;
-/** Digests in words. */
+/** Digests as readable text. */
 const digest = (text: string): string => `digest of ${text}`;
 
 const body = (port = 80) => ({ apiVersion: "v1", kind: "Service", metadata: { name: "a" }, spec: { port } });

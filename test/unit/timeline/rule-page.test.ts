@@ -1,4 +1,5 @@
-// The page about a rule. Would catch: a link to another controller, and a section of kubernetes.io taken from our chapter's subsection.
+// The page about a rule. Would catch: a link to another controller, and a section of kubernetes.io chosen by a subsection number of our
+// spec.
 import { expect, it } from "vitest";
 import { rulePage } from "../../../shared/timeline/page/rule-page.ts";
 

@@ -1,4 +1,7 @@
-/** The server of the timeline page. Would catch: a page for another user of the machine, for a foreign name, or for a page of another site. */
+/**
+ * The server of the timeline page. Would catch: a page for another user of the machine, for a wrong host name, or for a page of another
+ * site.
+ */
 import { request } from "node:http";
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -27,7 +30,7 @@ interface Got {
   readonly body: string;
 }
 
-/** @param until ends an answer that does not end by itself */
+/** @param until ends a response that does not end by itself */
 function get(target: string, headers: OutgoingHttpHeaders = {}, { method = "GET", until = "" } = {}): Promise<Got> {
   return new Promise((resolve, reject) => {
     const sent = request(new URL(target, server.url), { method, headers }, (response) => {

@@ -1,4 +1,7 @@
-/** What the timeline page shows. Would catch: a filter that hides an owner, a link that restores another view, and marks that no zoom separates. */
+/**
+ * What the timeline page shows. Would catch: a filter that hides an owner, a link that restores another view, and marks that no zoom level
+ * separates.
+ */
 import { describe, expect, it } from "vitest";
 import type { TimelineInput, TimelineObject } from "../../../shared/timeline/input.ts";
 import { commandOf } from "../../../shared/timeline/page/format.ts";

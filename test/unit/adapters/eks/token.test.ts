@@ -7,8 +7,8 @@
  *     url = signer.generate_presigned_url(params, region_name=region, expires_in=60, operation_name="")
  *     "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
  *
- * Catches: a token that the cluster's authenticator refuses, one that is signed for every call, one that is used when it has ended, and
- * one that is refused and signed again for ever.
+ * Catches: a token that the cluster's authenticator rejects, a signature for every call, an expired token, and endless signing of rejected
+ * tokens.
  */
 import { describe, expect, it } from "vitest";
 

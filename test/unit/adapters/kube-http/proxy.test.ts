@@ -1,4 +1,4 @@
-/** The proxy that the environment names for a server. */
+/** The proxy that the environment configures for a server. */
 import { describe, expect, it } from "vitest";
 
 import { proxyFor, proxyOf } from "../../../../shared/kube/http/proxy.ts";

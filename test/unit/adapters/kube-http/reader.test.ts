@@ -5,7 +5,7 @@ import type { KubeClient } from "../../../../shared/kube/http/client.ts";
 import { createReader } from "../../../../shared/kube/http/reader.ts";
 import { AnswerTooLargeError } from "../../../../shared/kube/client/errors.ts";
 
-/** Answers pages of one object, each with a token for the next, up to `last`. */
+/** Returns pages of one object, each with a token for the next, up to `last`. */
 function endless(last: number) {
   let calls = 0;
   const client = {
@@ -19,7 +19,7 @@ function endless(last: number) {
   return { reader: createReader(client as unknown as KubeClient), calls: () => calls };
 }
 
-/** Answers with as many objects as fit, of `count` in all. */
+/** Returns as many objects as fit, of `count` in all. */
 function narrow(count: number, fits: number) {
   const client = {
     requestTimeoutMs: 12_000,

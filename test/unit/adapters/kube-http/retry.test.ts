@@ -1,6 +1,6 @@
 /**
- * What is sent again and after how long, row by row as client-go's rest/request_test.go and with_retry_test.go have
- * it.
+ * Which requests are sent again and after how long, following client-go's rest/request_test.go and with_retry_test.go
+ * row by row.
  */
 import { describe, expect, it } from "vitest";
 

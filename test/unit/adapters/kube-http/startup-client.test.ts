@@ -1,4 +1,4 @@
-/** Which calls of a starting command are repeated, for how long, and what the command says when it gives up. */
+/** Which calls of a starting command are repeated, for how long, and the command's error when it gives up. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";

@@ -1,4 +1,5 @@
-// Would catch: a start on a version whose objects we cannot compare or do not know, and one refused for what a distribution appends.
+// Would catch: a start on a version whose objects we cannot compare or do not know, and a version rejected because of a distribution's
+// suffix.
 import { expect, test } from "vitest";
 
 import { unsupported } from "../../../../cli/cluster/kubernetes-versions.ts";

@@ -1,4 +1,5 @@
-// Would catch: a resume beside a controller that still writes, one that forgives the future, one that forgives less than it says or more than it saw, a page not read.
+// Would catch: a resume beside a controller that still writes, one that also forgives future writes, one that forgives less than it prints
+// or more than it saw, an unread page.
 import { expect, test } from "vitest";
 
 import { decideResume, newestForeignWrite } from "../../../../cli/cluster/resume.ts";

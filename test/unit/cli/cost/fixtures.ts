@@ -1,4 +1,4 @@
-/** Counts and prices of round numbers, so that a sum can be followed in the head. */
+/** Counts and prices with round numbers, so that sums are easy to verify. */
 import { NOTHING } from "../../../../cli/cost/counts.ts";
 import type { Counts, CountsFile } from "../../../../cli/cost/counts.ts";
 import { PRICE_NAMES } from "../../../../cli/cost/prices.ts";
@@ -31,7 +31,7 @@ export const COUNTS: CountsFile = {
   otherPod: counts({ fifo: 15 }),
 };
 
-/** A dollar for each unit, but a million requests. */
+/** A dollar for each unit, or for a million requests. */
 export const PRICES: Prices = {
   date: "2026-11-25",
   region: "nowhere-1",

@@ -1,4 +1,5 @@
-// Would catch: a process of `dev` that lets garbage lie while memory is free: with 20,000 pods that was two thirds of what the functions had.
+// Would catch: a process of `dev` that does not collect garbage while memory is free: with 20,000 pods that was two thirds of the
+// functions' memory.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

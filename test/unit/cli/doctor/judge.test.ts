@@ -1,7 +1,6 @@
 /**
- * The doctor's findings for collected facts. Catches: a fault that passes for health, a verdict that is too hard or too soft at its bound,
- * a
- * finding that does not say what to do, and a part that is dead and takes the judgement of others with it.
+ * The doctor's findings for collected facts. Catches: a fault that is reported as healthy, a verdict that is too strict or too lenient at
+ * its limit, a finding without a remedy, and an unavailable component that prevents the checks of others.
  */
 import { expect, it } from "vitest";
 
@@ -16,7 +15,7 @@ import type { QueueFacts } from "../../../../shared/store/sqs/queue-facts.ts";
 import type { Intent, Stop } from "../../../../shared/store/ports/store.ts";
 import { HEALTHY, NOW_MS, seen, unseen } from "./facts.ts";
 
-/** Redis' time in `HEALTHY`. */
+/** The time of Redis in `HEALTHY`. */
 const REDIS_MS = NOW_MS + 500;
 
 const api = (change: Partial<Facts["api"]>): Facts => ({ ...HEALTHY, api: { ...HEALTHY.api, ...change } });
@@ -272,7 +271,11 @@ const ROWS: readonly Row[] = [
     facts: redis({ replicas: 1 }),
     want: ["redis.replicas", "warning", /class C, 1 replica$/, /DURABILITY=B/],
   },
-  { name: "class A, which replicates by itself", facts: redis({}, { durability: "A" }), want: ["redis.replicas", "ok", /class A/] },
+  {
+    name: "durability class A, which replicates by itself",
+    facts: redis({}, { durability: "A" }),
+    want: ["redis.replicas", "ok", /class A/],
+  },
   { name: "a Redis cluster", facts: redis({}, { redisCluster: true }), want: ["redis.replicas", "notChecked", /cluster/] },
   { name: "a save that failed", facts: redis({ saveFailed: true }), want: ["redis.persistence", "failure", /save failed/, /disk/] },
 
@@ -633,5 +636,5 @@ it("an unavailable component fails only its own checks and checks that depend on
 });
 
 function never(): never {
-  throw new Error("HEALTHY has it");
+  throw new Error("HEALTHY lacks this fact");
 }

@@ -1,4 +1,4 @@
-// Would catch: a decision shown by counters alone, its condition or revision left out; a change of which only one side can be read.
+// Would catch: a decision shown only with counters, without its condition or revision; a change with only one readable side.
 import { expect, it } from "vitest";
 
 import { describeTrace } from "../../../../cli/explain/describe.ts";
@@ -89,7 +89,7 @@ it("shows sizes and annotations of a ReplicaSet with their previous values", () 
   expect(said(patch)).toBe("patch ReplicaSet web-1: replicas 5, revision 3");
 });
 
-const row = (uid: string, object: object): Row => ({ key: "shop/x", uid, rv: "7", gone: false, object }) as unknown as Row; // as far as requested
+const row = (uid: string, object: object): Row => ({ key: "shop/x", uid, rv: "7", gone: false, object }) as unknown as Row; // only the requested part
 
 it("shows a replaced object as cached by the run, without internal terms", () => {
   const foreign = { type: "ReplicaFailure", status: "True", message: 'webhook "x" denied it: s3cret' };

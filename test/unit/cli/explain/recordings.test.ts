@@ -1,4 +1,4 @@
-/** `deltaloop explain` of files that are no captures: they are imported on the way, with a report on standard error. */
+/** `deltaloop explain` for files that are not captures: they are imported first, with a report on standard error. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -50,7 +50,7 @@ function pageOf(capture: string, ...words: readonly string[]): { readonly html: 
 
 function named({ objects }: TimelineInput, pattern: RegExp): TimelineObject {
   const found = objects.find(({ name }) => pattern.test(name));
-  if (found === undefined) throw new Error(`no object ${pattern}`);
+  if (found === undefined) throw new Error(`no object matches ${pattern}`);
   return found;
 }
 

@@ -1,4 +1,5 @@
-// Would catch: a wrong status code for a probe, a reason that leaves the process, a check that blocks the answer, another address.
+// Would catch: a wrong status code for a probe, a reason that leaves the process, a check that delays the response, a server on another
+// address.
 import { afterEach, describe, expect, it } from "vitest";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/health/health-checks.ts";
 import { healthAnswer } from "../../../../cli/health/healthz.ts";
@@ -54,7 +55,7 @@ describe("the checks", () => {
   });
 
   it("an unavailable Store is not ready, and a Store without an epoch is reported", async () => {
-    await expect(storeCheck({ epoch: () => Promise.reject(new Error("away")) }).check()).rejects.toThrow("away");
+    await expect(storeCheck({ epoch: () => Promise.reject(new Error("unavailable")) }).check()).rejects.toThrow("unavailable");
     await expect(storeCheck({ epoch: () => Promise.resolve(undefined) }).check()).resolves.toBe("no epoch yet");
   });
 
@@ -83,7 +84,7 @@ describe("the server", () => {
   afterEach(async () => server?.stop());
 
   it("listens on loopback, and serves other metrics while the Store is unavailable", async () => {
-    const address = await serve([], () => Promise.reject(new Error("away")));
+    const address = await serve([], () => Promise.reject(new Error("unavailable")));
     expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const answer = await fetch(`${address}/metrics`);
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8"]);

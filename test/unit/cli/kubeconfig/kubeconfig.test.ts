@@ -1,4 +1,4 @@
-/** Catches a token that would go out unencrypted or be shown, a credential that is not the file's, and a setting that is silently left out. */
+/** Catches a token that would be sent unencrypted or shown, a credential that is not the file's, and a setting that is silently ignored. */
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ async function configFor(server: string, user: object, cluster: object = {}): Pr
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const SERVER = "https://k8s:6443";
-/** A plugin that is this script. */
+/** A plugin that runs this script. */
 const plugin = (script: string, more: object = {}): object => ({
   exec: { apiVersion: "client.authentication.k8s.io/v1", command: process.execPath, args: ["-e", script], ...more },
 });
@@ -445,7 +445,7 @@ describe("a list of files, as KUBECONFIG has it", () => {
   });
 });
 
-/** As kubectl reads them (client-go 0.36.3). */
+/** The results of kubectl (client-go 0.36.3). */
 it.each([
   { form: "UTF-8 with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`) },
   { form: "UTF-16LE with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`, "utf16le") },
@@ -461,7 +461,7 @@ it("uses a proxy-url as the cluster's proxy", async () => {
   expect(config.proxy).toEqual({ host: "p", port: 3128, authorization: `Basic ${base64("me:secret")}` });
 });
 
-/** `null` is absence to Go's encoding/json. */
+/** For Go's encoding/json, `null` is the same as absence. */
 it.each([
   { title: "expirationTimestamp: null", status: { token: "tok", expirationTimestamp: null } },
   { title: "certificates that are null", status: { token: "tok", clientCertificateData: null, clientKeyData: null } },

@@ -1,4 +1,7 @@
-/** Would catch: a field that is read over, one that goes before a flag, a value that means something else in the file, and a setting that is quietly not done. */
+/**
+ * Would catch: an ignored field, a field that overrides a flag, a value with another meaning in the file, and a setting that is silently
+ * not applied.
+ */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Would catch: an agent that continues forever with an expired certificate, and one that ends because the API server is unavailable. */
+/** Would catch: an agent that continues forever with an expired certificate, and one that exits because the API server is unavailable. */
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
@@ -46,7 +46,7 @@ afterEach(async () => {
 
 async function accessAfter(days: number, user: object): Promise<NodeAccess> {
   clock = createVirtualClock(Date.now() + days * DAY_MS);
-  const { port } = server.address() as AddressInfo; // it listens on a port
+  const { port } = server.address() as AddressInfo; // a listening server has a port
   const config = {
     clusters: [{ name: "c", cluster: { server: `http://127.0.0.1:${port}` } }],
     users: [{ name: "u", user }],

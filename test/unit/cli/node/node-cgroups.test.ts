@@ -1,4 +1,4 @@
-// Would catch: an agent that is the first to go when memory runs out, or that does not start where it may not change that.
+// Would catch: an agent that is killed first when memory runs out, or that does not start where it may not change that.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

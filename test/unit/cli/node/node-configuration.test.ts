@@ -1,4 +1,4 @@
-/** Would catch: a setting under another name or in another form than upstream's, one that is left out, and a secret that is shown. */
+/** Would catch: a setting with another name or form than upstream's, a missing setting, and a secret that is shown. */
 import { Command } from "commander";
 import { expect, it } from "vitest";
 
@@ -12,7 +12,7 @@ function configurationOf(...args: readonly string[]): Readonly<Record<string, un
   registerNode(program);
   const [node] = program.commands;
   node?.parseOptions(["--node-ip", "10.0.0.7", ...args]);
-  const flags = node?.opts<NodeFlags>() as NodeFlags; // there is that one command
+  const flags = node?.opts<NodeFlags>() as NodeFlags; // the program has exactly one command
   return kubeletConfiguration(flags, nodeOptions(flags)) as Record<string, unknown>; // it is an object
 }
 

@@ -1,4 +1,6 @@
-/** Log lines of processes. Would catch: keys that the functions' lines do not have, a line below the level, a line that is not one line. */
+/**
+ * Log lines of processes. Would catch: keys that the functions' lines lack, a line below the level, a message that is not exactly one line.
+ */
 import { Command } from "commander";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { consoleLog, jsonLog } from "../../../../shared/base/output/console-log.ts";
@@ -8,7 +10,7 @@ import type { Log } from "../../../../shared/base/log.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
-/** What `speak` writes to standard error, or, as Powertools does, to standard output. */
+/** The lines that `speak` writes to standard error, or, as Powertools does, to standard output. */
 function linesOf(stream: "stderr" | "stdout", speak: () => void): readonly string[] {
   const lines: string[] = [];
   vi.spyOn(process[stream], "write").mockImplementation((text) => lines.push(String(text)) > 0);

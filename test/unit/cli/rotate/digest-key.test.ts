@@ -1,6 +1,7 @@
 /**
- * `deltaloop rotate digest-key`. Catches: a key that is printed, or weaker than docs/internals/threat-model.md asks for, one written to another secret, a
- * "done" before the gates of the new epoch are open, a time that counts what came before it, and an end because Redis was away for a moment.
+ * `deltaloop rotate digest-key`. Catches: a key that is printed, or weaker than docs/internals/threat-model.md requires, one written to
+ * another secret, a "done" before the gates of the new epoch are open, a duration that includes earlier steps, and an abort because Redis
+ * was unavailable for a moment.
  */
 import { afterEach, expect, it } from "vitest";
 
@@ -50,7 +51,7 @@ function scene() {
   };
 }
 
-/** At each look the next of `epochs`, then of `gates`; the last of them stays. */
+/** Returns the next of `epochs`, then of `gates`, at each read; the last one stays. */
 function storeOf(epochs: readonly (string | Error | undefined)[], gates: readonly (GateState | Error)[]): Pick<Store, "epoch" | "gate"> {
   const next = <T>(list: readonly T[], at: number): T => list[Math.min(at, list.length - 1)] as T; // never empty
   const looks = { epoch: 0, gate: 0 };

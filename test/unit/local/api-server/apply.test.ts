@@ -59,7 +59,7 @@ test("fields that only kubectl's client-side apply set cause no conflict for kub
   expect((await apply({ ...CONFIG, data: { a: "2" } }, "kubectl")).status).toBe(200);
 });
 
-test("the eleventh updating manager joins the oldest ones", async () => {
+test("the entries of the oldest managers are merged when an eleventh manager updates", async () => {
   await apply({ ...CONFIG, data: { z: "1" } }, "one");
   for (let i = 0; i < 12; i += 1) {
     const query = { fieldManager: `m${i}` };

@@ -1,4 +1,5 @@
-// What a capture of format 2 holds beside the stripped objects. Would catch a secret in it, and a verdict that only whole objects allow.
+// What a capture of format 2 contains in addition to the stripped objects. Would catch a secret in it, and a verdict that only whole
+// objects allow.
 import { expect, it } from "vitest";
 import type { CachedResource, EvidenceResource } from "../../../../shared/kube/objects/resources.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../../../shared/kube/objects/resources.ts";

@@ -1,4 +1,5 @@
-// Messages of the kubelet, scheduler, runtime and API server: what a capture keeps of them. Would catch a kept output of a probe or webhook.
+// Messages of the kubelet, scheduler, runtime and API server: the parts that a capture keeps. Would catch a kept output of a probe or
+// webhook.
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../../shared/kube/pod-template/digest.ts";
 import { messageOf } from "../../../../shared/replay/evidence/messages.ts";
@@ -138,8 +139,8 @@ describe("a message of no listed format", () => {
 });
 
 it.each([
-  { name: "a class that there is not", stored: { class: canary("class"), slots: {} } },
-  { name: "a digest that is none", stored: { length: 3, digest: canary("digest") } },
+  { name: "an unknown class", stored: { class: canary("class"), slots: {} } },
+  { name: "an invalid digest", stored: { length: 3, digest: canary("digest") } },
 ])("a capture file cannot add $name", ({ stored }) => expect(messageOf(stored, "", digester)).toBeUndefined());
 
 it("a capture file cannot insert arbitrary text into a message's parameter", () => {

@@ -1,4 +1,5 @@
-// What the verdict says beside the cause. Would catch a remedy that does not apply, and a cause, an effect and a change that contradict.
+// The parts of a verdict beside the cause. Would catch a remedy that does not apply, and a cause, an effect and a change that contradict
+// each other.
 import { describe, expect, it } from "vitest";
 import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
