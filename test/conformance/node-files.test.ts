@@ -609,7 +609,7 @@ describe("hostPath", () => {
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(NodeFilesError);
   });
 
-  it("recognises sockets and devices", async () => {
+  it("recognizes sockets and devices", async () => {
     const socket = join(host, "s");
     const server = createServer();
     await new Promise<void>((resolve) => void server.listen(socket, resolve));

@@ -57,7 +57,7 @@ describe("a client of the API server", () => {
     readonly error?: string;
   }[] = [
     { title: "trusts the root when the server sends its chain", shows: server, chain: intermediate, ca: root },
-    { title: "trusts an intermediate certificate alone", shows: server, ca: intermediate },
+    { title: "trusts an intermediate certificate without its root", shows: server, ca: intermediate },
     { title: "trusts an intermediate certificate that the server also sends", shows: server, chain: intermediate, ca: intermediate },
     { title: "trusts the server's own certificate", shows: server, ca: server },
     { title: "trusts a self-signed certificate", shows: selfSigned, ca: selfSigned },

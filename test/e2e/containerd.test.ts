@@ -146,7 +146,7 @@ function suites(): void {
       expect(tracesOf(b)).toEqual([]);
     });
 
-    it("leaves nothing behind when its parent is killed", async () => {
+    it("a node's containerd leaves nothing behind if its parent process is killed", async () => {
       const { identity, kill } = await startElsewhere();
       expect(tracesOf(identity)).not.toEqual([]);
       kill();

@@ -55,7 +55,7 @@ const live = (environment: Readonly<Record<string, string>> = ENVIRONMENT) =>
   });
 
 describe("the first read", () => {
-  it("requests all references at once", async () => {
+  it("reads all referenced secrets in parallel", async () => {
     const { current } = await live();
     expect(reads).toEqual([["mac", "digest", "kube"]]);
     expect([current.macKeys, current.digestKey, current.kube.token]).toEqual([[OLD], "CANARY-digest-of-16", "CANARY-token"]);

@@ -227,7 +227,7 @@ test("[node-agent 219] evicts the next pod for a full image disk only after the 
   expect([evicted(node), node.isReady("b")]).toEqual([["a"], true]);
 });
 
-test("[node-agent 220] evicts all pods above their own disk limits at once, without a DisruptionTarget condition", async () => {
+test("[node-agent 220] evicts all pods above their own disk limits in one round, without a DisruptionTarget condition", async () => {
   const node = await startedNode({ eviction: policy("") });
   const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
   const uids = [await node.create("a", { containers: [APP], volumes }), await node.create("b", { containers: [APP], volumes })];

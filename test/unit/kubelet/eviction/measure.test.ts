@@ -36,7 +36,7 @@ it.each([
   ]);
 });
 
-it("[node-agent 228] returns the usage of a pod that runs, one with a sandbox alone, one without a sandbox, and one whose logs cannot be measured", async () => {
+it("[node-agent 228] returns the usage of a running pod, a pod with only a sandbox, a pod without a sandbox, and a pod whose logs cannot be measured", async () => {
   const ports = {
     cri: {
       listContainerStats: async () =>

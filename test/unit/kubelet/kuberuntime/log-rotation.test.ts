@@ -40,7 +40,7 @@ test("checks the log of every running container in each round, and asks the runt
   expect(rotated).toEqual(["/a.log", "/b.log", "/a.log", "/b.log"]);
 });
 
-test("requests a path again after a failure, without affecting others", async () => {
+test("requests a path again after a failure, without affecting other containers", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
   await rotation.rotate();

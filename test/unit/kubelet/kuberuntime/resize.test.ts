@@ -51,7 +51,7 @@ const has = (node: NodeHarness, resources: Resources) => () =>
   JSON.stringify(statusOf(node)?.resources) === JSON.stringify(statusOf(node) && sorted(resources));
 const sorted = ({ limits, requests }: Resources): Resources => ({ ...(limits && { limits }), ...(requests && { requests }) });
 
-test("[node-agent 167] sets a resize in place, memory before CPU, and reports it", async () => {
+test("[node-agent 167] applies a resize in place, memory before CPU, and reports it", async () => {
   const { node, uid } = await started(both("100m", "64Mi"));
   expect(statusOf(node)).toMatchObject({ allocatedResources: { cpu: "100m", memory: "64Mi" }, resources: both("100m", "64Mi") });
   const id = statusOf(node)?.containerID;
@@ -277,7 +277,7 @@ const RESTARTS = ["cpu", "memory"].map((resourceName) => ({ resourceName, restar
 const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m", "32Mi") };
 
 test.each([
-  { name: "with an iteration that continues", dies: false },
+  { name: "with a sync iteration that continues", dies: false },
   { name: "by an agent that returns before the container does", dies: true },
 ])("[node-agent 178] gives the cgroup the allocated limits before a container starts, $name", async ({ dies }) => {
   const node = await startedNode();

@@ -185,7 +185,7 @@ test("[node-agent 456] keeps the pods of later groups running when a shutdown is
   expect([node.phase("low"), node.isReady("critical"), ready(node)?.status, logind.locks()]).toEqual(["Failed", true, "True", 1]);
 });
 
-test("[node-agent 457] reconnects after the bus is lost, and handles changes made meanwhile", async () => {
+test("[node-agent 457] reconnects after the bus connection is lost, and handles changes made in the meantime", async () => {
   const { node, logind } = await started();
   await node.create("p", { containers: [APP] });
   await running(node, "p");

@@ -267,7 +267,7 @@ test("[node-agent 130] keeps the container running without the hook, as after a 
   ]);
 });
 
-test("[node-agent 130] runs the hook once, while later containers wait, when an iteration is abandoned between start and postStart hook", async () => {
+test("[node-agent 130] runs the hook once, while later containers wait, when a sync iteration is abandoned between start and postStart hook", async () => {
   const { node, hooks } = hooked();
   let held = false;
   node.fateOf = ({ verb }) => {

@@ -280,7 +280,7 @@ test("[node-agent 98] a failing postStart hook kills its container, which is res
   await node.until("it was started again", () => (status(node, "p")?.restartCount ?? 0) >= 1);
 });
 
-test("[node-agent 99] a deleted pod is observed terminating before it is gone, and its containers end first", async () => {
+test("[node-agent 99] a deleted pod is observed terminating before its object is deleted, and its containers end first", async () => {
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: 4 * SECONDS } } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "slow:1" }] });
   await node.until("ready", () => node.isReady("p"));

@@ -83,7 +83,7 @@ test("[node-agent 115] ignores a duplicate message, even after the worker has fi
 });
 
 test.each(["createContainer", "runPodSandbox", "startContainer"])(
-  "[node-agent 116] an iteration abandoned in %s leaves one sandbox, one container and no record change",
+  "[node-agent 116] a sync iteration abandoned in %s leaves one sandbox, one container and no record change",
   async (verb) => {
     const node = await startedNode();
     const lost: { token?: number } = {};
@@ -104,7 +104,7 @@ test.each(["createContainer", "runPodSandbox", "startContainer"])(
   },
 );
 
-test.each([5, 40])("[node-agent 118] a grace period shortened %i s after the deletion applies at once", async (later) => {
+test.each([5, 40])("[node-agent 118] a grace period shortened %i s after the deletion applies immediately", async (later) => {
   const node = await startedNode({ images: { "deaf:1": { stopAfterMs: "never" } } });
   const uid = await node.create("p", { terminationGracePeriodSeconds: 300, containers: [{ ...APP, image: "deaf:1" }] });
   await node.until("ready", () => node.isReady("p"));

@@ -12,7 +12,7 @@ const table: readonly { name: string; resources: readonly Resources[]; init?: Re
   { name: "requests of 0 count as none", resources: [{ limits: { cpu: "0" }, requests: { memory: "0" } }], want: "BestEffort" },
   { name: "other resources do not count", resources: [{ limits: { "example.com/gpu": "1" } }], want: "BestEffort" },
   { name: "[node-agent 114] limits = requests, in any notation", resources: [full, full], want: "Guaranteed" },
-  { name: "limits alone are used as requests", resources: [{ limits: { cpu: "1", memory: "1Gi" } }], want: "Guaranteed" },
+  { name: "limits without requests are used as requests", resources: [{ limits: { cpu: "1", memory: "1Gi" } }], want: "Guaranteed" },
   { name: "no memory limit", resources: [{ limits: { cpu: "1" }, requests: { cpu: "1" } }], want: "Burstable" },
   { name: "one container without requests", resources: [full, {}], want: "Burstable" },
   { name: "a request below its limit", resources: [{ ...full, requests: { cpu: "500m", memory: "1Gi" } }], want: "Burstable" },

@@ -54,7 +54,7 @@ it("[node-agent §15] exposes node, containers and pods as upstream, and pods as
   ]);
 });
 
-it("[node-agent §15] exposes only the scrape error when the runtime does not answer", async () => {
+it("[node-agent §15] exposes only the scrape error if the runtime does not respond", async () => {
   const cri = { listContainers: async () => [], listContainerStats: () => Promise.reject(new Error("away")) };
   expect((await resourceMetrics(cri, async () => NODE)).split("\n").filter((line) => !line.startsWith("#"))).toEqual([
     "resource_scrape_error 1",
