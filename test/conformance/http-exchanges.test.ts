@@ -141,7 +141,7 @@ describe("exchanges of HTTP/1.1", () => {
   });
 
   it.each(["ask", "stream"] as const)(
-    "HX2 returns an answer that arrived while this process was suspended beyond the timeout (%s)",
+    "HX2 returns a response that arrived while this process was suspended beyond the timeout (%s)",
     async (verb) => {
       const { exchanges } = await rude((socket) => {
         socket.write(X);
@@ -229,7 +229,7 @@ describe("exchanges of HTTP/1.1", () => {
       ["is reset", (socket) => socket.resetAndDestroy()],
       ["sends an invalid answer", (socket) => socket.write("pong\r\n\r\n")],
     ])(
-      "repeats a GET once, immediately and on another connection, when its connection %s before an answer has begun",
+      "repeats a GET once, immediately and on another connection, when its connection %s before a response has begun",
       async (_what, act) => {
         const { exchanges, requests } = await renewed(act);
         await exchanges.ask(GET, BOUNDS);
@@ -250,7 +250,7 @@ describe("exchanges of HTTP/1.1", () => {
       },
     );
 
-    it("does not retry after an answer has begun", async () => {
+    it("does not retry after a response has begun", async () => {
       const { exchanges, requests } = await renewed((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"));
       await exchanges.ask(GET, BOUNDS);
       await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });
@@ -415,7 +415,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(resumed).toEqual([false, true]);
     });
 
-    it("HX1 reuses connections in bursts from a timer, where write callbacks run after the responses", async () => {
+    it("HX1 reuses connections for bursts of calls from a timer, even if write callbacks run after the responses", async () => {
       // In a thread of its own, it answers while this one is busy: with how many connections it has had.
       const server = new Worker(
         `const { parentPort, workerData } = require("node:worker_threads");

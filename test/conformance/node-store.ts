@@ -129,7 +129,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("backOffs", "k")).toBeUndefined();
     });
 
-    it("NS2 accepts one of two iterations that take the same token concurrently", async () => {
+    it("NS2 accepts only one of two sync iterations that take the same token concurrently", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const take = () => store.update("workers", "u1", (row) => row && { ...row, token: row.token + 1 }, { uid: "u1", token: 7 });

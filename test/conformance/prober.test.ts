@@ -305,7 +305,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[PR2] treats a closed port and an unknown name as failures", async () => {
+  it("[PR2] treats a closed port and an unknown host name as failures", async () => {
     const port = await closedPort();
     expect(await get(port)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
     expect(await get(port, { host: "no-such-host.invalid", timeoutMs: 3_000 })).toMatchObject({ result: "Failure" });
@@ -472,7 +472,7 @@ describe("[node-agent 97] gRPC probes", () => {
     expect([...(seen ?? [])]).toEqual(want);
   });
 
-  it("[PR1] [PR2] fails within its timeout on silence, on a server that speaks HTTP/1, and on a closed port", async () => {
+  it("[PR1] [PR2] a gRPC probe fails within its timeout if the server is silent, speaks HTTP/1 or has closed the port", async () => {
     const silent = await raw(() => {});
     expect(await check(silent.port, { timeoutMs: 300 })).toEqual({
       result: "Failure",
@@ -577,7 +577,7 @@ describe("[node-agent 489] host names", () => {
     { name: "a.b.web", text: CONFIGURATION, want: ["a.b.web", "a.b.web.shop.test", "a.b.web.test"] },
     { name: "web.", text: CONFIGURATION, want: ["web."] },
     { name: "a.web", text: "", want: ["a.web"] },
-  ])("queries to DNS: $name, $want", ({ name, text, want }) => {
+  ])("DNS queries for $name: $want", ({ name, text, want }) => {
     expect(resolution(name, text)).toEqual({ servers: text === "" ? [] : ["10.0.0.10", "fd00::a"], names: want });
   });
 

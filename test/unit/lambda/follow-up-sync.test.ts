@@ -64,7 +64,7 @@ describe("GO1: syncs keys that become due in time in the same invocation, and se
     );
   });
 
-  it("decides for each key by the time left when it becomes due", async () => {
+  it("decides for each key based on the time left when the key becomes due", async () => {
     const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
     const { clock, rung, looked, ended } = harness(bells, { lastsMs: 900 });
     await clock.advance(2_000);

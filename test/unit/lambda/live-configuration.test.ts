@@ -159,7 +159,7 @@ describe("renew", () => {
     ]);
   });
 
-  it("LC3 a burst of forged messages causes one read a minute, and delays none of the rejections", async ({ configuration }) => {
+  it("LC3 a burst of forged messages causes one read per minute, and does not delay their rejection", async ({ configuration }) => {
     for (let second = 0; second < 600; second++) {
       for (let i = 0; i < 50; i++) await configuration.renew("macKey");
       nowMs += 1_000;

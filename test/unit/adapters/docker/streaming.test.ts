@@ -272,7 +272,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     expect(said.slice(1)).toEqual(["six:second||", "four:third||"]);
   });
 
-  it("reports an unreachable port and an invalid one", async () => {
+  it("reports an unreachable port and an invalid port", async () => {
     const port = await listen("127.0.0.1", () => undefined);
     servers.pop()?.close();
     expect(await forwarded([{ port, input: "" }])).toEqual([

@@ -58,7 +58,7 @@ describe("the pull queue", () => {
     ]);
   });
 
-  test("[node-agent 235] pulls one image once for each of two pods, as upstream does", async () => {
+  test("[node-agent 235] pulls the same image once for each of two pods, as upstream does", async () => {
     const node = await startedNode({ remoteImages: remote(5 * SECONDS, "a:1") });
     for (const name of ["p", "q"]) await node.create(name, one("a:1"));
     await node.until("both are ready", () => node.isReady("p") && node.isReady("q"));

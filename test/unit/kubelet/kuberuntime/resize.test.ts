@@ -120,7 +120,7 @@ test("[node-agent 165] reports a resize above the node's capacity as infeasible,
   expect(updates(node)).toEqual([]);
 });
 
-test("[node-agent 170] sets no memory limit below the usage, but sets the next one", async () => {
+test("[node-agent 170] does not set a memory limit below the usage, but sets a later, higher one", async () => {
   const { node } = await started(both("100m", "64Mi"), { image: "fat:1" }, { images: { "fat:1": { memoryBytes: 40 * MB } } });
   await resize(node, both("100m", "32Mi"));
   await node.until("it is said", () => conditionsOf(node).includes("PodResizeInProgress Error"), 20 * SECONDS);
@@ -137,7 +137,7 @@ test("[node-agent 170] sets no memory limit below the usage, but sets the next o
   expect(conditionsOf(node)).toEqual([]);
 });
 
-test("[node-agent 167] reports a failed call and retries it", async () => {
+test("[node-agent 167] reports a failed resize call and retries it", async () => {
   const { node } = await started(both("100m", "64Mi"));
   let fails = true;
   node.fateOf = ({ verb }) => (verb === "updateContainerResources" && fails ? { fail: new Error("busy") } : "live");
@@ -149,7 +149,7 @@ test("[node-agent 167] reports a failed call and retries it", async () => {
   expect(conditionsOf(node)).toEqual([]);
 });
 
-test("[node-agent 171] keeps the allocation of a pending resize over an agent restart", async () => {
+test("[node-agent 171] keeps the allocation of a pending resize across an agent restart", async () => {
   const node = await startedNode();
   await node.create("big", { containers: [app(cpuOf("50"))] });
   await node.advance(2 * SECONDS);

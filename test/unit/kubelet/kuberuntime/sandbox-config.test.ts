@@ -65,7 +65,7 @@ describe("podSandboxConfig", () => {
   for (const { name, spec, want } of namespaces)
     it(`a sandbox has ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
 
-  it("a sandbox has user, groups, SELinux options and sysctls of the pod, and is privileged if any container is", () => {
+  it("a sandbox has the user, groups, SELinux options and sysctls of the pod, and is privileged if any container is", () => {
     const securityContext = {
       runAsUser: 65534,
       runAsGroup: 100,

@@ -12,7 +12,7 @@ const PREEMPTED = { phase: "Failed", reason: "Preempting", message: "make room" 
 const GONE = { kind: "kill", runtimeOnly: true, graceOverrideSeconds: 1, specGracePeriodSeconds: 0, mayRun: true } as const;
 
 describe("acceptUpdate", () => {
-  it("[node-agent 40] creates a record for a new pod, whose first iteration is a sync", () => {
+  it("[node-agent 40] creates a record for a new pod, whose first sync iteration syncs the pod", () => {
     const worker = new Worker();
     expect(worker.update({ kind: "create" })).toEqual({
       record: record({ pending: { kind: "create", sinceMs: NOW_MS } }),
@@ -116,7 +116,7 @@ describe("acceptUpdate", () => {
     expect(worker.drain().works).toEqual(["terminating", "terminated"]);
   });
 
-  it("[node-agent 45] starts a pod that has stopped as terminated, and cleans it up", () => {
+  it("[node-agent 45] creates a stopped pod's worker as terminated, and cleans the pod up", () => {
     const worker = new Worker();
     const accepted = worker.update({ kind: "create", phaseIsTerminal: true });
     expect(accepted).toMatchObject({ cancel: false, enqueue: true });

@@ -22,7 +22,7 @@ function sent(node: NodeHarness, method: string, end: string): readonly SentRequ
   return node.requests.filter((request) => request.method === method && request.path.endsWith(end));
 }
 
-test("[node-agent 75] sends an unchanged status once, however often it is computed", async () => {
+test("[node-agent 75] sends an unchanged status only once, however often it is computed", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));

@@ -19,7 +19,7 @@ const table: readonly { name: string; resources: readonly Resources[]; init?: Re
   { name: "an init container without requests", resources: [full], init: {}, want: "Burstable" },
   { name: "only an init container with requests", resources: [{}], init: { requests: { cpu: "1m" } }, want: "Burstable" },
 ];
-it.each(table)("$name → $want", ({ resources, init, want }) => {
+it.each(table)("QoS class: $name → $want", ({ resources, init, want }) => {
   const pod = nodePod({
     containers: resources.map((one, index) => containerSpec(`c${index}`, { resources: one })),
     ...(init !== undefined && { initContainers: [containerSpec("init", { resources: init })] }),

@@ -350,7 +350,7 @@ describe("the server", () => {
     expect(subject.CN).toMatch(/^n1@\d+$/u);
   });
 
-  it("reports the remedy without openssl", async () => {
+  it("reports the remedy if openssl is missing", async () => {
     const path = process.env["PATH"];
     process.env["PATH"] = "/nonexistent";
     try {
@@ -402,7 +402,7 @@ describe("the server", () => {
 });
 
 describe("metrics", () => {
-  it("[node-agent §15] metrics are served on two paths, to clients that may read nodes/metrics", async () => {
+  it("[node-agent §15] two paths serve metrics to clients that may read nodes/metrics", async () => {
     const { ask, reviews } = await start();
     expect(await ask("/metrics")).toEqual({ code: 200, body: "figures 1\n" });
     expect(await ask("/metrics/resource")).toMatchObject({
