@@ -145,11 +145,11 @@ function memoryOf({ memoryLimitInBytes, memorySwapLimitInBytes }: LinuxContainer
 
 function refuseUnsupported({ hugepageLimits = [], unified = {} }: LinuxContainerResources): void {
   const page = hugepageLimits.find(({ limit }) => limit > 0);
-  if (page) throw new CriError("Unimplemented", `Docker cannot limit huge pages of a container: ${page.pageSize} ${page.limit}`);
+  if (page) throw new CriError("Unimplemented", `Docker cannot limit huge pages for a container: ${page.pageSize} ${page.limit}`);
   const [file] = Object.keys(unified);
   if (file === "memory.oom.group")
     throw new CriError("Unimplemented", "Docker cannot set memory.oom.group: start the agent with --single-process-oom-kill");
-  if (file !== undefined) throw new CriError("Unimplemented", `Docker cannot set ${file} of a container`);
+  if (file !== undefined) throw new CriError("Unimplemented", `Docker cannot set ${file} for a container`);
 }
 
 function namespacesOf({ namespaceOptions }: LinuxContainerSecurityContext, sandbox: string): Docker.HostConfig {

@@ -9,7 +9,7 @@ import type { ExecSyncOptions, ExecSyncResponse } from "@deltaloop/node-agent/po
 import { callDocker } from "./connection.ts";
 import { demux } from "./demux.ts";
 
-/** Maximum output per stream; further output is discarded. Source: CRI ExecSync. */
+/** Maximum output per stream; further output is discarded. Source: cri ExecSync. */
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
 /** Polling interval for the exit code, which Docker may report some time after the last output. */
 const EXIT_POLL_MS = 20;

@@ -76,7 +76,7 @@ describe("[node-agent 97] an HTTPS probe accepts and rejects the same TLS as the
   }, 60_000);
   afterAll(() => servers.forEach((server) => server.close()));
 
-  it.each(TLS_CASES.map(({ name }, n) => ({ name, n, want: recorded.tls[n] })))("$name: $want.0", async ({ n, want }) => {
+  it.each(TLS_CASES.map(({ name }, n) => ({ name, n, want: recorded.tls[n] })))("TLS server with $name: $want.0", async ({ n, want }) => {
     expect(await ourVerdict("HTTPS", servers[n]?.port ?? 0, "/")).toEqual(want && expected(want));
   });
 });

@@ -144,7 +144,7 @@ describe("a streamed answer", () => {
     await expect.poll(() => received).toBeGreaterThan(paused[0] ?? 0);
   });
 
-  it("a streamed answer closes its connection when the reader destroys the stream", async () => {
+  it("a streamed response closes its connection when the reader destroys the stream", async () => {
     let closed = false;
     const port = await listen(
       createServer((socket) => void socket.once("data", () => socket.write(CHUNKED)).once("close", () => (closed = true))),
@@ -190,7 +190,7 @@ describe("a proxy", () => {
   const authorization = `Basic ${Buffer.from("me:s3cret").toString("base64")}`;
 
   it.each([{ secure: false }, { secure: true }])(
-    "tunnels to an encrypted server (the proxy itself over TLS: $secure)",
+    "tunnels to a TLS server (connection to the proxy over TLS: $secure)",
     async ({ secure }) => {
       const [port, proxy] = [await startTarget(), await startProxy(undefined, secure)];
       const through: Proxy = { host: LOOPBACK, port: proxy.port, authorization, ...(secure && { tls: { ca } }) };

@@ -141,7 +141,7 @@ describe("exchanges of HTTP/1.1", () => {
   });
 
   it.each(["ask", "stream"] as const)(
-    "HX2 returns an answer that arrived while this process was suspended beyond the timeout (%s)",
+    "HX2 returns a response that arrived while this process was suspended beyond the timeout (%s)",
     async (verb) => {
       const { exchanges } = await rude((socket) => {
         socket.write(X);
@@ -230,7 +230,7 @@ describe("exchanges of HTTP/1.1", () => {
       ["is reset", (socket) => socket.resetAndDestroy()],
       ["sends an invalid answer", (socket) => socket.write("pong\r\n\r\n")],
     ])(
-      "repeats a GET once, immediately and on another connection, when its connection %s before an answer has begun",
+      "repeats a GET once, immediately and on another connection, when its connection %s before a response has begun",
       async (_what, act) => {
         const { exchanges, requests } = await renewed(act);
         await exchanges.ask(GET, BOUNDS);
@@ -251,7 +251,7 @@ describe("exchanges of HTTP/1.1", () => {
       },
     );
 
-    it("does not retry after an answer has begun", async () => {
+    it("does not retry after a response has begun", async () => {
       const { exchanges, requests } = await renewed((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"));
       await exchanges.ask(GET, BOUNDS);
       await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });

@@ -26,7 +26,7 @@ it.each([
   { map: "", of: "a namespace without a map", expected: true },
   { map: undefined, of: "a kernel without user namespaces", expected: false },
   { map: "no map\n", of: "an unreadable map", expected: false },
-])("recognizes a user namespace by $of", ({ map, expected }) => {
+])("reports whether $of means another user namespace: $expected", ({ map, expected }) => {
   expect(isInUserNamespace(map)).toBe(expected);
 });
 
@@ -34,14 +34,14 @@ const HUGE_PAGES = "/sys/kernel/mm/hugepages";
 const IS_UNIFIED =
   existsSync("/sys/fs/cgroup") && execFileSync("stat", ["-f", "-c", "%t", "/sys/fs/cgroup"], { encoding: "utf8" }).trim() === "63677270";
 
-it("[node-agent 138] finds each huge page size of the kernel", async () => {
+it("[node-agent 138] finds every huge page size that the kernel supports", async () => {
   const { resources } = await readMachineFacts(tmpdir());
   const directories = existsSync(HUGE_PAGES) ? readdirSync(HUGE_PAGES) : [];
   expect(resources.hugePageSizes).toEqual(pageSizeNames(directories));
   expect(resources.hugePageSizes).toHaveLength(directories.length);
 });
 
-it("[node-agent 138] names sizes as cgroups do, and ignores invalid ones", () => {
+it("[node-agent 138] returns page sizes in cgroup notation, and ignores invalid ones", () => {
   const names = [
     "hugepages-1048576kB",
     "hugepages-2048kB",

@@ -141,7 +141,7 @@ describe("the memory runtime with injected faults", () => {
     await expect(cri.pullImage({ image: "broken" })).rejects.toThrow("no space left");
   });
 
-  it("answers on a pod's address while its container is ready", async () => {
+  it("serves on a pod's address while its container is ready", async () => {
     const { clock, cri } = open({ images: { web: { readyAfterMs: 500, exitAfterMs: 2_000 } } });
     const { id } = await started(cri, "web");
     const ip = (await cri.podSandboxStatus(id)).network?.ip ?? "";

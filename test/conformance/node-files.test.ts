@@ -584,7 +584,7 @@ describe("hostPath", () => {
     { type: "File", path: "file" },
     { type: "FileOrCreate", path: "file" },
     { type: "FileOrCreate", path: "newFile", made: "644" },
-  ])("[node-agent 110] accepts $type $path", async ({ type, path, made }) => {
+  ])("[node-agent 110] a hostPath of type $type accepts $path", async ({ type, path, made }) => {
     await expect(files.checkHostPath(join(host, path), type)).resolves.toBeUndefined();
     if (made !== undefined) expect(mode(join(host, path))).toBe(made);
     else if (type === "") expect(existsSync(join(host, path))).toBe(false);
@@ -604,12 +604,12 @@ describe("hostPath", () => {
     { type: "Pipe", path: "file", want: /Pipe is an invalid volume type/u },
     { type: "constructor", path: "none", want: /constructor is an invalid volume type/u },
     { type: "", path: "../x/../y", want: /must be absolute/u },
-  ])("[node-agent 110] rejects $type $path", async ({ type, path, want }) => {
+  ])("[node-agent 110] a hostPath of type $type rejects $path", async ({ type, path, want }) => {
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(want);
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(NodeFilesError);
   });
 
-  it("recognises sockets and devices", async () => {
+  it("recognizes sockets and devices", async () => {
     const socket = join(host, "s");
     const server = createServer();
     await new Promise<void>((resolve) => void server.listen(socket, resolve));

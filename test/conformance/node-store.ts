@@ -129,7 +129,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("backOffs", "k")).toBeUndefined();
     });
 
-    it("NS2 accepts one of two iterations that take the same token concurrently", async () => {
+    it("NS2 accepts only one of two sync iterations that take the same token concurrently", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const take = () => store.update("workers", "u1", (row) => row && { ...row, token: row.token + 1 }, { uid: "u1", token: 7 });
@@ -164,7 +164,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("workers", "u1")).toEqual(WORKER);
     });
 
-    it("NS3 accepts any key", async () => {
+    it("NS3 accepts any string as a key", async () => {
       const store = await open();
       const keys = ["web_shop", "u1/app/readiness", "__proto__", "constructor", "süß:{x}", ""];
       for (const [index, key] of keys.entries()) await put(store, "backOffs", key, delayed(index));

@@ -296,7 +296,7 @@ describe("[node-agent 97] HTTP probes", () => {
 
   it.each<{ readonly name: string; readonly greet: (socket: Socket) => void }>([
     { name: "a connection that is reset", greet: (socket) => socket.resetAndDestroy() },
-    { name: "an answer that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
+    { name: "a response that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
     { name: "a body that breaks off", greet: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") },
     { name: "an unrequested protocol", greet: (socket) => socket.end("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n") },
   ])("[PR2] treats $name as a failure", async ({ greet }) => {
@@ -305,7 +305,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[PR2] treats a closed port and an unknown name as failures", async () => {
+  it("[PR2] treats a closed port and an unknown host name as failures", async () => {
     const port = await closedPort();
     expect(await get(port)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
     expect(await get(port, { host: "no-such-host.invalid", timeoutMs: 3_000 })).toMatchObject({ result: "Failure" });
@@ -333,7 +333,7 @@ describe("[node-agent 98] HTTP hooks", () => {
     return request.request;
   }
 
-  it("sends its own User-Agent, and accepts any answer", async () => {
+  it("sends its own User-Agent, and accepts any response", async () => {
     const seen: (string | undefined)[] = [];
     const server = await serve((request, response) => {
       seen.push(request.url, request.headers["user-agent"]);
@@ -364,7 +364,7 @@ describe("[node-agent 98] HTTP hooks", () => {
     expect(await get(server.port, { scheme: "HTTPS" })).toMatchObject({ result: "Failure" });
   });
 
-  it("fails when the server does not answer", async () => {
+  it("fails if the server does not respond", async () => {
     expect(await prober.httpGet(hook(await closedPort(), "HTTPS"))).toMatchObject({ result: "Failure" });
   });
 });
@@ -472,7 +472,7 @@ describe("[node-agent 97] gRPC probes", () => {
     expect([...(seen ?? [])]).toEqual(want);
   });
 
-  it("[PR1] [PR2] fails within its timeout on silence, on a server that speaks HTTP/1, and on a closed port", async () => {
+  it("[PR1] [PR2] a gRPC probe fails within its timeout if the server is silent, speaks HTTP/1 or has closed the port", async () => {
     const silent = await raw(() => {});
     expect(await check(silent.port, { timeoutMs: 300 })).toEqual({
       result: "Failure",
@@ -577,7 +577,7 @@ describe("[node-agent 489] host names", () => {
     { name: "a.b.web", text: CONFIGURATION, want: ["a.b.web", "a.b.web.shop.test", "a.b.web.test"] },
     { name: "web.", text: CONFIGURATION, want: ["web."] },
     { name: "a.web", text: "", want: ["a.web"] },
-  ])("queries to DNS: $name, $want", ({ name, text, want }) => {
+  ])("DNS queries for $name: $want", ({ name, text, want }) => {
     expect(resolution(name, text)).toEqual({ servers: text === "" ? [] : ["10.0.0.10", "fd00::a"], names: want });
   });
 
@@ -620,7 +620,7 @@ describe("[node-agent 489] host names", () => {
     end();
   });
 
-  it("[PR4] abandons calls without an answer", async () => {
+  it("[PR4] abandons calls without a response", async () => {
     const asked = Promise.withResolvers<void>();
     const { files, end } = await dnsServer(() => asked.resolve());
     const giveUp = new AbortController();

@@ -74,7 +74,7 @@ function suite(): void {
     await eventually("nothing is left of it", async () => (await leftOf(unit.replace(".slice", ""))).length === 0);
   });
 
-  it("[node-agent 282] rounds CPU time to whole percents like upstream, in the kernel's file too", async () => {
+  it("[node-agent 282] rounds CPU time up to whole percents as upstream does, even in the kernel's file", async () => {
     node = await startNode("systemd");
     const pod = podOf("odd", { cpu: "123m", memory: "64Mi" }, { cpu: "123m", memory: "64Mi" });
     await node.create(pod);

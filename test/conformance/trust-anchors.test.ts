@@ -57,7 +57,7 @@ describe("a client of the API server", () => {
     readonly error?: string;
   }[] = [
     { title: "trusts the root when the server sends its chain", shows: server, chain: intermediate, ca: root },
-    { title: "trusts an intermediate certificate alone", shows: server, ca: intermediate },
+    { title: "trusts an intermediate certificate without its root", shows: server, ca: intermediate },
     { title: "trusts an intermediate certificate that the server also sends", shows: server, chain: intermediate, ca: intermediate },
     { title: "trusts the server's own certificate", shows: server, ca: server },
     { title: "trusts a self-signed certificate", shows: selfSigned, ca: selfSigned },
@@ -69,7 +69,7 @@ describe("a client of the API server", () => {
     { title: "rejects a certificate for another host", shows: elsewhere, ca: intermediate, error: "IP: 127.0.0.1 is not in the cert" },
   ];
 
-  it.each(cases)("$title: calls and watches", async ({ shows, chain, ca, error }) => {
+  it.each(cases)("a client of the API server $title: calls and watches", async ({ shows, chain, ca, error }) => {
     const answering = createServer({ cert: shows.cert + (chain?.cert ?? ""), key: shows.key }, (_, response) => response.end("{}\n"));
     await new Promise<void>((listening) => answering.listen(0, "127.0.0.1", listening));
     try {
@@ -107,7 +107,7 @@ describe("the node agent's server", () => {
     { title: "rejects a client with a server certificate", shows: forServers, clientCa: intermediate, code: 401 },
   ];
 
-  it.each(cases)("$title, even after its own certificate was renewed", async ({ shows, clientCa, code }) => {
+  it.each(cases)("the node agent's server $title, even after its own certificate was renewed", async ({ shows, clientCa, code }) => {
     const fixture = await startFixture({ clientCa: clientCa.cert });
     try {
       const asking = { token: null, certificate: { certificate: shows.cert, key: shows.key } };

@@ -96,7 +96,7 @@ function suites(): void {
       });
     });
 
-    it("pods are not affected by a neighbour whose image does not exist", async () => {
+    it("pods are not affected by another pod whose image does not exist", async () => {
       const web = await runPod(cri, node, "web", { image: { image: IMAGES.serverV1 } });
       await expect(cri.pullImage({ image: ABSENT })).rejects.toThrow("connection refused");
       const failed = runPod(cri, node, "none", { image: { image: ABSENT } });
@@ -146,7 +146,7 @@ function suites(): void {
       expect(tracesOf(b)).toEqual([]);
     });
 
-    it("leaves nothing behind when its parent is killed", async () => {
+    it("a node's containerd leaves nothing behind if its parent process is killed", async () => {
       const { identity, kill } = await startElsewhere();
       expect(tracesOf(identity)).not.toEqual([]);
       kill();

@@ -154,7 +154,7 @@ function suite(): void {
       expect((await kubectl("logs", POD, "-c", "main", `--since-time=${after}`)).stdout).toBe("");
     });
 
-    it("shows the previous instance with --previous, and reports when there is none [node-agent 103]", async () => {
+    it("shows the previous instance with --previous, and reports that there is none [node-agent 103]", async () => {
       expect((await kubectl("logs", POD, "-c", "main", "--previous")).stdout).toBe("first life\n");
       const none = await kubectl("logs", POD, "-c", "pulling", "--previous");
       expect([none.code, none.stderr]).toEqual([

@@ -13,7 +13,7 @@ const TIMEOUT_MS = 90_000;
 
 const uml = ensureUml();
 const noSystemd = systemdMissing();
-if ("missing" in uml) it.skip(`control groups of version 2: ${uml.missing}`);
+if ("missing" in uml) it.skip(`cgroup v2: ${uml.missing}`);
 else {
   const run = async (file: string, systemd: boolean): Promise<{ readonly code: number; readonly output: string }> => {
     const script = `cd '${ROOT}' && node node_modules/vitest/vitest.mjs run --project conformance --maxWorkers 1 test/conformance/${file} --reporter verbose`;

@@ -92,14 +92,14 @@ function suite(program: string): void {
       ]);
     });
 
-    it("[node-agent 401] serves kubectl logs, long lines included", async () => {
+    it("[node-agent 401] serves kubectl logs, including long lines", async () => {
       const text = `prepared\nto stderr\n${"x".repeat(LONG_LINE_BYTES)}\n`;
       await eventually("the log", async () => (await cluster.kubectl("logs", "web", "-c", "side")) === text);
       expect(await cluster.kubectl("logs", "web", "-c", "main", "--tail=1")).toBe("v1 listening on 8080\n");
       expect(await cluster.kubectl("logs", "web", "-c", "main", "--timestamps")).toMatch(/^\d{4}-\d\d-\d\dT\S{18}Z v1 listening/u);
     });
 
-    it("[node-agent 402] runs commands for kubectl exec: output, input, exit codes, missing command", async () => {
+    it("[node-agent 402] runs commands for kubectl exec, with output, input, exit codes and a missing command", async () => {
       expect(await cluster.kubectl("exec", "web", "-c", "side", "--", "sh", "-c", "echo one; cat /shared/word")).toBe("one\nprepared\n");
       await expect(cluster.kubectl("exec", "web", "-c", "main", "--", "/server", "exit", "7")).rejects.toThrow("exit code 7");
       const input = Array.from({ length: 40_000 }, (_, index) => `line ${index} of what is sent\n`).join("");
@@ -123,7 +123,7 @@ function suite(program: string): void {
       expect(await cluster.kubectl("logs", "talker")).toBe("got one\ngot two\n");
     });
 
-    it("[node-agent 461] serves kubectl port-forward: a response, 2 MB in both directions, and a port without listener", async () => {
+    it("[node-agent 461] serves kubectl port-forward: a response, 2 MB in both directions, and a port without a listener", async () => {
       const script = `nc -ll -p 9000 -e cat & ${STAY}`;
       await cluster.apply(podOf("reached", { containers: [server(), shell("echo", script)] }));
       await podReady(cluster, "reached");

@@ -232,7 +232,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(containerOf(after).restartCount).toBe(0);
   });
 
-  it("starts a static pod without the API server, reports it later, and kills no pod meanwhile [node-agent 121]", async () => {
+  it("starts a static pod without the API server, reports it later, and kills no pod in the meantime [node-agent 121]", async () => {
     const stays = await podReady(cluster, "stays");
     const web = await podReady(cluster, "web-node-a");
     await hit.agent().stop();

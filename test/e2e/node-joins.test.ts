@@ -190,7 +190,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       expect(agent?.output()).not.toContain(PASSWORD);
     });
 
-    it("a node is drained, handed over to our agent, and accepts pods again with its previous configuration [node-agent 452]", async () => {
+    it("a node is drained, handed over from the kubelet to this agent, and accepts pods again with its previous configuration [node-agent 452]", async () => {
       await cluster.kubectl("label", "node", NAME, "example.com/rack=7");
       const before = agent?.pid;
       await follow("5.");

@@ -68,7 +68,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   };
 
   describe.concurrent("an image that does not exist", () => {
-    it("a missing image is reported with upstream's message, and its neighbour on the node is not affected", async () => {
+    it("a missing image is reported with upstream's message, and other pods on the node are not affected", async () => {
       await cluster.apply(podOf("neighbour", { containers: [server()] }));
       const before = containerOf(await podReady(cluster, "neighbour"));
       await cluster.apply(podOf("none", { containers: [{ name: "main", image: ABSENT }] }));
@@ -179,7 +179,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       },
     );
 
-    it("backs off with Always, with upstream's message, and shows both runs' logs [node-agent 92] [node-agent 103]", async () => {
+    it("a container that exits under Always is restarted with back-off and upstream's message, and both runs' logs are shown [node-agent 92] [node-agent 103]", async () => {
       await cluster.apply(podOf("always", { containers: [shell("main", "echo run; exit 4")] }));
       const pod = await podWhere(cluster, "always", "backs off", (one) => {
         const { state, restartCount } = containerOf(one);
@@ -649,7 +649,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(onHost, "main", "cat /etc/hosts")).toContain("# Kubernetes-managed hosts file (host network).\n");
     });
 
-    it("a container has the command and arguments of image or spec, with variables expanded [node-agent 105] [node-agent 106]", async () => {
+    it("a container has the command and arguments of its image or spec, with variables expanded [node-agent 105] [node-agent 106]", async () => {
       const env = [
         { name: "WHO", value: "world" },
         { name: "GREETING", value: "hello $(WHO) $$(WHO)" },

@@ -73,7 +73,7 @@ function suite(upstream: UpstreamTests): void {
       await node.stop();
     }
   };
-  it("[node-agent 248] three pods wait for the same reasons in the same order as on a kubelet, with the same Events", async () => {
+  it("[node-agent 248] three pods wait for the same reasons in the same order as with the kubelet, with the same Events", async () => {
     const theirs = await on("kubelet");
     const ours = await on("ours");
     expect(ours.reasons).toEqual(theirs.reasons);

@@ -70,7 +70,7 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
         }
         const run = handlers
           .podProbe(key, agenda.get(key) ?? clock.now())
-          .catch((error: unknown) => log.warn("probe failed to run", { probe: key, error: String(error) }))
+          .catch((error: unknown) => log.warn("failed to run probe", { probe: key, error: String(error) }))
           .finally(() => running.delete(key));
         running.set(key, run);
       }

@@ -110,7 +110,7 @@ export async function bindMount(fd: number, target: string): Promise<MountOutcom
 export async function unmountWithin(directory: string, { detach = false }: { readonly detach?: boolean } = {}): Promise<void> {
   const points = await mountsWithin(directory);
   if (points.length === 0) return;
-  if (points.length > MOUNTS_MAX) throw new NodeFilesError(`${points.length} mounts inside ${directory}: unmount them by hand`);
+  if (points.length > MOUNTS_MAX) throw new NodeFilesError(`too many mounts (${points.length}) in ${directory}: unmount them by hand`);
   for (const point of points) {
     const end = await run("umount", detach ? ["-l", point] : [point]);
     if (end.kind !== "done")

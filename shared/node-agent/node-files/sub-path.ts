@@ -107,7 +107,7 @@ async function openWithin(base: string, path: string): Promise<FileHandle> {
       handle = await open(place(above, name), ITSELF);
       if ((await handle.stat()).isSymbolicLink()) {
         await handle.close();
-        throw new NodeFilesError(`a concurrent writer replaced ${path} by a link; the pod's next sync iteration retries`);
+        throw new NodeFilesError(`a concurrent writer replaced ${path} with a link; the pod's next sync iteration retries`);
       }
     } finally {
       await above.close();

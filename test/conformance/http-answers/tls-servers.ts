@@ -53,7 +53,7 @@ export const TLS_CASES: readonly TlsCase[] = [
   { name: "CBC with SHA-1", options: cipher("ECDHE-RSA-AES128-SHA") },
   { name: "CBC with SHA-256", options: cipher("ECDHE-RSA-AES128-SHA256") },
   { name: "CBC with SHA-384", options: cipher("ECDHE-RSA-AES256-SHA384") },
-  { name: "CBC with an elliptic curve's key", key: P256, options: cipher("ECDHE-ECDSA-AES256-SHA") },
+  { name: "CBC with an ECDSA key", key: P256, options: cipher("ECDHE-ECDSA-AES256-SHA") },
   { name: "signatures with SHA-1", options: cipher("ECDHE-RSA-AES128-GCM-SHA256", { sigalgs: "RSA+SHA1" }) },
   { name: "a key of 1024 bits", key: ["rsa:1024"], options: { ciphers: "DEFAULT:@SECLEVEL=0" } },
   { name: "a key of 768 bits", key: ["rsa:768"], options: { ciphers: "DEFAULT:@SECLEVEL=0" } },

@@ -64,7 +64,7 @@ describe("GO1: syncs keys that become due in time in the same invocation, and se
     );
   });
 
-  it("decides for each key by the time left when it becomes due", async () => {
+  it("decides for each key based on the time left when the key becomes due", async () => {
     const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
     const { clock, rung, looked, ended } = harness(bells, { lastsMs: 900 });
     await clock.advance(2_000);
@@ -146,7 +146,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
   });
 
-  it("a due key is synced again even if another follow-up sync of the key has ended meanwhile", async () => {
+  it("a due key is synced again even if another follow-up sync of the key has ended in the meantime", async () => {
     let looks = 0;
     const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {
@@ -231,7 +231,7 @@ describe("GO6: a key that a write is about to make due", () => {
     return { clock, rung, did, ended };
   }
 
-  it("a key is taken directly after the write; the doorbell in the write's answer causes no second sync", async () => {
+  it("a key is taken directly after the write; the doorbell in the write's response causes no second sync", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
     await clock.advance(100);
     await ended;
@@ -248,7 +248,7 @@ describe("GO6: a key that a write is about to make due", () => {
   it.each([
     { what: "found nothing to do", takes: false },
     { what: "took the key", takes: true },
-  ])("a key is synced again if an attempt that $what ended before the write's answer arrived", async ({ takes }) => {
+  ])("a key is synced again if an attempt that $what ended before the write's response arrived", async ({ takes }) => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { takes, lastsMs: 1, takenMs: 0 });
     await clock.advance(100);
     await ended;
@@ -263,7 +263,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left"], []]);
   });
 
-  it("does not suppress the answer's doorbell for the run's own key", async () => {
+  it("does not suppress the response's doorbell for the key that is being synced", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due(), { ...FIRST }, due({ delayMs: 5_000, key: "shop/b" })]);
     await clock.advance(100);
     await ended;
@@ -282,7 +282,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect(did).toEqual(["the step has left"]);
   });
 
-  it("keys are taken early at most ten times, however many keys the answer makes due", async () => {
+  it("keys are taken early at most ten times, however many keys become due by the response", async () => {
     const keys = Array.from({ length: 22 }, (_, index) => due({ key: `shop/${index}` }));
     const { clock, rung, did, ended } = stepRig(keys.slice(0, 12), keys);
     await clock.advance(100);

@@ -55,7 +55,7 @@ const live = (environment: Readonly<Record<string, string>> = ENVIRONMENT) =>
   });
 
 describe("the first read", () => {
-  it("requests all references at once", async () => {
+  it("reads all referenced secrets in parallel", async () => {
     const { current } = await live();
     expect(reads).toEqual([["mac", "digest", "kube"]]);
     expect([current.macKeys, current.digestKey, current.kube.token]).toEqual([[OLD], "CANARY-digest-of-16", "CANARY-token"]);
@@ -159,7 +159,7 @@ describe("renew", () => {
     ]);
   });
 
-  it("LC3 a burst of forged messages causes one read a minute, and delays none of the rejections", async ({ configuration }) => {
+  it("LC3 a burst of forged messages causes one read per minute, and does not delay their rejection", async ({ configuration }) => {
     for (let second = 0; second < 600; second++) {
       for (let i = 0; i < 50; i++) await configuration.renew("macKey");
       nowMs += 1_000;

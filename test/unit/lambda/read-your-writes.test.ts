@@ -60,7 +60,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     expect(ownerReads()).toEqual([]);
   });
 
-  it("a ReplicaSet is read again if the cached answer is too old", async () => {
+  it("a ReplicaSet is read again if the cached response is too old", async () => {
     harness = await SyncHarness.of([liveDeployment(1)]);
     harness.api.script = { "create replicasets": () => harness.clock.after(500) };
     await invoke();
@@ -86,7 +86,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     }
   });
 
-  it("a ReplicaSet is read again before it adopts orphans, which were listed after the answer", async () => {
+  it("a ReplicaSet is read again before it adopts orphans, which were listed after the response", async () => {
     harness = await SyncHarness.of([
       liveDeployment(2, { status: { observedGeneration: 1 } }),
       liveReplicaSet("web-1", "v1", 1, { sizedFor: [1, 2] }),
@@ -103,10 +103,10 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
   });
 });
 
-describe("cached answers", () => {
+describe("cached responses", () => {
   const answer = (uid: string, resourceVersion: string): KubeObject => ({ metadata: { name: uid, uid, resourceVersion } });
 
-  it("cached answers are returned only for the requested version, and only while recent", () => {
+  it("cached responses are returned only for the requested version, and only while recent", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 1_000);
     expect(answers.get("a", "5", 1_499)).toMatchObject({ metadata: { resourceVersion: "5" } });
@@ -120,20 +120,20 @@ describe("cached answers", () => {
     expect([answers.get("a", "5", 1_400), answers.get("a", "6", 1_400)]).toEqual([undefined, answer("a", "6")]);
   });
 
-  it("cached answers are dropped when the next write of that object is sent", () => {
+  it("cached responses are dropped when the next write of that object is sent", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 0);
     answers.drop("a");
     expect(answers.get("a", "5", 0)).toBeUndefined();
   });
 
-  it("cached answers do not reveal the object when printed", () => {
+  it("cached responses do not reveal the object when printed", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("secret", "5"), 0);
     expect(inspect(answers, { depth: null, showHidden: true })).not.toContain("secret");
   });
 
-  it("cached answers are limited to the newest ten", () => {
+  it("cached responses are limited to the newest ten", () => {
     const answers = new ReadYourWrites();
     for (let i = 0; i < 10; i++) answers.put(answer(`u${i}`, "1"), 0);
     answers.put(answer("u0", "2"), 0);

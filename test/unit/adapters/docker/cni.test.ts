@@ -76,7 +76,7 @@ describe("the pod network of Docker [node-agent 409]", () => {
     expect(commands()).toContain("DEL ports");
   });
 
-  it("the pod network uses the first valid configuration in the folder", async () => {
+  it("the pod network uses the first valid configuration in the directory", async () => {
     expect(await cni().problem()).toContain("cni config uninitialized");
     configure("20-later.conflist", { ...LIST, name: "later" });
     configure("05-broken.conf", "{");

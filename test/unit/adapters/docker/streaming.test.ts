@@ -260,7 +260,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     return connections.map((_one, index) => `${said[`data ${index}`]}${said[`error ${index}`]}`);
   }
 
-  it("carries several connections at once without mixing bytes, even to the loopback address", async () => {
+  it("forwards several connections concurrently without mixing bytes, even to the loopback address", async () => {
     const [four, six] = [await listen("127.0.0.1", echo("four:")), await listen("::1", echo("six:"))];
     const long = "x".repeat(2_000_000);
     const said = await forwarded([
@@ -272,7 +272,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     expect(said.slice(1)).toEqual(["six:second||", "four:third||"]);
   });
 
-  it("reports an unreachable port and an invalid one", async () => {
+  it("reports an unreachable port and an invalid port", async () => {
     const port = await listen("127.0.0.1", () => undefined);
     servers.pop()?.close();
     expect(await forwarded([{ port, input: "" }])).toEqual([

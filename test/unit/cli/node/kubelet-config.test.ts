@@ -94,7 +94,7 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
     { field: "cgroupsPerQOS: false", want: { cgroupsPerQos: false } },
   ])("a KubeletConfiguration sets $field", async ({ field, want }) => expect(await flagsOf(field)).toMatchObject(want));
 
-  it("a KubeletConfiguration has paths relative to the file", async () => {
+  it("paths in a KubeletConfiguration are relative to its file", async () => {
     expect(await flagsOf("staticPodPath: manifests\ntlsCertFile: /etc/tls.crt")).toMatchObject({
       manifests: join(folder, "manifests"),
       tlsCertFile: "/etc/tls.crt",
@@ -174,7 +174,7 @@ describe("a rejected KubeletConfiguration [node-agent 441]", () => {
     },
     { field: "cgroupDriver: cgroups", wrong: "cgroupDriver: must be cgroupfs or systemd" },
     { field: "imageMinimumGCAge: 2 minutes", wrong: "imageMinimumGCAge is not a duration such as 1m30s" },
-  ])("$field", async ({ field, wrong }) => await expect(flagsOf(field)).rejects.toThrow(wrong));
+  ])("rejects $field", async ({ field, wrong }) => await expect(flagsOf(field)).rejects.toThrow(wrong));
 
   it("lists all errors, one per line", async () => {
     await expect(flagsOf("kubeReserved: {pid: 1000}\nfeatureGates: {X: true}\nmaxPods: 0.5")).rejects.toThrow(

@@ -62,7 +62,7 @@ const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const own = (): object => ({ "client-certificate-data": base64(certificate.certificate), "client-key-data": base64(certificate.key) });
 
 describe("an expired certificate [node-agent 453]", () => {
-  it("an expired certificate ends the agent after 5 minutes in which the API server answered", async () => {
+  it("an expired certificate ends the agent after the API server has responded for 5 minutes", async () => {
     const access = await accessAfter(31, own());
     const ending = new AbortController();
     const rotating = access.rotate(ending.signal).catch((error: unknown) => String(error));
@@ -87,7 +87,7 @@ describe("an expired certificate [node-agent 453]", () => {
     await rotating;
   });
 
-  it("stores and uses a valid certificate like the kubelet", async () => {
+  it("stores and uses a valid certificate as the kubelet does", async () => {
     const access = await accessAfter(0, own());
     expect(await access.config.certificate?.()).toMatchObject({ key: certificate.key });
     const kept = join(folder, "pki", "kubelet-client-current.pem");

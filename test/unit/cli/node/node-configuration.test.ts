@@ -16,7 +16,7 @@ function configurationOf(...args: readonly string[]): Readonly<Record<string, un
   return kubeletConfiguration(flags, nodeOptions(flags)) as Record<string, unknown>; // it is an object
 }
 
-it("[node-agent 305] shows unchanged options as upstream's defaults", () => {
+it("[node-agent 305] reports options that are not set with upstream's defaults", () => {
   expect(configurationOf()).toMatchObject({
     ...{ kind: "KubeletConfiguration", apiVersion: "kubelet.config.k8s.io/v1beta1" },
     ...{ address: "10.0.0.7", port: 10_250, healthzPort: 10_248, healthzBindAddress: "127.0.0.1", oomScoreAdj: -999 },
@@ -37,7 +37,7 @@ it("[node-agent 305] shows unchanged options as upstream's defaults", () => {
   expect(configurationOf()).not.toHaveProperty("staticPodPath");
 });
 
-it("[node-agent 305] shows the configured options, and no secret", () => {
+it("[node-agent 305] reports the configured options, and no secrets", () => {
   const secret = "5ecret";
   const configuration = configurationOf(
     ...["--manifests", "/etc/manifests", "--manifest-url", `https://me:${secret}@pods.example/web?token=${secret}`],

@@ -226,7 +226,7 @@ describe("admit", () => {
       expect(reason(given(tolerations))).toBe(want ? undefined : "TaintToleration");
     });
 
-    it("admits a static pod without tolerations, and rejects no pod for NoSchedule", () => {
+    it("admits a static pod without tolerations, and never rejects a pod for a NoSchedule taint", () => {
       expect(reason(given([], { annotations: { "kubernetes.io/config.source": "file" } }))).toBeUndefined();
       expect(reason({ node: { ...NODE, taints: [{ key: "busy", effect: "NoSchedule" }] } })).toBeUndefined();
     });

@@ -47,7 +47,7 @@ describe("[node-agent 171] the checkpoint file", () => {
   });
 
   it.each(["", "{", "[]", '{"version":2,"pods":{}}', '{"version":1}', '{"version":1,"pods":{"u1":{}}}', '{"data":"{}","checksum":1}'])(
-    "rejects %j",
+    "rejects the checkpoint file %j",
     (text) => expect(() => readAllocations(text)).toThrow(TypeError),
   );
 });

@@ -115,7 +115,7 @@ describe("a critical pod with insufficient resources", () => {
       ...more,
     });
 
-  it("[node-agent 471] a critical pod is admitted after its victims have ended, which are selected by the scarce resource first", () => {
+  it("[node-agent 471] a critical pod is admitted after its victims have ended; they are selected for the scarce resource", () => {
     const others = [burstable("a", "600m"), burstable("b", "400m")];
     expect(admitting(critical("new", { cpu: "500m" }), others)).toEqual({
       admitted: true,

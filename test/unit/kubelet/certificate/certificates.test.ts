@@ -85,7 +85,7 @@ describe("replacement of a certificate [node-agent 421]", () => {
       want: false,
     },
     { name: "replacement for an additional address", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
-  ])("a certificate's names: $name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
+  ])("names of a certificate: $name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
 
   it("a replacement is due immediately when the certificate does not cover the required names and addresses", () => {
     const had = { ...facts, ...SERVER_TEMPLATE, ipAddresses: ["10.0.0.7", "2001:Db8:0:0:0:0:0:7", "10.0.0.8"] };
@@ -118,7 +118,7 @@ describe("the alternative names of a serving certificate [node-agent 422]", () =
     },
     { name: "no names, so no request is made, without an address", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
     { name: "a Node without addresses", addresses: [], want: undefined },
-  ])("the alternative names: $name", ({ addresses, want }) => {
+  ])("alternative names of a serving certificate: $name", ({ addresses, want }) => {
     const template = servingTemplate("node-b", addresses);
     expect(template).toEqual(want && { commonName: "system:node:node-b", organizations: ["system:nodes"], ...want });
   });

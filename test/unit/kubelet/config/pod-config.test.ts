@@ -145,7 +145,7 @@ describe("classify", () => {
     expect([emptied.changes.length, emptied.emptyAdd]).toEqual([1, true]);
   });
 
-  it("[node-agent 63] drops and reports the second of two pods with one full name in a message", () => {
+  it("[node-agent 63] drops and reports the second of two pods with the same full name in a message", () => {
     const [first, second, elsewhere] = [pod("a"), pod("a", { uid: "2" }), pod("a", { uid: "3", namespace: "elsewhere" })];
     const { changes: made, duplicates, state } = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [first, second, elsewhere] }, NOW_MS);
     expect(made.map((change) => change.pod.metadata.uid)).toEqual(["uid-a", "3"]);

@@ -73,7 +73,7 @@ describe("staticPod", () => {
   describe("the UID", () => {
     const uidOf = (value: object, given = FILE): string => staticPod(value, given).metadata.uid;
 
-    it("[node-agent 65] the UID is equal for equal manifests with any key order", () => {
+    it("[node-agent 65] the UID is the same for equal manifests, whatever the order of their keys", () => {
       expect(uidOf({ ...manifest(), kind: "Pod", apiVersion: "v1" })).toBe(uidOf(manifest()));
       expect(uidOf({ spec: { containers: [{ image: "i:1", name: "c" }] }, metadata: { name: "web" }, kind: "Pod", apiVersion: "v1" })).toBe(
         uidOf(manifest()),
@@ -113,7 +113,7 @@ describe("staticPod", () => {
       expect(changes.every(({ pod }) => isStaticPod(pod))).toBe(true);
     });
 
-    it("the UID is the manifest's own if set, and so is the hash", () => {
+    it("UID and hash are the manifest's own UID if it sets one", () => {
       const pod = staticPod(manifest({}, { uid: "my-own-uid" }), FILE);
       expect([pod.metadata.uid, pod.metadata.annotations?.["kubernetes.io/config.hash"]]).toEqual(["my-own-uid", "my-own-uid"]);
     });

@@ -107,7 +107,7 @@ describe("unsupportedFeature", () => {
         expect(unsupportedFeature(nodePod({ [list]: ["first", containerSpec("second", fields)] }))).toBe(want));
     }
 
-  it("honours the legacy AppArmor annotation, which is not converted on a static pod", () => {
+  it("honors the legacy AppArmor annotation of a static pod, which no API server converts to the field", () => {
     const annotation = "container.apparmor.security.beta.kubernetes.io/foo1";
     expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "localhost/x" } }))).toBe(`metadata.annotations['${annotation}']`);
     expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "runtime/default" } }))).toBeUndefined();

@@ -35,7 +35,7 @@ const table: readonly { name: string; resources?: object; options?: Partial<Node
 ];
 
 describe("podCgroup", () => {
-  it.each(table)("[node-agent 180] $name: $want", ({ resources, options = {}, want }) => {
+  it.each(table)("[node-agent 180] pod cgroup, $name: $want", ({ resources, options = {}, want }) => {
     const pod = nodePod({ uid: "a-b-c", containers: [containerSpec("foo1", resources && { resources })] });
     expect(podCgroup({ ...OPTIONS, ...options }, pod)).toBe(want);
   });
@@ -62,5 +62,5 @@ describe("podUidOf", () => {
     ["podman", undefined],
     ["system.slice", undefined],
   ];
-  it.each(names)("[node-agent 180] %s → %s", (name, want) => expect(podUidOf(name)).toBe(want));
+  it.each(names)("[node-agent 180] the cgroup name %s has the pod UID %s", (name, want) => expect(podUidOf(name)).toBe(want));
 });

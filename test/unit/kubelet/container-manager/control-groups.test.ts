@@ -242,7 +242,7 @@ function managerOf(
   });
 }
 
-test("[node-agent 185] enforces limits on reserved cgroups, and reports a missing one each minute", async () => {
+test("[node-agent 185] enforces limits on reserved cgroups, and reports a missing cgroup every minute", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods", "/system", "/kube"] });
   await cgroups.create("/system");
   const told: string[] = [];
@@ -277,7 +277,7 @@ test("[node-agent 187] creates no cgroups if cgroups-per-qos is off, and delays 
   expect(cgroups.files("/kubepods")).toBeUndefined();
 });
 
-test("[node-agent 281] limits slices like cgroups with the systemd driver, and reserved ones by their systemd name", async () => {
+test("[node-agent 281] with the systemd driver, slices get the same limits, and reserved cgroups are found by their systemd name", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice", "/kube.slice/kube-node.slice"] });
   await cgroups.create("/kube.slice/kube-node.slice");
   const told: string[] = [];

@@ -26,7 +26,7 @@ describe("parseReserved", () => {
     ["cpu=many", 'failed to parse quantity "many" for "cpu" resource'],
     ["memory=-1Mi", 'resource quantity for "memory" cannot be negative: -1Mi'],
     ["cpu", '"cpu" is not of the form resource=amount'],
-  ])("[node-agent 186] rejects %s", (text, message) => expect(() => parseReserved(text)).toThrow(message));
+  ])("[node-agent 186] rejects the reservation %s", (text, message) => expect(() => parseReserved(text)).toThrow(message));
 
   it("[node-agent 186] adds kube-reserved and system-reserved", () => {
     expect(together({ cpuMilli: 100, pids: 5 }, { cpuMilli: 50, memoryBytes: 7 })).toEqual({ cpuMilli: 150, memoryBytes: 7, pids: 5 });
@@ -54,7 +54,7 @@ describe("allocatable", () => {
     { name: "more huge pages than the node has", request: { "hugepages-2Mi": "66Mi" }, want: "OutOfhugepages-2Mi" },
     { name: "huge pages of a size that the node lacks", request: { "hugepages-64Ki": "64Ki" }, want: "OutOfhugepages-64Ki" },
     { name: "reserved resources are not available", request: { cpu: "2600m" }, want: "OutOfcpu" },
-  ])("[node-agent 186] admission: $name", ({ request, want }) => {
+  ])("[node-agent 186] admission with reservations: $name", ({ request, want }) => {
     const pod = nodePod({ containers: [containerSpec("a", { resources: { requests: request } })] });
     const node = { labels: {}, name: "n1", taints: [] };
     const answer = admit({ pod, others: [], node, allocatable: allocatableOf(machine) });
@@ -106,7 +106,7 @@ describe("flags", () => {
     ],
     [{ kubeReserved: "disk=1" }, '--kube-reserved: cannot reserve "disk" resource'],
   ];
-  it.each(refused)("[node-agent 187] rejects %j", (flags, message) => {
+  it.each(refused)("[node-agent 187] rejects the flags %j", (flags, message) => {
     expect(() => cgroupPolicy({ ...FLAGS, ...flags })).toThrow(message);
   });
   it("[node-agent 187] rejects reservations and eviction thresholds above capacity", () => {

@@ -111,7 +111,7 @@ describe("qosConfigs", () => {
   const machine = { ...MACHINE, hugePageSizes: ["2MB"] };
   const unbounded = { hugePageBytes: { "2MB": 4_611_686_018_427_387_904n } };
 
-  it("[node-agent 184] gives burstable the weight of the total requests of its own pods only", () => {
+  it("[node-agent 184] the weight of the Burstable cgroup is the total CPU request of Burstable pods", () => {
     const pods = [[asks(["1", "128Mi"], ["1", "128Mi"])], [asks(["1", "128Mi"], ["2", "256Mi"])], [asks(["2", "256Mi"])], [NONE]];
     const configs = qosConfigs(
       pods.map((containers) => podOf({ containers })),
@@ -124,7 +124,7 @@ describe("qosConfigs", () => {
     });
   });
 
-  it("[node-agent 184] gives both classes the minimum weight without pods", () => {
+  it("[node-agent 184] both QoS classes have the minimum weight if there are no pods", () => {
     expect(qosConfigs([], MACHINE)).toMatchObject({ Burstable: { cpuShares: 2 }, BestEffort: { cpuShares: 2 } });
   });
 });

@@ -129,7 +129,7 @@ describe("recordEvent", () => {
     expect(requests).toMatchObject([undefined, { kind: "patch", ifMissing: { reason: "Killing", count: 2 } }]);
   });
 
-  it("ER3 keeps the budget per object and type, and never above 25", () => {
+  it("ER3 has one budget per object and Event type, of at most 25 Events", () => {
     const { memory } = recordAll(many(30, () => event()));
     expect(kinds(recordAll([{ event: event({}, "db") }, { event: event({ type: "Normal" }) }], memory).requests)).toEqual([
       "create",

@@ -227,7 +227,7 @@ test("[node-agent 219] evicts the next pod for a full image disk only after the 
   expect([evicted(node), node.isReady("b")]).toEqual([["a"], true]);
 });
 
-test("[node-agent 220] evicts all pods above their own disk limits at once, without a DisruptionTarget condition", async () => {
+test("[node-agent 220] evicts all pods above their own disk limits in one round, without a DisruptionTarget condition", async () => {
   const node = await startedNode({ eviction: policy("") });
   const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
   const uids = [await node.create("a", { containers: [APP], volumes }), await node.create("b", { containers: [APP], volumes })];
@@ -257,7 +257,7 @@ test("[node-agent 493] a volume whose measurement never ends prevents neither ev
   expect([evicted(node), node.isReady("endless")]).toEqual([["greedy", "low"], true]);
 });
 
-test("[node-agent 221] evicts after the grace period of a soft threshold, with the shortened pod grace period", async () => {
+test("[node-agent 221] evicts after the grace period of a soft threshold, with the limited pod grace period", async () => {
   const thresholds = parseThresholds({
     hard: new Map(),
     soft: new Map([["memory.available", "1Gi"]]),
@@ -283,7 +283,7 @@ test("[node-agent 219] removes the last dead container of ended pods, too, and k
   expect([await node.containers(uid), (await node.cri.listImages()).length]).toEqual([[], 3]);
 });
 
-test("[node-agent 507] measures only pods with disk limits, and all pods once the node is low on disk", async () => {
+test("[node-agent 507] measures only pods with disk limits, and all pods while the node is low on disk", async () => {
   const node = await startedNode({ eviction: MEMORY });
   const asked: string[] = [];
   node.fateOf = ({ verb, args: [uid] }) => {

@@ -12,7 +12,7 @@ const fileSystem = (device: number, inodes = 10) => ({ capacityBytes: 100, avail
 it.each([
   { images: 1, want: false },
   { images: 2, want: true },
-])("[node-agent 228] returns $want for separate disks on a node with images on device $images", async ({ images, want }) => {
+])("[node-agent 228] recognizes separate disks of a node with images on device $images: $want", async ({ images, want }) => {
   const ports = {
     machine: { usage: async () => ({ memoryBytes: 1000, workingSetBytes: 300, processes: { count: 5, max: 50 } }) },
     cri: { imageFsInfo: async () => [{ mountpoint: "/images", timestampMs: 7 }] },
@@ -36,7 +36,7 @@ it.each([
   ]);
 });
 
-it("[node-agent 228] returns the usage of a pod that runs, one with a sandbox alone, one without a sandbox, and one whose logs cannot be measured", async () => {
+it("[node-agent 228] returns the usage of a running pod, a pod with only a sandbox, a pod without a sandbox, and a pod whose logs cannot be measured", async () => {
   const ports = {
     cri: {
       listContainerStats: async () =>

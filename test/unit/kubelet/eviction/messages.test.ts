@@ -66,7 +66,7 @@ it.each([
     message: "The node was low on resource: pids. ",
     offending: "",
   },
-] as const)("[node-agent 210] $name", ({ resource, met, message, offending }) => {
+] as const)("[node-agent 210] an eviction message $name", ({ resource, met, message, offending }) => {
   const words = evictionMessage(POD, USAGE, resource, { met, observations: OBSERVATIONS });
   expect([words.message, words.annotations["offending_containers"]]).toEqual([message, offending]);
 });

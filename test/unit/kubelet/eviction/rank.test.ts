@@ -93,7 +93,7 @@ it.each<{ readonly name: string; readonly pods: Readonly<Record<string, Measured
   },
   { name: "pods without a measurement first", pods: { a: { memory: 900 }, b: { unmeasured: true, priority: 99 } }, want: "b a" },
   { name: "equal pods in their previous order", pods: { b: {}, a: {}, c: {} }, want: "b a c" },
-])("[node-agent 207] memory: $name", ({ pods, want }) => {
+])("[node-agent 207] memory ranking: $name", ({ pods, want }) => {
   expect(ranked("memory.available", pods)).toBe(want);
   expect(ranked("allocatableMemory.available", pods)).toBe(want);
 });
@@ -163,7 +163,7 @@ it.each<{
     pods: { a: { priority: 1 }, b: { rootfs: 3, priority: 2 } },
     want: "a b",
   },
-])("[node-agent 208] disk: $name", ({ signal, disks, pods, want }) => {
+])("[node-agent 208] disk ranking: $name", ({ signal, disks, pods, want }) => {
   expect(ranked(signal, pods, disks)).toBe(want);
 });
 

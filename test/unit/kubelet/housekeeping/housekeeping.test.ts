@@ -11,7 +11,7 @@ async function strayPod(node: NodeHarness): Promise<string> {
   });
 }
 
-test("[node-agent 480] lists running pods only when pods start, end or are unknown", async () => {
+test("[node-agent 480] lists running pods only if pods start, end or are unknown", async () => {
   const node = await startedNode();
   let asked = 0;
   node.fateOf = ({ verb, args: [filter] }) => {

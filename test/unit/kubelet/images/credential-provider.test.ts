@@ -56,7 +56,7 @@ describe("matching of image patterns [node-agent 444]", () => {
     { glob: "*?x*y?.io", target: "xbyc.io", want: false },
     { glob: "*a?*a.io", target: "aba.io", want: true },
     { glob: "*a?*a.io", target: "aa.io", want: false },
-  ])("$glob and $target: $want", ({ glob, target, want }) => expect(urlsMatch(glob, target)).toBe(want));
+  ])("pattern $glob matches $target: $want", ({ glob, target, want }) => expect(urlsMatch(glob, target)).toBe(want));
 });
 
 test("[node-agent 483] matches a pattern of many stars in linear time", () => {
@@ -82,7 +82,7 @@ describe("credentials selected for an image [node-agent 444]", () => {
     { image: "web", places: ["https://index.docker.io/v1/", "r.test"], want: ["https://index.docker.io/v1/"] },
     { image: "web", places: ["docker.io", "https://index.docker.io/v1/"], want: ["docker.io"] },
     { image: "r.test/web", places: ["https://index.docker.io/v1/"], want: [] },
-  ])("returns the credentials for $image of $places", ({ image, places, want }) => expect(names(image, ...places)).toEqual(want));
+  ])("selects the credentials for $image from $places", ({ image, places, want }) => expect(names(image, ...places)).toEqual(want));
 });
 
 describe("a docker configuration [node-agent 445]", () => {
@@ -90,7 +90,7 @@ describe("a docker configuration [node-agent 445]", () => {
   test.each([
     { form: "config.json", text: `{"auths": {"r.test": {"auth": "${auth}", "username": "no"}}}` },
     { form: ".dockercfg", text: `{"r.test": {"username": "me", "password": "pass:word", "email": "x"}}` },
-  ] as const)("$form", ({ form, text }) => {
+  ] as const)("parses a docker configuration in the format of $form", ({ form, text }) => {
     expect(parseDockerConfig(text, form)).toEqual({ "r.test": { username: "me", password: "pass:word" } });
   });
 

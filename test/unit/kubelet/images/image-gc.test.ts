@@ -97,7 +97,7 @@ describe("unused images", () => {
     }
   });
 
-  it("[node-agent 142] keeps pinned images and images of running or dead containers; reports only the second failure in a row", async () => {
+  it("[node-agent 142] keeps pinned images and images of running or dead containers, and emits an Event only for the second consecutive failure", async () => {
     const node = machine();
     await node.collect();
     node.used.add("a");
@@ -162,7 +162,7 @@ describe("unused images", () => {
     expect(node.counted).toEqual(Array.from({ length: 2 }, () => "kubelet_image_garbage_collected_total age"));
   });
 
-  it("[node-agent 145] continues after a failed removal and reports it", async () => {
+  it("[node-agent 145] image garbage collection continues after a failed removal, and reports the failure", async () => {
     const node = machine();
     await node.collect();
     await node.wait(2 * MINUTE);
@@ -172,7 +172,7 @@ describe("unused images", () => {
     expect(node.left()).toBe("a");
   });
 
-  it("[node-agent 146] is disabled with a threshold of 100 % and no maximum age", async () => {
+  it("[node-agent 146] image garbage collection is disabled with a threshold of 100 % and no maximum age", async () => {
     const node = machine({ ...POLICY, highThresholdPercent: 100 });
     node.state.space = undefined;
     await node.collect();

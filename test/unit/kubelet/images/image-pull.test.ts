@@ -59,7 +59,7 @@ describe("afterFailedPull", () => {
     });
   });
 
-  it("counts per image and pod", () => {
+  it("the back-off is counted per image and pod", () => {
     expect(pullBackOffKey("12345678", "foo:v1")).toBe("12345678_foo:v1");
   });
 });

@@ -58,7 +58,7 @@ describe("the pull queue", () => {
     ]);
   });
 
-  test("[node-agent 235] pulls one image once for each of two pods, as upstream does", async () => {
+  test("[node-agent 235] pulls the same image once for each of two pods, as upstream does", async () => {
     const node = await startedNode({ remoteImages: remote(5 * SECONDS, "a:1") });
     for (const name of ["p", "q"]) await node.create(name, one("a:1"));
     await node.until("both are ready", () => node.isReady("p") && node.isReady("q"));
@@ -76,7 +76,7 @@ describe("the pull queue", () => {
     expect(pulls(node)).toEqual(["a:1 +0", "b:1 +0", "c:1 +10"]);
   });
 
-  test("[node-agent 237] fails a pull above the registry's rate, with the usual back-off", async () => {
+  test("[node-agent 237] fails a pull above the registry rate limit, with the usual back-off", async () => {
     const node = await startedNode({
       remoteImages: remote(SECONDS, "a:1", "b:1"),
       imagePulls: { serialize: false, registryQps: 1, registryBurst: 1 },
@@ -218,7 +218,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "an image pulled within one iteration",
+      name: "an image pulled within one sync iteration",
       image: "quick:1",
       want: [
         'Normal Pulling: Pulling image "quick:1"',
@@ -227,7 +227,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "an image pulled over several iterations",
+      name: "an image pulled over several sync iterations",
       image: "slow:1",
       want: [
         'Normal Pulling: Pulling image "slow:1"',
@@ -308,7 +308,7 @@ test("[node-agent 450] tries all of the pod's secrets, and then all of the node'
 test.each([
   { name: "fails", fails: true, want: 1 },
   { name: "succeeds", fails: false, want: 0 },
-])("reports missing pull secrets in one Event if a pull that outlasts its iteration $name", async ({ fails, want }) => {
+])("reports missing pull secrets in one Event if a pull that outlasts its sync iteration $name", async ({ fails, want }) => {
   const pullMs = 20 * SECONDS;
   const node = await startedNode({ remoteImages: { "a:1": fails ? { pullMs, pullError: "401" } : { pullMs } } });
   await node.create("p", { ...one("a:1"), imagePullSecrets: [{ name: "s" }, { name: "t" }] });

@@ -114,7 +114,7 @@ describe("pull credentials", () => {
     { key: "*.test*", host: "a.test:5000", isSent: false },
     { key: "registry-?.test", host: "registry-1.test", isSent: true },
     { key: "registry-?.test", host: "registry-10.test", isSent: false },
-  ])("[node-agent 483] $key and $host: $isSent", ({ key, host, isSent }) => {
+  ])("[node-agent 483] credentials for $key are sent to $host: $isSent", ({ key, host, isSent }) => {
     expect(users(`${host}/web`, secret(key))).toEqual(isSent ? [key] : []);
   });
 

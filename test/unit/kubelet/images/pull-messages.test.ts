@@ -62,7 +62,7 @@ describe("failures", () => {
       want: { reason: "ErrImagePull", message: "rpc error: code = Unavailable desc = RegistryUnavailable: no route" },
     },
   ];
-  it.each(table)("[node-agent 232] $text → $want.reason", ({ error, text, want }) => {
+  it.each(table)("[node-agent 232] pull error $text → $want.reason", ({ error, text, want }) => {
     expect(pullErrorText(error)).toBe(text);
     expect(pullFailure("foo", text)).toEqual(want);
   });

@@ -23,7 +23,7 @@ const meant = [
   { line: "--max-parallel-image-pulls 1", want: { serialize: true, maxParallel: 1, ...RATE }, atOnce: 1 },
   { line: "--registry-qps 0 --registry-burst 0", want: { serialize: true, registryQps: 0, registryBurst: 0 }, atOnce: 1 },
 ];
-it.each(meant)("[node-agent 230] '$line' allows $atOnce in parallel", ({ line, want, atOnce }) => {
+it.each(meant)("[node-agent 230] '$line' allows $atOnce parallel pulls", ({ line, want, atOnce }) => {
   expect(parsed(line)).toEqual(want);
   expect(pullsAtOnce(parsed(line))).toBe(atOnce);
 });
@@ -41,6 +41,6 @@ const refused = [
   ],
   ["--serialize-image-pulls=yes", '--serialize-image-pulls takes true or false, not "yes"'],
 ] as const;
-it.each(refused)("[node-agent 230] rejects %s", (line, message) => {
+it.each(refused)("[node-agent 230] rejects the flags %s", (line, message) => {
   expect(() => parsed(line)).toThrow(new UsageError(message));
 });

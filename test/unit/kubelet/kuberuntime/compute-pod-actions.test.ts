@@ -183,7 +183,7 @@ describe("computePodActions without init containers", () => {
     },
     {
       id: "(collected)",
-      name: "Never: a pod whose sandboxes were removed starts again, whatever exited",
+      name: "Never: a pod whose sandboxes were removed starts again, whatever its containers' exit codes",
       pod: never,
       observed: observed({ sandboxes: [], containers: allExited }),
       want: create(0, { sandboxId: "", containersToStart: [0, 1, 2] }),

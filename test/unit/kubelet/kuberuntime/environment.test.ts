@@ -105,7 +105,7 @@ describe("expand", () => {
     it(`[node-agent 106] expands ${JSON.stringify(text)} to ${JSON.stringify(want)}`, () =>
       expect(expand(text, (name) => values.get(name))).toBe(want));
 
-  it("[node-agent 483] expands references that never close in time proportional to their length", () => {
+  it("[node-agent 483] expands unterminated references in time proportional to their length", () => {
     const text = `$(VAR_A)${"$(".repeat(200_000)}$$`;
     const begun = performance.now();
     expect(expand(text, (name) => values.get(name))).toBe(`A${"$(".repeat(200_000)}$`);
@@ -396,7 +396,7 @@ describe("makeEnvironment", () => {
     { resource: "requests.cpu", want: "0" },
   ];
   for (const { divisor = "0", given, resource, want } of resources)
-    it(`[node-agent 107] resolves ${resource} with divisor ${divisor} and ${given === undefined ? "nothing set" : "own values"}`, () => {
+    it(`[node-agent 107] resolves ${resource} with divisor ${divisor} and ${given === undefined ? "no values set" : "own values"}`, () => {
       const env = [{ name: "A", valueFrom: { resourceFieldRef: { resource, divisor } } }];
       expect(environment({ env, ...(given !== undefined && { container: { resources: given } }) })).toEqual({ A: want });
     });

@@ -32,7 +32,7 @@ const KINDS = [
 ];
 
 test.each(KINDS)(
-  "[node-agent 501] a preStop hook by $kind with a grace period of years ends with its pod when the period is shortened",
+  "[node-agent 501] a preStop hook of kind $kind with a grace period of years ends with its pod when the period is shortened",
   async ({ handler }) => {
     const { node, asked } = await silentNode();
     const app = { name: "app", image: "hangs:1", lifecycle: { preStop: handler } };
@@ -49,7 +49,7 @@ test.each(KINDS)(
   },
 );
 
-test.each(KINDS)("[node-agent 501] a postStart hook by $kind ends with its pod, and reports nothing", async ({ handler }) => {
+test.each(KINDS)("[node-agent 501] a postStart hook of kind $kind ends with its pod, and reports nothing", async ({ handler }) => {
   const { node, asked } = await silentNode();
   await node.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });
   await node.until("the hook has begun", () => asked().length === 1);

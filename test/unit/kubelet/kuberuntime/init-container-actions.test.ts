@@ -126,7 +126,7 @@ describe("plain init containers", () => {
     },
     {
       id: "(reboot)",
-      name: "containers of an earlier sandbox do not show that initialisation is complete, nor do its finished init containers",
+      name: "neither containers nor completed init containers of an earlier sandbox show that initialization is complete",
       containers: [...done(), exited("foo1", 0), exited("foo2", 0), exited("foo3", 0)].map((one) => ({ ...one, sandboxId: "before" })),
       want: init([0]),
     },
@@ -208,14 +208,14 @@ describe("sidecars", () => {
     })),
     {
       id: "[node-agent 24]",
-      name: "liveness failed: restarted, and it counts as initialised",
+      name: "liveness failed: restarted, and it counts as initialized",
       containers: running(),
       liveness: { s3: "Failure" },
       want: init([2], { ...startAll, containersToKill: [kill("s3", "failed liveness probe", "LivenessProbe")] }),
     },
     {
       id: "[node-agent 24]",
-      name: "image changed: restarted, and it counts as initialised",
+      name: "image changed: restarted, and it counts as initialized",
       containers: running(container({ name: "s3", hash: "0" })),
       want: init([2], { ...startAll, containersToKill: [kill("s3", "definition changed")] }),
     },
@@ -271,10 +271,10 @@ describe("sidecars", () => {
       containers: [],
       want: create,
     },
-    { id: "[node-agent 29]", name: "failed, Never: restarted nevertheless", policy: "Never", containers: s3Failed, want: init([2]) },
+    { id: "[node-agent 29]", name: "failed, Never: restarted anyway", policy: "Never", containers: s3Failed, want: init([2]) },
     {
       id: "[node-agent 29]",
-      name: "unknown, Never: killed and restarted nevertheless",
+      name: "unknown, Never: killed and restarted anyway",
       policy: "Never",
       containers: running(s("s3", "CONTAINER_UNKNOWN")),
       want: init([2], { containersToKill: [unknown("s3")] }),

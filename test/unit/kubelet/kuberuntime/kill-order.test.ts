@@ -18,7 +18,7 @@ function pod(spec: Partial<NodePod["spec"]>, deletionGracePeriodSeconds?: number
 
 describe("the order of stopping containers", () => {
   it.each([
-    { name: "all containers at once without sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
+    { name: "all containers in parallel if there are no sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
     {
       name: "sidecars after regular containers, the last one first",
       init: [sidecar("s1"), sidecar("s2")],

@@ -31,7 +31,7 @@ function rotating() {
   return { running, asked, rotated, log, rotation: new LogRotation(ports as unknown as ConstructorParameters<typeof LogRotation>[0]) };
 }
 
-test("checks the log of every running container in each round, and asks the runtime for its path only in the first", async () => {
+test("checks the log of every running container in each round, and queries the runtime for the path only in the first round", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("b", "/b.log");
   await rotation.rotate();
@@ -40,7 +40,7 @@ test("checks the log of every running container in each round, and asks the runt
   expect(rotated).toEqual(["/a.log", "/b.log", "/a.log", "/b.log"]);
 });
 
-test("requests a path again after a failure, without affecting others", async () => {
+test("requests a path again after a failure, without affecting other containers", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
   await rotation.rotate();

@@ -151,10 +151,10 @@ describe("hostsFile", () => {
       `${loopback}10.0.0.12\tweb-0.web.new.svc.cluster.local\tweb-0\n`,
     ));
 
-  it("[node-agent 103] adds the aliases, all names of an address in one line", () =>
+  it("[node-agent 103] adds the aliases, with all names of an address in one line", () =>
     expect(hostsFile(nodePod({ spec: { hostAliases } }), ["10.0.0.12"], "", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\n${aliases}`));
 
-  it("[node-agent 104] the hosts file is the node's file with another header on the host network", () =>
+  it("[node-agent 104] on the host network, the hosts file is the node's file with another header", () =>
     expect(hostsFile(nodePod({ hostNetwork: true, spec: { hostAliases } }), ["10.0.0.12"], "127.0.0.1\tlocalhost\n", OPTIONS)).toBe(
       `# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n${aliases}`,
     ));

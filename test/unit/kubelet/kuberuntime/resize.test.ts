@@ -51,7 +51,7 @@ const has = (node: NodeHarness, resources: Resources) => () =>
   JSON.stringify(statusOf(node)?.resources) === JSON.stringify(statusOf(node) && sorted(resources));
 const sorted = ({ limits, requests }: Resources): Resources => ({ ...(limits && { limits }), ...(requests && { requests }) });
 
-test("[node-agent 167] sets a resize in place, memory before CPU, and reports it", async () => {
+test("[node-agent 167] applies a resize in place, memory before CPU, and reports it", async () => {
   const { node, uid } = await started(both("100m", "64Mi"));
   expect(statusOf(node)).toMatchObject({ allocatedResources: { cpu: "100m", memory: "64Mi" }, resources: both("100m", "64Mi") });
   const id = statusOf(node)?.containerID;
@@ -120,7 +120,7 @@ test("[node-agent 165] reports a resize above the node's capacity as infeasible,
   expect(updates(node)).toEqual([]);
 });
 
-test("[node-agent 170] sets no memory limit below the usage, but sets the next one", async () => {
+test("[node-agent 170] does not set a memory limit below the usage, but sets a later, higher one", async () => {
   const { node } = await started(both("100m", "64Mi"), { image: "fat:1" }, { images: { "fat:1": { memoryBytes: 40 * MB } } });
   await resize(node, both("100m", "32Mi"));
   await node.until("it is said", () => conditionsOf(node).includes("PodResizeInProgress Error"), 20 * SECONDS);
@@ -137,7 +137,7 @@ test("[node-agent 170] sets no memory limit below the usage, but sets the next o
   expect(conditionsOf(node)).toEqual([]);
 });
 
-test("[node-agent 167] reports a failed call and retries it", async () => {
+test("[node-agent 167] reports a failed resize call and retries it", async () => {
   const { node } = await started(both("100m", "64Mi"));
   let fails = true;
   node.fateOf = ({ verb }) => (verb === "updateContainerResources" && fails ? { fail: new Error("busy") } : "live");
@@ -149,7 +149,7 @@ test("[node-agent 167] reports a failed call and retries it", async () => {
   expect(conditionsOf(node)).toEqual([]);
 });
 
-test("[node-agent 171] keeps the allocation of a pending resize over an agent restart", async () => {
+test("[node-agent 171] keeps the allocation of a pending resize across an agent restart", async () => {
   const node = await startedNode();
   await node.create("big", { containers: [app(cpuOf("50"))] });
   await node.advance(2 * SECONDS);
@@ -277,7 +277,7 @@ const RESTARTS = ["cpu", "memory"].map((resourceName) => ({ resourceName, restar
 const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m", "32Mi") };
 
 test.each([
-  { name: "with an iteration that continues", dies: false },
+  { name: "with a sync iteration that continues", dies: false },
   { name: "by an agent that returns before the container does", dies: true },
 ])("[node-agent 178] gives the cgroup the allocated limits before a container starts, $name", async ({ dies }) => {
   const node = await startedNode();

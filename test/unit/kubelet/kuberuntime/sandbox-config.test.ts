@@ -65,7 +65,7 @@ describe("podSandboxConfig", () => {
   for (const { name, spec, want } of namespaces)
     it(`a sandbox has ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
 
-  it("a sandbox has user, groups, SELinux options and sysctls of the pod, and is privileged if any container is", () => {
+  it("a sandbox has the user, groups, SELinux options and sysctls of the pod, and is privileged if any container is", () => {
     const securityContext = {
       runAsUser: 65534,
       runAsGroup: 100,
@@ -104,7 +104,7 @@ describe("podSandboxConfig", () => {
     { name: "of at most 63 characters", pod: { name: "b".repeat(70) }, want: "b".repeat(63) },
     { name: "without a dash or dot at its end when truncated", pod: { name: `${long.slice(1)}.-and more` }, want: long.slice(1) },
     {
-      name: "of hostnameOverride alone",
+      name: "of hostnameOverride only",
       pod: { spec: { hostname: "x", subdomain: "y", hostnameOverride: "db.example.com" } },
       want: "db.example.com",
     },
@@ -270,7 +270,7 @@ describe("podDns", () => {
       expect(resolvConfProblem("/r", `search ${searches.join(" ")}`, domain)).toBe(want));
 
   const tooMuch = (searches: string[]) => podDns(nodePod({ spec: { dnsPolicy: "None", dnsConfig: { searches } } }), OPTIONS, "");
-  it("keeps three name servers, and reports the others", () => {
+  it("keeps three name servers, and reports the omitted ones", () => {
     const { config: cut, problems } = podDns(
       nodePod({ spec: { dnsPolicy: "None", dnsConfig: { nameservers: ["1", "2", "3", "4"] } } }),
       OPTIONS,
@@ -281,7 +281,7 @@ describe("podDns", () => {
       "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1 2 3",
     ]);
   });
-  it("keeps 32 search domains, and reports the others", () => {
+  it("keeps 32 search domains, and reports the omitted ones", () => {
     const { config: cut, problems } = tooMuch(Array.from({ length: 33 }, (_unused, index) => `d${index}`));
     expect(cut.searches).toHaveLength(32);
     expect(problems[0]).toMatch(

@@ -92,7 +92,7 @@ describe("the instance of a log request", () => {
     expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
   });
 
-  it("a container is searched among regular, init and ephemeral containers", () => {
+  it("a log request finds regular, init and ephemeral containers", () => {
     const entry = { ...NOW, state: running };
     expect(podLogTarget("p", { initContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
     expect(podLogTarget("p", { ephemeralContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
@@ -111,5 +111,5 @@ describe("a container of a pod", () => {
   it.each(["main", "init", "debug"])("finds any container in the pod's spec: %s", (name) =>
     expect(containerNamed(pod, name)?.name).toBe(name),
   );
-  it("finds a container under no other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
+  it("does not find a container by any other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
 });

@@ -37,7 +37,7 @@ function runtime() {
 const address = { network: { ip: "10.0.0.1", additionalIps: [] } };
 
 describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
-  it("a READY sandbox or RUNNING container is inspected once", async () => {
+  it("a READY sandbox or RUNNING container is inspected only once", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     containers.set("c", { state: "CONTAINER_RUNNING", logPath: "/c.log" });

@@ -46,7 +46,7 @@ test("[node-agent 488] OC5 ten thousand names of one namespace evict no name of 
   expect(read.filter((name) => name === "own")).toHaveLength(1);
 });
 
-test("[node-agent 488] OC5 a thousand unanswered reads in one namespace delay each other by ten seconds, but no other namespace", async () => {
+test("[node-agent 488] OC5 a thousand unanswered reads in one namespace delay each other by ten seconds, but do not delay other namespaces", async () => {
   const clock = createVirtualClock(0);
   const read: string[] = [];
   const kube = {
@@ -67,7 +67,7 @@ test("[node-agent 488] OC5 a thousand unanswered reads in one namespace delay ea
   expect(failures[0]).toBeInstanceOf(NotSentError);
 });
 
-test("[node-agent 488] OC5 reads all of a thousand names once they are answered", async () => {
+test("[node-agent 488] OC5 reads all thousand objects when the API server responds", async () => {
   const { read, cache } = emptyCache();
   const names = Array.from({ length: 1_000 }, (_, index) => `c${index}`);
   await Promise.all(names.map((name) => cache.get("configmaps", "greedy", name)));

@@ -31,7 +31,7 @@ describe("operations", () => {
   const gate = () => Promise.withResolvers<string>();
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-  it("OP2 returns the outcome to an iteration that waits, and enqueues nothing", async () => {
+  it("OP2 returns the outcome to a sync iteration that waits, and does not enqueue the pod", async () => {
     expect(await operations.run({ ...PULL, waitMs: 10, act: () => Promise.resolve("image") })).toBe("image");
     const act = (): Promise<never> => Promise.reject(new Error("no"));
     await expect(operations.run({ ...PULL, waitMs: 10, act })).rejects.toThrow(new Error("no"));
@@ -43,7 +43,7 @@ describe("operations", () => {
     expect([woken, operations.names("u")]).toEqual([[], []]);
   });
 
-  it("OP1 OP2 continues after its iteration has ended, enqueues its pod, and returns the outcome once to the next iteration", async () => {
+  it("OP1 OP2 an operation continues after its sync iteration has ended, enqueues its pod, and returns the outcome once to the next one", async () => {
     const { promise, resolve } = gate();
     let begun = 0;
     const ask = () => operations.run({ ...PULL, waitMs: 10, act: () => (begun++, promise) });

@@ -162,7 +162,7 @@ describe("nodeStatus", () => {
 });
 
 describe("nodeStatusPatch", () => {
-  it("replaces the addresses of a moved node", () => {
+  it("replaces the addresses of a node that has moved", () => {
     const { addresses: _moved, ...rest } = nodeStatus(input());
     const stored = { status: { ...rest, addresses: [{ type: "InternalIP", address: "192.0.2.99" }] } };
     const patch = nodeStatusPatch(nodeStatus(input())) as JsonObject; // it is sent as JSON
@@ -212,7 +212,7 @@ describe("nodeStatusChanged", () => {
     { name: "a condition", after: nodeStatus(input({ previous: before, networkError: "x" })), want: true },
     { name: "an image", after: nodeStatus(input({ images: [image("a", 1, 1)] })), want: true },
     { name: "an address", after: { ...before, addresses: [] }, want: true },
-  ])("$name: $want", ({ after, want }) => {
+  ])("the status changes with $name: $want", ({ after, want }) => {
     expect(nodeStatusChanged(before, after)).toBe(want);
   });
 
@@ -243,7 +243,7 @@ describe("nodeEvents", () => {
 describe("Lease", () => {
   const lease = nodeLease({ name: "n1", uid: "u" }, NOW_MS);
 
-  it("belongs to the Node, lasts 40 s, and is owned by the Node", () => {
+  it("a Lease is held by the Node, lasts 40 s, and is owned by the Node object", () => {
     expect(lease).toEqual({
       apiVersion: "coordination.k8s.io/v1",
       kind: "Lease",
@@ -256,7 +256,7 @@ describe("Lease", () => {
     });
   });
 
-  it("changes only the time in a renewal", () => {
+  it("a renewal changes only the time of the Lease", () => {
     const stored = { ...lease, metadata: { ...lease.metadata, resourceVersion: "7" } };
     const renewed = renewedLease(stored, NOW_MS + 1_234);
     expect(renewed).toEqual({ ...stored, spec: { ...stored.spec, renewTime: "2026-03-01T10:00:01.234000Z" } });

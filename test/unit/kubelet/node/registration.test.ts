@@ -38,7 +38,7 @@ describe("--node-labels [node-agent 433]", () => {
     { text: `${"a".repeat(64)}=b`, wrong: "name part must be no more than 63 bytes" },
     { text: "/a=b", wrong: "prefix part must be non-empty" },
     { text: "a/b/c=d", wrong: "a qualified name must consist of" },
-  ])("$text", ({ text, want, wrong }) => {
+  ])("--node-labels '$text' is parsed or rejected", ({ text, want, wrong }) => {
     if (wrong === undefined) expect(parseNodeLabels(text)).toEqual(want);
     else expect(() => parseNodeLabels(text)).toThrow(wrong);
   });
@@ -60,7 +60,7 @@ describe("--register-with-taints [node-agent 434]", () => {
     { text: "a=b:Never", wrong: "invalid taint effect: Never, unsupported taint effect" },
     { text: "a=-:NoSchedule", wrong: "invalid taint spec: a=-:NoSchedule, a valid label must be" },
     { text: "a=1:NoSchedule,a=2:NoSchedule", wrong: "duplicated taints with the same key and effect: a=2:NoSchedule" },
-  ])("$text", ({ text, want, wrong }) => {
+  ])("--register-with-taints '$text' is parsed or rejected", ({ text, want, wrong }) => {
     if (wrong === undefined) expect(parseTaints(text)).toEqual(want);
     else expect(() => parseTaints(text)).toThrow(wrong);
   });
@@ -71,14 +71,14 @@ describe("a Node at registration [node-agent 435]", () => {
   const hostname = { type: "Hostname", address: "n1" };
   const internal = { type: "InternalIP", address: "192.168.1.5" };
 
-  it("a new Node has the configured labels over the detected ones, the taints and the provider id", () => {
+  it("a new Node has the configured labels, which override detected ones, the taints and the provider id", () => {
     const taints = parseTaints("dedicated=batch:NoSchedule");
     const node = nodeBody(input({ labels: { disk: "ssd", "kubernetes.io/hostname": "box" }, taints, providerId: "aws:///i-1" }));
     expect(node.metadata?.labels).toMatchObject({ disk: "ssd", "kubernetes.io/hostname": "box", "kubernetes.io/os": "linux" });
     expect(node.spec).toEqual({ taints, providerID: "aws:///i-1" });
   });
 
-  it("waits for the cloud controller manager", () => {
+  it("with an external cloud provider, a new Node has the uninitialized taint and only its hostname as address", () => {
     const node = nodeBody(input(cloud));
     expect(node.spec?.taints).toEqual([{ key: "node.cloudprovider.kubernetes.io/uninitialized", value: "true", effect: "NoSchedule" }]);
     expect(node.status?.addresses).toEqual([hostname]);
@@ -123,7 +123,7 @@ describe("--node-ip and --cloud-provider [node-agent 438]", () => {
     { given: ["10.0.0.7"], want: ["10.0.0.7"] },
     { given: ["10.0.0.7,2001:db8::7"], want: ["10.0.0.7", "2001:db8::7"] },
     { given: ["2001:db8::7", "10.0.0.7"], want: ["2001:db8::7", "10.0.0.7"] },
-  ])("$given", ({ given, want }) => {
+  ])("--node-ip $given is accepted", ({ given, want }) => {
     expect(of(...given)).toMatchObject({ hostIps: want, registration: { nodeIpGiven: true } });
   });
 
@@ -132,9 +132,9 @@ describe("--node-ip and --cloud-provider [node-agent 438]", () => {
     { given: ["10.0.0.7,10.0.0.8"], wrong: "must contain either a single IP or a dual-stack pair of IPs" },
     { given: ["10.0.0.7", "::1", "10.0.0.8"], wrong: "must contain either a single IP or a dual-stack pair of IPs" },
     { given: ["0.0.0.0,::1"], wrong: "dual-stack IPs cannot include '0.0.0.0' or '::'" },
-  ])("$given is rejected", ({ given, wrong }) => expect(() => of(...given)).toThrow(wrong));
+  ])("--node-ip $given is rejected", ({ given, wrong }) => expect(() => of(...given)).toThrow(wrong));
 
-  it("rejects another cloud name, and labels with upstream's message", () => {
+  it("rejects an unknown cloud provider, and invalid labels with upstream's message", () => {
     const flags = { nodeIp: ["10.0.0.7"], nodeLabels: "", registerWithTaints: "", cloudProvider: "aws" };
     expect(() => registrationOf(flags)).toThrow('unsupported cloud provider name "aws"');
     expect(() => registrationOf({ ...flags, cloudProvider: "external", nodeLabels: "-a=b" })).toThrow("invalid node labels");

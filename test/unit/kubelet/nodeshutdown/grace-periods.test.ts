@@ -107,7 +107,7 @@ describe("[node-agent 454] groups", () => {
     [999, 100],
     [1_000, 1_000],
     [CRITICAL, 1_000],
-  ])("a pod of priority %s ends with the group of priority %s", (priority, want) => {
+  ])("a pod with priority %s is terminated with the group of priority %s", (priority, want) => {
     const groups = groupByPriority(PERIODS, [withPriority(priority)]);
     expect(groups.map((group) => group.priority)).toEqual([1, 100, 1_000]);
     expect(groups.filter(({ pods }) => pods.length > 0).map((group) => group.priority)).toEqual([want]);
@@ -120,7 +120,7 @@ describe("[node-agent 454] groups", () => {
     [5, 20, 5],
     [0, 20, 0],
     [30, 0, 0],
-  ])("a pod with %s s in a group of %s s gets %s s", (own, seconds, want) => {
+  ])("a pod with a grace period of %s s in a group of %s s gets %s s", (own, seconds, want) => {
     const pod = nodePod({ spec: own === undefined ? {} : { terminationGracePeriodSeconds: own } });
     expect(shutdownGraceSeconds(pod, { priority: 0, seconds })).toBe(want);
   });

@@ -144,7 +144,7 @@ test("[node-agent 456] a runtime that does not stop a pod delays neither other p
   await node.until("the other one is told", () => ended(node).includes("critical"), 2 * SECONDS);
 });
 
-test("[node-agent 456] keeps a pod Succeeded that has just succeeded and was not observed yet", async () => {
+test("[node-agent 456] a pod that has just succeeded and was not observed yet stays Succeeded", async () => {
   const { node, logind } = await started({ images: { "job:1": { exitAfterMs: 3_100 } } });
   const uid = await node.create("job", { containers: [{ name: "app", image: "job:1" }], restartPolicy: "Never" });
   await running(node, "job");
@@ -185,7 +185,7 @@ test("[node-agent 456] keeps the pods of later groups running when a shutdown is
   expect([node.phase("low"), node.isReady("critical"), ready(node)?.status, logind.locks()]).toEqual(["Failed", true, "True", 1]);
 });
 
-test("[node-agent 457] reconnects after the bus is lost, and handles changes made meanwhile", async () => {
+test("[node-agent 457] reconnects after the bus connection is lost, and handles changes made in the meantime", async () => {
   const { node, logind } = await started();
   await node.create("p", { containers: [APP] });
   await running(node, "p");
@@ -201,7 +201,7 @@ test("[node-agent 457] reconnects after the bus is lost, and handles changes mad
   expect(logind.locks()).toBe(1);
 });
 
-test("[node-agent 457] takes a lost lock again", async () => {
+test("[node-agent 457] takes a new inhibitor lock after the lock was lost", async () => {
   const logind = createMemoryLogind();
   const locks: (() => Promise<void>)[] = [];
   const inhibitShutdown: MemoryLogind["inhibitShutdown"] = async () => {

@@ -56,7 +56,7 @@ describe("relist", () => {
     expect(events(before, ...now)).toEqual(want);
   });
 
-  it("returns the pod of each event, even if the pod is gone completely", () => {
+  it("returns the pod of each event, even if nothing of the pod is left", () => {
     const before = relist(
       undefined,
       [sandbox("s1", "SANDBOX_READY", "one")],

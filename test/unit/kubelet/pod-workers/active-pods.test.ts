@@ -28,16 +28,16 @@ function isActive(
 
 test.each<{ name: string; phases: Parameters<typeof isActive>[1]; active: readonly (keyof typeof WORKERS)[] }>([
   { name: "no terminal phase", phases: {}, active: ["none", "syncing", "terminating"] },
-  { name: "the API server's phase is terminal", phases: { api: "Succeeded" }, active: ["terminating"] },
-  { name: "only the cached phase is terminal", phases: { api: "Running", cached: "Failed" }, active: ["terminating"] },
-  { name: "a cached phase that is not terminal", phases: { cached: "Running" }, active: ["none", "syncing", "terminating"] },
-  { name: "terminal, and the runtime was not queried yet", phases: { api: "Failed", hasRelisted: false }, active: [] },
+  { name: "a terminal phase in the API server", phases: { api: "Succeeded" }, active: ["terminating"] },
+  { name: "a terminal phase only in the cache", phases: { api: "Running", cached: "Failed" }, active: ["terminating"] },
+  { name: "a non-terminal cached phase", phases: { cached: "Running" }, active: ["none", "syncing", "terminating"] },
+  { name: "a terminal phase, before the first relist,", phases: { api: "Failed", hasRelisted: false }, active: [] },
   {
-    name: "not terminal, and the runtime was not queried yet",
+    name: "a non-terminal phase, before the first relist,",
     phases: { hasRelisted: false },
     active: ["none", "syncing", "terminating"],
   },
-])("[node-agent 133] $name: active with a worker $active", ({ phases, active }) => {
+])("[node-agent 133] a pod with $name is active if its worker is in state $active", ({ phases, active }) => {
   const all: readonly (keyof typeof WORKERS)[] = ["none", "syncing", "terminating", "terminated"];
   expect(all.filter((worker) => isActive(worker, phases))).toEqual(active);
 });

@@ -159,7 +159,7 @@ function place({ args: [first] }: Call): string {
 }
 
 test.each(STORIES)(
-  "[node-agent 117] $name: killed at any call to the runtime, the API server or its cgroups, the next agent reaches the same end state",
+  "[node-agent 117] $name: if the agent is killed at any call to the runtime, the API server or cgroups, the next agent reaches the same final state",
   async (story) => {
     const points = await run(story);
     expect(points.length).toBeGreaterThan(50);

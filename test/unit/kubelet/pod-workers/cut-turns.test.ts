@@ -170,7 +170,7 @@ test.each(KEPT)("[node-agent 128] restarts the container when the agent dies $wh
   });
 });
 
-test("[node-agent 128] treats a container as complete that no longer needs a stop and exits by itself", async () => {
+test("[node-agent 128] a container that no longer has to be stopped and exits by itself counts as completed", async () => {
   const node = new NodeHarness({ images: { ...IMAGES, "ends:1": { ...SLOW, exitAfterMs: 40 * SECONDS } } });
   const store = createMemoryNodeStore();
   node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
@@ -204,12 +204,12 @@ test("[node-agent 128] a stored container restart is removed with its pod, even 
   await node.until("nothing is kept of it", async () => (await store.rows("restarts")).size === 0);
 });
 
-test("[node-agent 128] counts the exit, as after a kubelet restart, when agent and NodeStore die between stop and start", async () => {
+test("[node-agent 128] if agent and NodeStore are lost between stop and start, the exit counts as after a kubelet restart", async () => {
   const node = await crashed(false, { verb: "createContainer", nth: 2 });
   await node.until("it ended", () => node.phase("p") === "Succeeded");
 });
 
-test("[node-agent 128] keeps the container running, and its probe decides again, when agent and NodeStore die before the stop", async () => {
+test("[node-agent 128] if agent and NodeStore are lost before the stop, the container keeps running until its probe fails again", async () => {
   const node = await crashed(false, { verb: "stopContainer", nth: 1 });
   await node.until("the next one runs", () => status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined);
 });
@@ -218,7 +218,7 @@ test.each([
   { code: 1, phase: "Failed" },
   { code: 0, phase: "Pending" },
 ])(
-  "[node-agent 129] creates no second sandbox if the first dies during an init container under Never: exit code $code, pod $phase",
+  "[node-agent 129] creates no second sandbox if the first one dies while an init container runs under Never: exit code $code, pod $phase",
   async ({ code, phase }) => {
     const node = await startedNode({ images: { ...IMAGES, "init:2": { ...SLOW, stopExitCode: code } } });
     const uid = await node.create("p", { restartPolicy: "Never", initContainers: [{ name: "init", image: "init:2" }], containers: [APP] });
@@ -267,7 +267,7 @@ test("[node-agent 130] keeps the container running without the hook, as after a 
   ]);
 });
 
-test("[node-agent 130] runs the hook once, while later containers wait, when an iteration is abandoned between start and postStart hook", async () => {
+test("[node-agent 130] runs the hook once, while later containers wait, when a sync iteration is abandoned between start and postStart hook", async () => {
   const { node, hooks } = hooked();
   let held = false;
   node.fateOf = ({ verb }) => {

@@ -43,7 +43,7 @@ test.each([
   },
 );
 
-test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, and not after a run of 11 min", async () => {
+test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s after each exit, and 0 s after a run of 11 min", async () => {
   const script = { exitAfterMs: 0, exitCode: 1 };
   const node = await startedNode({ images: { "fails:1": script } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "fails:1" }] });
@@ -104,7 +104,7 @@ test("[node-agent 93] keeps the termination message while the pod's directory is
   expect(node.pod("p")?.status?.containerStatuses?.[0]?.state?.terminated?.message).toBe("DONE");
 });
 
-test("[node-agent 93] reports the termination message of the file at any path, on failure the end of the log, and on success none", async () => {
+test("[node-agent 93] reports the termination message from a file at any path, or the end of the log after a failure, and none after a success", async () => {
   const node = await startedNode({
     images: {
       "file:1": { exitAfterMs: 5 * SECONDS },
@@ -132,7 +132,7 @@ test("[node-agent 93] reports the termination message of the file at any path, o
 });
 
 test.each(["Always", "Never"])(
-  "[node-agent 94] runs init containers one after the other and then the app, restartPolicy %s",
+  "[node-agent 94] runs init containers one after another and then the app with restartPolicy %s",
   async (restartPolicy) => {
     const node = await startedNode({ images: { "init:1": { exitAfterMs: 2 * SECONDS } } });
     const uid = await node.create("p", {
@@ -168,7 +168,7 @@ test.each([
   },
 );
 
-test("[node-agent 96] is not ready before the readiness probe's initial delay, and ready after it", async () => {
+test("[node-agent 96] a pod is not ready before the readiness probe's initial delay, and ready after it", async () => {
   const node = await startedNode();
   await node.create("p", {
     containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, initialDelaySeconds: 30, periodSeconds: 5 } }],
@@ -180,7 +180,7 @@ test("[node-agent 96] is not ready before the readiness probe's initial delay, a
   expect(node.clock.now() - startedMs).toBeLessThan(38 * SECONDS);
 });
 
-test("[node-agent 96] never becomes ready and is never restarted when the readiness probe always fails", async () => {
+test("[node-agent 96] a pod never becomes ready and is never restarted if its readiness probe always fails", async () => {
   const node = await startedNode({ images: { "sick:1": { exec: () => ({ exitCode: 1 }) } } });
   await node.create("p", { containers: [{ ...APP, image: "sick:1", readinessProbe: { exec: { command: ["false"] }, periodSeconds: 1 } }] });
   for (let second = 0; second < 60; second++) {
@@ -280,7 +280,7 @@ test("[node-agent 98] a failing postStart hook kills its container, which is res
   await node.until("it was started again", () => (status(node, "p")?.restartCount ?? 0) >= 1);
 });
 
-test("[node-agent 99] a deleted pod is observed terminating before it is gone, and its containers end first", async () => {
+test("[node-agent 99] a deleted pod is observed terminating before its object is deleted, and its containers end first", async () => {
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: 4 * SECONDS } } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "slow:1" }] });
   await node.until("ready", () => node.isReady("p"));
@@ -308,7 +308,7 @@ test("[node-agent 100] passes new labels to the agent without restarts", async (
   expect(await node.containers(uid)).toHaveLength(1);
 });
 
-test("[node-agent 100] ends a running pod when a deadline is set on it: Failed, DeadlineExceeded", async () => {
+test("[node-agent 100] terminates a running pod with DeadlineExceeded when an active deadline is set on it", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));

@@ -13,7 +13,7 @@ function status(node: NodeHarness): ContainerStatusEntry | undefined {
 }
 
 describe("[node-agent 487] a container named constructor", () => {
-  test("waits with a reason during creation", async () => {
+  test("a container named constructor waits with a reason during creation", async () => {
     const node = await startedNode({ remoteImages: { "late:1": { pullMs: 30 * SECONDS } } });
     await node.create("p", { containers: [{ name: NAME, image: "late:1" }] });
     await node.advance(10 * SECONDS);

@@ -205,7 +205,7 @@ describe("pod workers in any order", () => {
     );
   });
 
-  it("[node-agent 49] [node-agent 116] an iteration writes nothing after the next one has begun", async () => {
+  it("[node-agent 49] [node-agent 116] a sync iteration writes nothing after the next one has begun", async () => {
     await fc.assert(
       fc.asyncProperty(stepsOf(), async (steps) => {
         const all = await pods(steps, (one) => one.accept({ kind: "create" }));

@@ -12,7 +12,7 @@ const PREEMPTED = { phase: "Failed", reason: "Preempting", message: "make room" 
 const GONE = { kind: "kill", runtimeOnly: true, graceOverrideSeconds: 1, specGracePeriodSeconds: 0, mayRun: true } as const;
 
 describe("acceptUpdate", () => {
-  it("[node-agent 40] creates a record for a new pod, and its first iteration syncs it", () => {
+  it("[node-agent 40] creates a record for a new pod, whose first sync iteration syncs the pod", () => {
     const worker = new Worker();
     expect(worker.update({ kind: "create" })).toEqual({
       record: record({ pending: { kind: "create", sinceMs: NOW_MS } }),
@@ -116,7 +116,7 @@ describe("acceptUpdate", () => {
     expect(worker.drain().works).toEqual(["terminating", "terminated"]);
   });
 
-  it("[node-agent 45] starts a pod that has stopped as terminated, and cleans it up", () => {
+  it("[node-agent 45] creates a stopped pod's worker as terminated, and cleans the pod up", () => {
     const worker = new Worker();
     const accepted = worker.update({ kind: "create", phaseIsTerminal: true });
     expect(accepted).toMatchObject({ cancel: false, enqueue: true });
@@ -164,7 +164,7 @@ describe("acceptUpdate", () => {
     expect(accepted.record).toBe(before);
   });
 
-  it("[node-agent 50] passes override and status of a kill to the iteration, and the last status wins", () => {
+  it("[node-agent 50] passes grace period override and status of a kill to the sync iteration, and the last status wins", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.drain();
@@ -322,14 +322,14 @@ describe("endSync", () => {
     expect(endSync(before, { kind: "terminatedDone" }, NOW_MS).record).not.toHaveProperty("pending");
   });
 
-  it("keeps an update that arrived during the iteration", () => {
+  it("keeps an update that arrived during the sync iteration", () => {
     const before = started({ terminatingAtMs: 5, pending: { kind: "update", sinceMs: 7 } });
     expect(endSync(before, { kind: "terminatingDone" }, NOW_MS).record?.pending).toEqual({ kind: "update", sinceMs: 7 });
   });
 });
 
 describe("lost records", () => {
-  it("[node-agent 116] an iteration that lost its message has no further effect", async () => {
+  it("[node-agent 116] a sync iteration that lost its message has no further effect", async () => {
     const store = createMemoryNodeStore();
     const accept = () => store.update("workers", "u1", (row) => acceptUpdate(row, update({ kind: "sync", mayRun: true })).record);
     const begin = async () => {

@@ -55,7 +55,7 @@ describe("restartDecision", () => {
     { delayMs: 80_000, want: "1m20s" },
     { delayMs: 160_000, want: "2m40s" },
     { delayMs: 300_000, want: "5m0s" },
-  ])("prints $delayMs ms as $want", ({ delayMs, want }) => {
+  ])("the back-off message shows $delayMs ms as $want", ({ delayMs, want }) => {
     const decision = decide([exited("foo1", 1)], { delayMs, lastUpdateMs: NOW_MS - 11_000 });
     expect(decision).toMatchObject({ start: false, message: expect.stringContaining(`back-off ${want} restarting`) });
   });
@@ -71,7 +71,7 @@ describe("restartDecision", () => {
     expect(decide(instances, entry)).toMatchObject({ start: false, untilMs: NOW_MS + 15_000 });
   });
 
-  it("keeps doubling after a long time without an agent, because only the running time counts", () => {
+  it("keeps doubling after a long time without an agent, because only the container's running time counts", () => {
     const entry = { delayMs: 80_000, lastUpdateMs: NOW_MS - 900_000 };
     const foo1 = exited("foo1", 1, { finishedAtMs: NOW_MS - 890_000 });
     expect(decide([foo1], entry)).toEqual({ start: true, entry: { delayMs: 160_000, lastUpdateMs: NOW_MS } });
@@ -82,7 +82,7 @@ describe("restartDecision", () => {
     expect([decide([], entry), decide([container({ state: "CONTAINER_UNKNOWN" })], entry)]).toEqual([{ start: true }, { start: true }]);
   });
 
-  it("backs off after exit 0 like after any other, and does not delay without an exit time", () => {
+  it("backs off after exit code 0 as after any other, and does not delay a container without an exit time", () => {
     const entry = { delayMs: 10_000, lastUpdateMs: NOW_MS - 1000 };
     const { finishedAtMs: _, ...timeless } = exited("foo1", 0);
     expect(decide([exited("foo1", 0, { finishedAtMs: NOW_MS - 500 })], entry).start).toBe(false);

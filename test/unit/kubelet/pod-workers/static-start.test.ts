@@ -118,7 +118,7 @@ describe("startGate", () => {
       verdict: "start",
       after: { startedUid: "self", waitingUids: [] },
     },
-  ])("[node-agent $id] $verdict: $name", ({ start, records, verdict, after = start }) => {
+  ])("[node-agent $id] the start gate returns $verdict: $name", ({ start, records, verdict, after = start }) => {
     expect(startGate("self", records["self"], start, new Map(Object.entries(records)))).toEqual({ verdict, start: after });
   });
 });

@@ -35,7 +35,7 @@ test.each([
   expect(warnings(node)).toEqual([want]);
 });
 
-test("[node-agent 136] emits only that Event for a pod that cannot be stopped", async () => {
+test("[node-agent 136] emits only FailedKillPod for a pod that cannot be stopped", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));

@@ -83,7 +83,7 @@ test("[node-agent 115] ignores a duplicate message, even after the worker has fi
 });
 
 test.each(["createContainer", "runPodSandbox", "startContainer"])(
-  "[node-agent 116] an iteration abandoned in %s leaves one sandbox, one container and no record change",
+  "[node-agent 116] a sync iteration abandoned in %s leaves one sandbox, one container and no record change",
   async (verb) => {
     const node = await startedNode();
     const lost: { token?: number } = {};
@@ -104,7 +104,7 @@ test.each(["createContainer", "runPodSandbox", "startContainer"])(
   },
 );
 
-test.each([5, 40])("[node-agent 118] a grace period shortened %i s after the deletion applies at once", async (later) => {
+test.each([5, 40])("[node-agent 118] a grace period shortened %i s after the deletion applies immediately", async (later) => {
   const node = await startedNode({ images: { "deaf:1": { stopAfterMs: "never" } } });
   const uid = await node.create("p", { terminationGracePeriodSeconds: 300, containers: [{ ...APP, image: "deaf:1" }] });
   await node.until("ready", () => node.isReady("p"));
@@ -129,7 +129,7 @@ test("[node-agent 119] a pod deleted during its pull never gets a container", as
   expect(await node.cri.imageStatus({ image: "big:1" })).toBeUndefined(); // the pull was broken off, too
 });
 
-test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] stops starting a pod deleted during %s", async (verb) => {
+test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] stops starting a pod that is deleted during %s", async (verb) => {
   const node = await startedNode();
   let held = false;
   node.fateOf = (call) => {
@@ -201,7 +201,7 @@ test("[node-agent 121] kills nothing while a source is not ready", async () => {
   expect(await node.running(uid)).toEqual(["app"]);
 });
 
-test("[node-agent 122] restarts no running container after 60 s of downtime of the host, and reports earlier exits with their codes", async () => {
+test("[node-agent 122] restarts no running container after the agent was down for 60 s, and reports exits in the meantime with their codes", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 50 * SECONDS, exitCode: 3 } } });
   const uid = await node.create("runs", { containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, periodSeconds: 5 } }] });
   await node.create("ends", { restartPolicy: "Never", containers: [{ ...APP, image: "ends:1" }] });
@@ -228,7 +228,7 @@ test("[node-agent 122] restarts no running container after 60 s of downtime of t
   expect(node.isReady("runs")).toBe(true);
 });
 
-test("[node-agent 122] keeps ready containers ready over an agent restart", async () => {
+test("[node-agent 122] keeps ready containers ready across an agent restart", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, periodSeconds: 10 } }] });
   await node.until("ready", () => node.isReady("p"));

@@ -43,7 +43,7 @@ describe("mirrorStep", () => {
     { name: "[node-agent 126] a mirror of the previous manifest", mirror: mirrorOf("h1"), want: "deleteThenCreate" },
     { name: "a mirror that is being deleted", mirror: mirrorOf("h2", { dying: true }), want: "deleteThenCreate" },
     { name: "a mirror of another name", mirror: mirrorOf("h2", { name: "db" }), want: "deleteThenCreate" },
-  ] as const)("$name: $want", ({ mirror, want }) => {
+  ] as const)("the next step for $name: $want", ({ mirror, want }) => {
     expect(mirrorStep(staticOf("h2"), mirror)).toBe(want);
   });
 });

@@ -38,7 +38,7 @@ const KINDS = [
   { kind: "grpc", handler: { grpc: { port: 80 } } },
 ];
 
-test.each(KINDS)("[node-agent 485] aborts an unanswered probe by $kind with its pod", async ({ handler }) => {
+test.each(KINDS)("[node-agent 485] aborts an unanswered $kind probe when its pod is deleted", async ({ handler }) => {
   const { node, asked } = await silentNode();
   await node.create("p", { containers: [{ name: "app", image: "app:1", readinessProbe: { ...handler, ...FOREVER } }] });
   await node.until("it is asked", () => asked.length > 0);
@@ -51,7 +51,7 @@ test.each(KINDS)("[node-agent 485] aborts an unanswered probe by $kind with its 
   expect(await node.agent.ports.store.rows("probes")).toEqual(new Map());
 });
 
-test("[node-agent 485] aborts a probe command that does not end with its pod", async () => {
+test("[node-agent 485] aborts a probe command that does not end when its pod is deleted", async () => {
   const node = await startedNode({ images: { "hangs:1": { exec: () => ({ afterMs: 2_147_483_647 * SECONDS }) } } });
   const readinessProbe = { exec: { command: ["x"] }, ...FOREVER };
   await node.create("p", { containers: [{ name: "app", image: "hangs:1", readinessProbe }] });
@@ -63,7 +63,7 @@ test("[node-agent 485] aborts a probe command that does not end with its pod", a
   expect(call()?.signal?.aborted).toBe(true);
 });
 
-test("[node-agent 485] abandons an unanswered probe with its container, and probes the next container", async () => {
+test("[node-agent 485] abandons an unanswered probe when its container ends, and probes the next container", async () => {
   const { node, asked } = await silentNode();
   const probes = { readinessProbe: { httpGet: { port: 80 }, ...FOREVER } };
   await node.create("p", { containers: [{ name: "app", image: "ends:1", ...probes }] });

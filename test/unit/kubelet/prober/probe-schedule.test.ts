@@ -16,7 +16,7 @@ describe("nextDueMs", () => {
     expect(nextDueMs(due, period, now)).toBe(want);
   });
 
-  it("[node-agent 123] the next probe is due at the first slot on the grid that is not in the past", () => {
+  it("[node-agent 123] the next probe is due at the first time slot that is not in the past", () => {
     const ms = fc.integer({ min: 0, max: 2 ** 41 });
     fc.assert(
       fc.property(ms, fc.integer({ min: 1, max: 3600 }), ms, (due, period, late) => {
@@ -29,7 +29,7 @@ describe("nextDueMs", () => {
     );
   });
 
-  it("[node-agent 123] delays none of 110 pods with a period of 1 s by more than a period, each run 5 ms, one at a time", () => {
+  it("[node-agent 123] delays none of 110 probes with a period of 1 s and serial runs of 5 ms by more than a period", () => {
     const due = Array.from({ length: 110 }, (_, pod) => firstDueMs({ agentStartedAtMs: 0, periodSeconds: 1, nowMs: 0, random: pod / 110 }));
     const runs = due.map(() => 0);
     let [nowMs, latestMs] = [0, 0];

@@ -246,7 +246,7 @@ describe("afterProbe", () => {
     },
     { name: "[node-agent 85] errors alone never fail", kind: "liveness", outcomes: "EEEEEEEE", said: "........", ends: { run: 0 } },
     { name: "[node-agent 97] liveness that passes reports nothing", kind: "liveness", outcomes: "SSSS", said: "....", ends: { run: 4 } },
-    { name: "readiness succeeds at once and is reported once", kind: "readiness", outcomes: "SSS", said: "S.." },
+    { name: "readiness succeeds immediately and is reported once", kind: "readiness", outcomes: "SSS", said: "S.." },
     { name: "readiness fails at the third failure, and is not on hold", kind: "readiness", outcomes: "SFFFFS", said: "S..F.S" },
     { name: "readiness has a success threshold", kind: "readiness", outcomes: "SSFFFSS", spec: { successThreshold: 2 }, said: ".S..F.S" },
     {
@@ -292,7 +292,7 @@ describe("afterProbe", () => {
     expect(kills).toBe(5);
   });
 
-  it("PB4 keeps the run over a crash, so that two failures before it and one after make three", () => {
+  it("PB4 keeps the count of consecutive failures over a container crash: two before and one after make three", () => {
     const crashed = play("liveness", "FF").record;
     const step = before("liveness", { record: crashed, container: running("liveness", { id: "c2" }) });
     expect(step).toEqual({ run: true, record: { containerId: "c2", result: "Success", lastOutcome: "Failure", run: 2 } });

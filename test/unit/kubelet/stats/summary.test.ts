@@ -118,7 +118,7 @@ describe("the stats summary", () => {
   });
 });
 
-it("[node-agent 310] computes a rate over at least a second, of one process", () => {
+it("[node-agent 310] computes a rate over at least a second, and only within one process", () => {
   const rates = new CpuRates();
   const look = (timestampMs: number, nanoSeconds: number): number | undefined => rates.seen([["c", { timestampMs, nanoSeconds }]]).get("c");
   expect(look(0, 1_000)).toBeUndefined();

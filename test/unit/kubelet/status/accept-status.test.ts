@@ -178,7 +178,7 @@ describe("leaving Terminated", () => {
     expect(accept(cached, next, { pod, force: true }) === cached).toBe(refused);
   });
 
-  it("[node-agent 80] applies to init containers, not to sidecars", () => {
+  it("[node-agent 80] the rule about Terminated applies to init containers, but not to sidecars", () => {
     const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"], restartPolicy: "Never" });
     const cached = accept(undefined, status({ initContainerStatuses: [succeeded("i"), failed("s")] }), { pod });
     expect(accept(cached, status({ initContainerStatuses: [succeeded("i"), running("s")] }), { pod })).not.toBe(cached);

@@ -51,7 +51,7 @@ describe.each(["regular", "sidecar"])("a running %s container", (role) => {
 });
 
 it.each([waiting("a"), succeeded("a"), failed("a"), backOff("a", 1), ended("a", 0, { ready: true, started: true })])(
-  "[node-agent 92] is neither started nor ready while it is not running, whatever its previous status: %o",
+  "[node-agent 92] a container is neither started nor ready while it is not running, whatever its previous status: %o",
   (status) => expect(judged(containerSpec("a"), status, { readiness: "Success", startup: "Success" })).toEqual([false, false]),
 );
 

@@ -75,7 +75,7 @@ const table: readonly Case[] = [
   },
 ];
 
-it.each(table)("[node-agent 163] $name", ({ allocated, observed = {}, previous, want }) => {
+it.each(table)("[node-agent 163] resources in a container status: $name", ({ allocated, observed = {}, previous, want }) => {
   const spec = containerSpec("app", { ...(allocated && { resources: allocated }) });
   expect(statusResources(spec, container({ name: "app", ...observed }), previous)).toEqual(want);
 });

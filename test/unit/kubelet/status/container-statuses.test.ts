@@ -89,7 +89,7 @@ describe("with containers in the runtime", () => {
     });
   });
 
-  it("[node-agent 137] prefixes ids with the runtime's name, and compares them without it", () => {
+  it("[node-agent 137] prefixes container ids with the runtime's name, and ignores the prefix in comparisons", () => {
     const pod = nodePod({ containers: ["a"] });
     const previous = [ended("a", 3, { containerID: "containerd://a-1" })];
     const known = { pod, observed: observed({ containers: [exited("a", 3, { restartCount: 1 }), exited("a", 2)] }), reasons: {} };
@@ -247,14 +247,14 @@ describe("stopped for a restart", () => {
     },
   );
 
-  it("[node-agent 127] reports a container that is being stopped as running, and continues from it for its successor", () => {
+  it("[node-agent 127] reports a container as running while it is stopped, and continues its restart count in its successor", () => {
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never" });
     expect(statusOf({ pod, instances: [container({ name: "a", endedForRestart: true })] }).state?.running).toBeDefined();
     const next = statusOf({ pod, instances: [cut, container({ name: "a", restartCount: 1 })], previous: backOff("a", 0) });
     expect(next).toMatchObject({ restartCount: 1, state: { running: {} }, lastState });
   });
 
-  it("[node-agent 127] reports an init container as Waiting too", () => {
+  it("[node-agent 127] reports an init container that was stopped for a restart as Waiting, too", () => {
     const pod = nodePod({ initContainers: ["a"], containers: ["b"], restartPolicy: "OnFailure" });
     const known = { pod, observed: observed({ containers: [cut] }), reasons: {}, ...RUNTIME };
     const [status] = containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous: undefined, isInit: true });

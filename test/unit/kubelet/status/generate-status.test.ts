@@ -169,7 +169,7 @@ describe("an abnormal termination", () => {
     expect(phaseOf(generate({ abnormal: shutdown }))).toEqual(["Failed", "Terminated", "low on memory"]);
   });
 
-  it("other terminations have no such condition", () => {
+  it("other abnormal terminations set no DisruptionTarget", () => {
     const status = generate({ abnormal: { phase: "Failed", reason: "Preempting", message: "m" } });
     expect(phaseOf(status)).toEqual(["Failed", "Preempting", "m"]);
     expect(statusOf(status, "DisruptionTarget")).toBeUndefined();
@@ -191,14 +191,14 @@ describe("the active deadline", () => {
     { name: "not passed yet", startTime: ago(59), want: false },
     { name: "no start yet", want: false },
   ];
-  it.each(table)("[node-agent 100] the active deadline has $name → $want", ({ startTime, want }) => {
+  it.each(table)("[node-agent 100] a pod whose active deadline has $name → $want", ({ startTime, want }) => {
     const status: PodStatus = { phase: "Running", ...(startTime !== undefined && { startTime }) };
     expect(isPastActiveDeadline(pod, status, NOW_MS)).toBe(want);
     expect(isPastActiveDeadline({ ...pod, status }, undefined, NOW_MS)).toBe(want);
     expect(phaseOf(generate({ pod, previous: status }))[1]).toBe(want ? "DeadlineExceeded" : undefined);
   });
 
-  it("[node-agent 100] fails the pod with upstream's message, unless it is terminal already", () => {
+  it("[node-agent 100] an exceeded deadline fails the pod with upstream's message, unless the pod is already terminal", () => {
     const said = phaseOf(generate({ pod, previous: { phase: "Running", startTime: ago(61) } }));
     expect(said).toEqual(["Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"]);
     expect(phaseOf(generate({ pod, previous: { phase: "Succeeded", startTime: ago(61) } }))).toEqual(["Succeeded", undefined, undefined]);
@@ -239,7 +239,7 @@ describe("conditions", () => {
   });
 });
 
-it("uses probe results of the runtime's container id for readiness", () => {
+it("readiness uses the probe results of the runtime's container id", () => {
   const asked: string[] = [];
   const probes: StatusInput["probes"] = {
     readiness: (id) => (asked.push(id), "Failure"),

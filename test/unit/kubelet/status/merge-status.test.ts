@@ -128,7 +128,7 @@ describe("statusPatch", () => {
     expect(statusPatch({ uid: "u" }, undefined, { phase: "Running" })).toEqual({ metadata: { uid: "u" }, status: { phase: "Running" } });
   });
 
-  it("[node-agent 79] a patch contains only differences: null or a deletion for removed fields, and no conditions of others", () => {
+  it("[node-agent 79] a patch contains only differences: null or a deletion for removed fields, and no conditions of other components", () => {
     const api: PodStatus = {
       phase: "Pending",
       reason: "old",

@@ -10,7 +10,7 @@ it.each([
   { hostIps: [], want: {} },
   { hostIps: [V4], want: { hostIP: V4, hostIPs: [{ ip: V4 }] } },
   { hostIps: [V6, V4], want: { hostIP: V6, hostIPs: [{ ip: V6 }, { ip: V4 }] } },
-])("[node-agent 101] a node with $hostIps reports $want", ({ hostIps, want }) => expect(hostAddresses(hostIps)).toEqual(want));
+])("[node-agent 101] a pod on a node with $hostIps reports $want", ({ hostIps, want }) => expect(hostAddresses(hostIps)).toEqual(want));
 
 const runtime: readonly { name: string; hostIps: readonly string[]; ips: readonly string[]; want: readonly string[] }[] = [
   { name: "one", hostIps: [V4], ips: ["10.1.0.5"], want: ["10.1.0.5"] },
@@ -42,7 +42,7 @@ it.each(host)("a pod on the host's network $name", ({ hostIps, previous, want })
   expect([podIP, podIPs]).toEqual([want[0], want.map((ip) => ({ ip }))]);
 });
 
-it("keeps its address while no sandbox is READY, and removes it for a READY one without an address", () => {
+it("a pod keeps its address while no sandbox is READY, and loses it if a READY sandbox has no address", () => {
   const previous = [{ ip: "10.1.0.5" }];
   const dead = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })] });
   expect(podAddresses({ pod: nodePod(), observed: dead, hostIps: [V4], previous })).toEqual({ podIP: "10.1.0.5", podIPs: previous });

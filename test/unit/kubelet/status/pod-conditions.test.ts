@@ -89,7 +89,7 @@ describe("Ready with readiness gates", () => {
       ],
     },
   ];
-  it.each(table)("Ready with gates: $name → $want", ({ conditions, want }) => {
+  it.each(table)("Ready with readiness gates: $name → $want", ({ conditions, want }) => {
     expect(brief(podReadyCondition(pod, conditions, [ready("a")], "Running"))).toEqual(want);
   });
 
@@ -161,12 +161,12 @@ it.each([
     message: "network namespace mode changed and sandbox needs to be recreated",
   },
   { name: "one without an IP", sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })], message: "pod sandbox has no IP address" },
-])("PodReadyToStartContainers has a reason: sandboxes: $name", ({ sandboxes, message }) => {
+])("PodReadyToStartContainers has a reason for sandboxes that are $name", ({ sandboxes, message }) => {
   const conditions = ownedConditions(nodePod(), observed({ sandboxes }), { phase: "Pending", statuses: [], others: [] });
   expect(brief(conditions.find(({ type }) => type === "PodReadyToStartContainers"))).toEqual(["False", "PodSandboxNotReady", message]);
 });
 
-it("sets on every condition the generation that it was computed from, if known", () => {
+it("every condition has the generation from which it was computed, if known", () => {
   const conditions = (pod: NodePod): readonly PodCondition[] =>
     ownedConditions(pod, NOTHING, { phase: "Pending", statuses: [], others: [] });
   const generations = (pod: NodePod) => new Set(conditions(pod).map(({ observedGeneration }) => observedGeneration));
@@ -186,7 +186,7 @@ describe("withTerminalReadiness", () => {
     { type: "ContainersReady", status: "False", reason: "x", message: "y", lastTransitionTime: ago(40) },
     { type: "mine", status: "True" },
   ];
-  it("sets readiness to False, and changes only the time of conditions that were True", () => {
+  it("sets Ready and ContainersReady to False, and changes only the times of conditions that were True", () => {
     expect(withTerminalReadiness(before, "Failed", ago(0))).toEqual([
       { type: "Ready", status: "False", reason: "PodFailed", lastTransitionTime: ago(0), observedGeneration: 3 },
       { type: "ContainersReady", status: "False", reason: "PodFailed", lastTransitionTime: ago(40) },

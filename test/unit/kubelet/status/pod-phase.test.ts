@@ -62,7 +62,7 @@ describe("regular containers", () => {
     expect(POLICIES.map((policy) => phase(pod(policy), { name, statuses, want: "" }))).toEqual(want);
   });
 
-  it("[node-agent 69] keeps a static pod Running whose containers exited, even when terminal", () => {
+  it("[node-agent 69] a static pod whose containers have exited stays Running, even if it has terminated", () => {
     const pod = nodePod({ containers: ["a", "b"], annotations: { "kubernetes.io/config.source": "file" } });
     expect(podPhase(pod, [succeeded("a"), failed("b")], NOTHING, true)).toBe("Running");
   });

@@ -22,7 +22,7 @@ function sent(node: NodeHarness, method: string, end: string): readonly SentRequ
   return node.requests.filter((request) => request.method === method && request.path.endsWith(end));
 }
 
-test("[node-agent 75] sends an unchanged status once, however often it is computed", async () => {
+test("[node-agent 75] sends an unchanged status only once, however often it is computed", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -142,7 +142,7 @@ test("[node-agent 82] deletes a pod only after it has ended and its terminal sta
   expect(deletion?.atMs).toBeGreaterThan(terminal?.atMs ?? Infinity);
 });
 
-test("[node-agent 82] treats a pod whose name is reused at its deletion as gone, without a failure", async () => {
+test("[node-agent 82] treats a pod as deleted if its name was reused before the deletion, without a failure", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));

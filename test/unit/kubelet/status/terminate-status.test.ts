@@ -27,12 +27,12 @@ it("[node-agent 81] fails a running container whose exit was not observed, and i
   expect(status).toEqual({ phase: "Failed", containerStatuses: [{ ...started("a"), state: UNSEEN, ready: false, started: false }] });
 });
 
-it.each(["Succeeded", "Failed"])("[node-agent 81] keeps phase %s and known exit codes", (phase) => {
+it.each(["Succeeded", "Failed"])("[node-agent 81] a terminated pod keeps phase %s and known exit codes", (phase) => {
   const before: PodStatus = { phase, reason: "R", message: "M", containerStatuses: [succeeded("a")] };
   expect(terminatedStatus(plain, before, NOW_MS)).toEqual(before);
 });
 
-it.each(["Pending", "Running", "Unknown", undefined])("phase %s becomes Failed, except for a static pod", (phase) => {
+it.each(["Pending", "Running", "Unknown", undefined])("phase %s of a terminated pod becomes Failed, except for a static pod", (phase) => {
   const before: PodStatus = phase === undefined ? {} : { phase };
   expect(terminatedStatus(plain, before, NOW_MS).phase).toBe("Failed");
   const manifest = nodePod({ containers: ["a"], annotations: { "kubernetes.io/config.source": "file" } });
@@ -90,7 +90,7 @@ describe("init containers i, j, k and a waiting regular one", () => {
     expect(status.phase).toBe("Failed");
   });
 
-  it("also considers starts that only the API status shows", () => {
+  it("a terminated pod's status considers starts that only the API status shows", () => {
     const before: PodStatus = { initContainerStatuses: [waiting("i")], containerStatuses: [waiting("a")] };
     expect(codes(terminatedStatus(withInit({ containerStatuses: [started("a")] }), before, NOW_MS).containerStatuses)).toEqual([137]);
   });

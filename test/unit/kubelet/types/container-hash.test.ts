@@ -12,7 +12,7 @@ const table = [
   { container: { name: "c2959", image: "i" }, want: "89f3d" },
 ];
 
-it.each(table)("$container.name → $want, as in the kubelet, without leading zeros [node-agent 463]", ({ container, want }) => {
+it.each(table)("the hash of $container.name is $want, as in the kubelet, without leading zeros [node-agent 463]", ({ container, want }) => {
   expect(containerHash(container)).toBe(want);
 });
 

@@ -125,7 +125,7 @@ it.each([
   { disks: { hasImageFs: false, splitsContainerFs: false }, want: ["nodefs.available 10", "nodefs.inodesFree 5"] },
   { disks: { hasImageFs: true, splitsContainerFs: true }, want: ["nodefs.available 10", "nodefs.inodesFree 5"] },
   { disks: { hasImageFs: true, splitsContainerFs: false }, want: ["imagefs.available 15", "imagefs.inodesFree 4"] },
-])("[node-agent 202] containerfs: treats $disks as $want", ({ disks, want }) => {
+])("[node-agent 202] containerfs thresholds with $disks: $want", ({ disks, want }) => {
   const text = "nodefs.available<10,nodefs.inodesFree<5,imagefs.available<15,imagefs.inodesFree<4,containerfs.available<99";
   const like = want[0]?.split(".")[0] ?? "";
   const shown = withContainerFs(parsed({ hard: text }), disks)

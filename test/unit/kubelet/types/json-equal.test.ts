@@ -18,7 +18,7 @@ describe("jsonEqual and canonicalJson agree", () => {
     { name: "a field of Object.prototype", a: { x: 1 }, b: { toString: 1 }, equal: false },
     { name: "a field with the name of one of Object.prototype", a: JSON.parse('{"__proto__":{}}'), b: { x: 1 }, equal: false },
   ];
-  it.each(table)("$name: $equal", ({ a, b, equal }) => {
+  it.each(table)("JSON values with $name are equal: $equal", ({ a, b, equal }) => {
     expect([jsonEqual(a, b), jsonEqual(b, a), canonicalJson(a) === canonicalJson(b)]).toEqual([equal, equal, equal]);
   });
 });

@@ -12,14 +12,14 @@ const table: readonly { name: string; resources: readonly Resources[]; init?: Re
   { name: "requests of 0 count as none", resources: [{ limits: { cpu: "0" }, requests: { memory: "0" } }], want: "BestEffort" },
   { name: "other resources do not count", resources: [{ limits: { "example.com/gpu": "1" } }], want: "BestEffort" },
   { name: "[node-agent 114] limits = requests, in any notation", resources: [full, full], want: "Guaranteed" },
-  { name: "limits alone are used as requests", resources: [{ limits: { cpu: "1", memory: "1Gi" } }], want: "Guaranteed" },
+  { name: "limits without requests are used as requests", resources: [{ limits: { cpu: "1", memory: "1Gi" } }], want: "Guaranteed" },
   { name: "no memory limit", resources: [{ limits: { cpu: "1" }, requests: { cpu: "1" } }], want: "Burstable" },
   { name: "one container without requests", resources: [full, {}], want: "Burstable" },
   { name: "a request below its limit", resources: [{ ...full, requests: { cpu: "500m", memory: "1Gi" } }], want: "Burstable" },
   { name: "an init container without requests", resources: [full], init: {}, want: "Burstable" },
   { name: "only an init container with requests", resources: [{}], init: { requests: { cpu: "1m" } }, want: "Burstable" },
 ];
-it.each(table)("$name → $want", ({ resources, init, want }) => {
+it.each(table)("QoS class: $name → $want", ({ resources, init, want }) => {
   const pod = nodePod({
     containers: resources.map((one, index) => containerSpec(`c${index}`, { resources: one })),
     ...(init !== undefined && { initContainers: [containerSpec("init", { resources: init })] }),

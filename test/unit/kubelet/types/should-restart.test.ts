@@ -32,7 +32,7 @@ describe("shouldContainerBeRestarted", () => {
     { name: "EXITED 0, stopped for a restart", restarts: ["Always", "OnFailure", "Never"] },
     { name: "EXITED 0, the previous one stopped for a restart", restarts: ["Always"] },
   ];
-  it.each(table)("$name: restarts under $restarts", ({ name, restarts }) => {
+  it.each(table)("a container that is $name restarts under $restarts", ({ name, restarts }) => {
     const spec = containerSpec("foo1");
     const seen = observed({ containers: newest[name] ?? [] });
     const policies: readonly Policy[] = ["Always", "OnFailure", "Never"];
@@ -55,13 +55,16 @@ describe("shouldContainerBeRestarted", () => {
     { policy: "Never", operator: "NotIn", restarts: [0, 1] },
     { policy: "OnFailure", operator: "In", restarts: [1, 7, 42] },
   ];
-  it.each(ruled)("a rule for exit codes $operator [7, 42] and $policy: restarts after $restarts", ({ policy, operator, restarts }) => {
-    const restartPolicyRules = [{ action: "Restart", exitCodes: { operator, values: [7, 42] } }];
-    const pod = nodePod({ restartPolicy: "Never" });
-    const after = (exitCode: number, spec: ReturnType<typeof containerSpec>): boolean =>
-      shouldContainerBeRestarted(pod, spec, observed({ containers: [exited("foo1", exitCode)] }));
-    const spec = containerSpec("foo1", { restartPolicy: policy, restartPolicyRules });
-    expect([0, 1, 7, 42].filter((exitCode) => after(exitCode, spec))).toEqual(restarts);
-    expect(after(42, containerSpec("foo1", { restartPolicyRules }))).toBe(false); // no policy of its own
-  });
+  it.each(ruled)(
+    "a restart rule for exit codes $operator [7, 42] under $policy restarts the container after $restarts",
+    ({ policy, operator, restarts }) => {
+      const restartPolicyRules = [{ action: "Restart", exitCodes: { operator, values: [7, 42] } }];
+      const pod = nodePod({ restartPolicy: "Never" });
+      const after = (exitCode: number, spec: ReturnType<typeof containerSpec>): boolean =>
+        shouldContainerBeRestarted(pod, spec, observed({ containers: [exited("foo1", exitCode)] }));
+      const spec = containerSpec("foo1", { restartPolicy: policy, restartPolicyRules });
+      expect([0, 1, 7, 42].filter((exitCode) => after(exitCode, spec))).toEqual(restarts);
+      expect(after(42, containerSpec("foo1", { restartPolicyRules }))).toBe(false); // no policy of its own
+    },
+  );
 });

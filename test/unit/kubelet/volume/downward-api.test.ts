@@ -31,7 +31,7 @@ describe("podFieldText", () => {
     expect(podFieldText(pod, fieldPath)).toBe(want);
   });
 
-  it("rejects fields that no volume can show", () => {
+  it("rejects fields that a volume cannot contain", () => {
     expect(() => podFieldText(pod, "status.podIP")).toThrow(new VolumeError("unsupported fieldPath: status.podIP"));
   });
 

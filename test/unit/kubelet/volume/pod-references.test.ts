@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { podReferences } from "../../../../shared/node-agent/kubelet/volume/prepare-volumes.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
-it("[node-agent 108] lists references of environment, volumes and image pulls, each once, optional or not", () => {
+it("[node-agent 108] lists the references of environment, volumes and image pulls once each, whether or not they are optional", () => {
   const env = (suffix: string) => ({
     env: [
       { name: "A", valueFrom: { configMapKeyRef: { name: `cm-env-${suffix}`, key: "k" } } },
@@ -66,4 +66,5 @@ it("[node-agent 108] lists references of environment, volumes and image pulls, e
   });
 });
 
-it("is empty for a pod without references", () => expect(podReferences(nodePod())).toEqual({ configMaps: [], secrets: [] }));
+it("the list of references is empty for a pod without references", () =>
+  expect(podReferences(nodePod())).toEqual({ configMaps: [], secrets: [] }));

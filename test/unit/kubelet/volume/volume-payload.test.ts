@@ -168,7 +168,7 @@ describe("volumePayload", () => {
       want: "token 600",
     },
   ];
-  it.each(tokenTable)("[node-agent 109] a volume has a token $name", ({ pod, want }) => {
+  it.each(tokenTable)("[node-agent 109] the token file in a volume is $name", ({ pod, want }) => {
     expect(payload(token, pod)).toEqual([`${want} token(vault,3600)`]);
   });
 

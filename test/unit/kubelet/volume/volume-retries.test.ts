@@ -114,7 +114,7 @@ test("[node-agent 135] housekeeping does not remove volumes while the pod's work
   expect([removals, await node.files.podsWithDirectories()]).toEqual([1, []]);
 });
 
-test("[node-agent 494] volumes that take a minute to remove block no iteration, and their pod finishes afterwards", async () => {
+test("[node-agent 494] volumes that take a minute to remove block no sync iteration, and their pod finishes afterwards", async () => {
   const node = await startedNode();
   await node.create("p", DATA);
   await node.until("ready", () => node.isReady("p"));

@@ -359,7 +359,7 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked).toHaveLength(asked);
   });
 
-  it("waits for an API server that is not ready: its answer, its tokens, its roles", async () => {
+  it("waits for an API server that is not ready: no response, no tokens, or no roles yet", async () => {
     const kube = signer("starting", "unauthorized", "forbidden", "forbidden", "sign");
     const pending = pendingKey();
     const joining = joinCluster(

@@ -62,7 +62,7 @@ const calls = async (): Promise<readonly string[]> =>
 const auth = { "*.dkr.ecr.*.amazonaws.com": { username: "AWS", password: "5ecret-COUNT" } };
 
 describe("a credential provider [node-agent 448]", () => {
-  it("runs as configured for matching images, and its response is cached for the registry until it expires", async () => {
+  it("a credential provider runs as configured for matching images, and its response is cached for the registry until it expires", async () => {
     await program({ cacheKeyType: "Registry", cacheDuration: "1h", auth });
     const node = credentials();
     expect(await node.lookup("web:1")).toEqual([]);
@@ -76,7 +76,7 @@ describe("a credential provider [node-agent 448]", () => {
     expect(await node.lookup(`${ECR}/web:1`)).toEqual([{ username: "AWS", password: "5ecret-2" }]);
   });
 
-  it("runs once for concurrent pulls of one image, and for each pull without caching", async () => {
+  it("a credential provider runs once for concurrent pulls of one image, and for each pull if its responses are not cached", async () => {
     await program({ cacheKeyType: "Image", cacheDuration: "0s", auth });
     const node = credentials();
     await Promise.all([node.lookup(`${ECR}/web:1`), node.lookup(`${ECR}/web:1`)]);
@@ -85,7 +85,7 @@ describe("a credential provider [node-agent 448]", () => {
     expect(await calls()).toHaveLength(2);
   });
 
-  it("returns nothing after a failure, and reports the reason without its response", async () => {
+  it("returns nothing after a plugin failure, and reports the reason without the plugin's response", async () => {
     await program({ cacheKeyType: "Image", auth }, "cat $0.none 2>/dev/null; echo no session >&2; exit 3");
     expect(await credentials().lookup(`${ECR}/web:1`)).toEqual([]);
     expect(log.lines).toMatchObject([
@@ -123,7 +123,7 @@ describe("the node's docker configuration [node-agent 449]", () => {
     expect(JSON.stringify(log.lines)).not.toContain("5ecret");
   });
 
-  it("a docker configuration is valid without auths, as upstream, so that later files are not read", async () => {
+  it("as in upstream, a docker configuration without auths is valid, so that later files are not read", async () => {
     await program({ cacheKeyType: "Image", auth });
     await put("b/config.json", "b");
     await put("c/.dockercfg", "c");

@@ -34,7 +34,7 @@ describe("a node's client of the API server", () => {
     expect(calls.map((at) => at - (calls[0] ?? 0))).toEqual([0, 100, 400]);
   });
 
-  it("gives up after 1.3 s", async () => {
+  it("gives up after retrying a 403 for 1.3 s", async () => {
     const { kube, clock, calls } = start(forbidden, forbidden, forbidden, forbidden);
     const got = kube.get("pods", "default", "web").catch((error: unknown) => error);
     await clock.advance(2_000);

@@ -117,7 +117,7 @@ test("TQ3 counts a handler that throws before its first await as failed", async 
   expect(log.lines).toMatchObject([{ fields: { error: "Error: at once" } }]);
 });
 
-test("TQ4 a hanging iteration frees its slot after 110 s and its pod after 120 s, and its result is ignored", async () => {
+test("TQ4 a hanging handler frees its slot after 110 s and its pod after 120 s, and its result is ignored", async () => {
   const { send, end, reasons, clock } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   await clock.advance(110 * SECONDS - 1);
@@ -142,7 +142,7 @@ test("keeps messages sent before the start", async () => {
   expect(seen).toEqual(["early"]);
 });
 
-test("starts nothing more on a stop, and waits for running iterations", async () => {
+test("starts no further handlers after a stop, and waits for running handlers", async () => {
   const { queue, send, end, reasons } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   let stopped = false;

@@ -33,7 +33,7 @@ describe("the lock of an agent's root", () => {
     )();
   });
 
-  it("the lock of a killed process is free", async () => {
+  it("a lock of a killed process can be taken", async () => {
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
     await once(child, "spawn");
     await lockRoot(root);
@@ -49,7 +49,7 @@ describe("the lock of an agent's root", () => {
     await ended;
   });
 
-  it("a lock with unreadable content is free", async () => {
+  it("a lock with unreadable content can be taken", async () => {
     const unlock = await lockRoot(root);
     await unlock();
     await writeFile(join(root, "deltaloop-node.lock"), "");

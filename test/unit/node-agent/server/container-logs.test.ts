@@ -127,7 +127,7 @@ describe("following a log", () => {
     response.destroy();
   });
 
-  it("following an exited container's log sends the existing lines and ends, even when the container is removed meanwhile", async () => {
+  it("following an exited container's log sends the existing lines and ends, even if the container is removed in the meantime", async () => {
     writeFileSync(fixture.logPath, line("all"));
     fixture.script.containerState = "CONTAINER_EXITED";
     expect((await fixture.ask(`${LOGS}?follow=true`)).body).toBe("all\n");

@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { runHealthServer } from "../../../../shared/node-agent/server/health-server.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-it("[node-agent 307] serves health on its own port, and waits for it while it is in use", async () => {
+it("[node-agent 307] serves health on its own port, and waits while the port is in use", async () => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
   const { port } = other.address() as AddressInfo; // a TCP server's

@@ -31,7 +31,7 @@ const stats = (id: string, seconds: number, bytes: number, timestampMs: number):
   memory: { timestampMs, workingSetBytes: bytes },
 });
 
-it("[node-agent §15] exposes node, containers and pods as upstream, and pods as sums", async () => {
+it("[node-agent §15] exposes metrics of node, containers and pods as upstream does; a pod's values are sums", async () => {
   const containers = [container("1", labelsOf("main", "web")), container("2", labelsOf("side", "web")), container("4", {})];
   const cri = {
     listContainers: async () => containers,
@@ -54,7 +54,7 @@ it("[node-agent §15] exposes node, containers and pods as upstream, and pods as
   ]);
 });
 
-it("[node-agent §15] exposes only the scrape error when the runtime does not answer", async () => {
+it("[node-agent §15] exposes only the scrape error if the runtime does not respond", async () => {
   const cri = { listContainers: async () => [], listContainerStats: () => Promise.reject(new Error("away")) };
   expect((await resourceMetrics(cri, async () => NODE)).split("\n").filter((line) => !line.startsWith("#"))).toEqual([
     "resource_scrape_error 1",
@@ -73,6 +73,6 @@ it.each([
   { loadavg: "1.36 3.49 4.53 2/3518 3715089\n", limits: ["", "20000\n"], want: { processes: { count: 3518, max: 20_000 } } },
   { loadavg: "", limits: ["1\n"], want: {} },
   { loadavg: "0 0 0 1/2 3\n", limits: [""], want: {} },
-])("[node-agent 227] reads the processes of $loadavg, at most $limits", ({ loadavg, limits, want }) => {
+])("[node-agent 227] reads the number of processes from $loadavg, and the maximum from $limits", ({ loadavg, limits, want }) => {
   expect(processesOf(loadavg, limits)).toEqual(want);
 });

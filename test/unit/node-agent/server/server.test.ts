@@ -162,7 +162,7 @@ describe("authentication", () => {
     expect(asked(fixture, "TokenReview").length).toBeLessThanOrEqual(8);
   });
 
-  it("rejects a token while the API server does not answer, and reviews it again", async () => {
+  it("rejects a token while the API server does not respond, and reviews it again", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = () => {
@@ -193,7 +193,9 @@ describe("authorization", () => {
     { path: "/checkpoint/a/b/c", want: ["checkpoint"] },
     { path: "/", want: ["proxy"] },
   ];
-  it.each(rights)("requires one of the rights $want on the node for $path", ({ path, want }) => expect(subresourcesOf(path)).toEqual(want));
+  it.each(rights)("requires one of the permissions $want on the node for $path", ({ path, want }) =>
+    expect(subresourcesOf(path)).toEqual(want),
+  );
 
   it("denies with upstream's message, and caches a denial for 30 s and a permission for 5 min", async () => {
     const { ask, upgrade, script } = await start();
@@ -227,7 +229,7 @@ describe("authorization", () => {
     expect(questions()).toBe(5);
   });
 
-  it("answers 500 if the SubjectAccessReview does not decide, and denies if it both allows and denies", async () => {
+  it("returns 500 if the SubjectAccessReview makes no decision, and denies if it both allows and denies", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) => {
@@ -239,7 +241,7 @@ describe("authorization", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 403 });
   });
 
-  it("requests the access review again if the API server did not answer", async () => {
+  it("requests the access review again if the API server did not respond", async () => {
     const { ask, script } = await start();
     const { review } = script;
     let failures = 1;
@@ -348,7 +350,7 @@ describe("the server", () => {
     expect(subject.CN).toMatch(/^n1@\d+$/u);
   });
 
-  it("reports the remedy without openssl", async () => {
+  it("reports the remedy if openssl is missing", async () => {
     const path = process.env["PATH"];
     process.env["PATH"] = "/nonexistent";
     try {
@@ -400,7 +402,7 @@ describe("the server", () => {
 });
 
 describe("metrics", () => {
-  it("[node-agent §15] metrics are served on two paths, to clients that may read nodes/metrics", async () => {
+  it("[node-agent §15] two paths serve metrics to clients that may read nodes/metrics", async () => {
     const { ask, reviews } = await start();
     expect(await ask("/metrics")).toEqual({ code: 200, body: "figures 1\n" });
     expect(await ask("/metrics/resource")).toMatchObject({

@@ -66,7 +66,7 @@ describe("with an API server", () => {
   }
   const names = (pods: readonly NodePod[]): string => pods.map(({ metadata }) => metadata.name).join(" ");
 
-  it("follows only the pods of its node, over ended, expired and lost watches", async () => {
+  it("follows only the pods of its node, across ended, expired and lost watches", async () => {
     const { server, kube, create, close } = await serve();
     try {
       await create("a");
@@ -183,7 +183,7 @@ describe("its requests and deliveries", () => {
     ]);
   });
 
-  it("delivers a streamed list once, when it is complete, including changes made meanwhile", async () => {
+  it("delivers a streamed list once, when it is complete, including changes made in the meantime", async () => {
     const end = line("BOOKMARK", { metadata: { resourceVersion: "20", annotations: { "k8s.io/initial-events-end": "true" } } });
     const group = [line("ADDED", object("a", "3")), line("ADDED", object("b", "4")), line("ADDED", object("c", "5"))];
     const more = [line("DELETED", object("c", "18")), line("MODIFIED", object("a", "19", "Running")), end];
@@ -270,7 +270,7 @@ describe("its requests and deliveries", () => {
     expect(source.seen()).toEqual([""]);
   });
 
-  it("reports an invalid pod and leaves it unchanged, and processes the others", async () => {
+  it("reports an invalid pod, keeps its last version, and processes the other pods", async () => {
     const broken = { metadata: { name: "broken", namespace: "shop", uid: "u", resourceVersion: "3" }, spec: {} };
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [broken, 7, object("a", "3")] }],

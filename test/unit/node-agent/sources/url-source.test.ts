@@ -130,20 +130,23 @@ describe("the HTTP source", () => {
       ((response) => void response.writeHead(302, { location: "file:///etc/passwd" }).end()) satisfies Answer,
       "neither",
     ],
-  ])("[node-agent 64a] %s changes no pod, and is reported once when it begins and once when it ends", async (_what, answer, problem) => {
-    const serving = await serve(text(JSON.stringify(pod("web"))));
-    const source = start(`http://127.0.0.1:${serving.port}/pods?key=${SECRET}`);
-    await source.settled();
-    serving.answer = answer;
-    await source.period();
-    await source.period();
-    expect(source.troubles()).toEqual([expect.stringContaining(problem)]);
-    serving.answer = text(JSON.stringify(pod("web", "registry.test/web:v2")));
-    await source.period();
-    expect(source.names()).toEqual([["web-n1"], ["web-n1"]]);
-    expect(source.log.lines.at(-1)).toMatchObject({ level: "info", message: "reading manifests succeeded after an error" });
-    expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
-  });
+  ])(
+    "[node-agent 64a] a failure (%s) changes no pod, and is logged once when it begins and once when it ends",
+    async (_what, answer, problem) => {
+      const serving = await serve(text(JSON.stringify(pod("web"))));
+      const source = start(`http://127.0.0.1:${serving.port}/pods?key=${SECRET}`);
+      await source.settled();
+      serving.answer = answer;
+      await source.period();
+      await source.period();
+      expect(source.troubles()).toEqual([expect.stringContaining(problem)]);
+      serving.answer = text(JSON.stringify(pod("web", "registry.test/web:v2")));
+      await source.period();
+      expect(source.names()).toEqual([["web-n1"], ["web-n1"]]);
+      expect(source.log.lines.at(-1)).toMatchObject({ level: "info", message: "reading manifests succeeded after an error" });
+      expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
+    },
+  );
 
   it("[node-agent 64a] treats an empty response as an empty list and an error, and accepts the previous manifest again afterwards", async () => {
     const serving = await serve(text(""));
@@ -169,7 +172,7 @@ describe("the HTTP source", () => {
   it.each([
     ["headers", (() => undefined) satisfies Answer],
     ["an end", ((response) => void response.writeHead(200).write("apiVersion: v1")) satisfies Answer],
-  ])("[node-agent 64a] abandons an answer without %s after 10 s", async (_what, answer) => {
+  ])("[node-agent 64a] abandons a response without %s after 10 s", async (_what, answer) => {
     const serving = await serve(answer);
     const source = start(`http://127.0.0.1:${serving.port}/`);
     await vi.waitFor(() => expect(serving.requests).toHaveLength(1), { interval: 2 });
@@ -263,14 +266,14 @@ describe("[node-agent 65] static pods of a URL", () => {
     podsOf(JSON.stringify(pod(name)), url, node)[0]?.metadata.uid;
   const URL_1 = "http://127.0.0.1/one";
 
-  it("static pods of a URL have the same UID on every node, and another UID for another URL", () => {
+  it("static pods from a URL have the same UID on every node, and a different UID for a different URL", () => {
     expect(uidOf("web", URL_1)).toMatch(/^[0-9a-f]{32}$/);
     expect(uidOf("web", URL_1, "n2")).toBe(uidOf("web", URL_1));
     expect(uidOf("web", "http://127.0.0.1/two")).not.toBe(uidOf("web", URL_1));
     expect(uidOf("db", URL_1)).not.toBe(uidOf("web", URL_1));
   });
 
-  it("static pods of a URL get the API's defaults, even in a list, but not the toleration of pods from files", () => {
+  it("static pods from a URL get the API's defaults, even in a list, but not the NoExecute toleration of pods from files", () => {
     const [{ spec } = { spec: undefined }] = podsOf(
       list({ metadata: { name: "web" }, spec: { containers: [{ name: "c", image: "i" }] } }),
       URL_1,
