@@ -8,15 +8,19 @@ import { verdictText } from "../../cli/explain/verdict-text.ts";
 import { INCIDENTS } from "../captures/incidents/incidents.ts";
 import { FIRST_FINDINGS, firstFindings, pathOf, recordedVerdict } from "../captures/incidents/verdicts.ts";
 
-const HEAD_LINES = 5;
+/** Of a verdict. */
+const [HEAD_LINES, LINES_MAX, COLUMNS] = [5, 25, 80];
 
 it.each(Object.entries(INCIDENTS))("%s", async (name, { finding, wait }) => {
   expect(gunzipSync(readFileSync(pathOf(name))).toString()).not.toContain("SECRET");
   const verdict = await recordedVerdict(name);
   const [first] = verdict.findings;
   expect({ finding: first?.kind, wait: wait && verdict.waits[0]?.kind }).toEqual({ finding, wait });
+  const lines = verdictText(verdict).trimEnd().split("\n");
+  expect(lines.length).toBeLessThanOrEqual(LINES_MAX);
+  expect(lines.filter(({ length }) => length > COLUMNS)).toEqual([]);
   if (first?.level !== "cause") return;
-  const head = verdictText(verdict).split("\n").slice(0, HEAD_LINES).join(" ").replaceAll(/\s+/g, " ");
+  const head = lines.slice(0, HEAD_LINES).join(" ").replaceAll(/\s+/g, " ");
   expect(head).toContain(first.words.cause);
 });
 

@@ -589,6 +589,45 @@ describe("one watcher", () => {
   });
 });
 
+describe("a written-through version above the stream's version", () => {
+  const written = (s: ReturnType<typeof scene>, version: string): void => {
+    const pods = s.data.epoch?.resources.get("pods");
+    if (pods === undefined) throw new Error("pods are not cached");
+    pods.written = version;
+  };
+  const WHY = "pods are cached at 999999, and the API server is at";
+
+  it("WA10 is from another history if the API server does not have it after 15 s: opens a new epoch", async ({ s }) => {
+    await s.create("a");
+    s.start("one");
+    await s.pass(5_000);
+    const epoch = s.data.epoch?.record.epoch;
+    written(s, "999999");
+    await s.pass(14_000);
+    expect(s.data.epoch?.record.epoch).toBe(epoch);
+    await s.pass(6_000);
+    expect(s.data.epoch?.record.epoch).not.toBe(epoch);
+    const opened = s.log.lines.filter(({ message }) => message === "opening a new epoch");
+    expect(opened.map(({ fields }) => String(fields["why"]))).toEqual([expect.stringContaining(WHY)]);
+    await s.pass(5_000);
+    expect(s.cached()).toEqual(["default/a"]);
+    expect(await s.gates()).toBe(true);
+  });
+
+  it("WA10 keeps the epoch if only the stream lags behind the API server", async ({ s }) => {
+    await s.create("a");
+    s.start("one");
+    await s.pass(5_000);
+    const epoch = s.data.epoch?.record.epoch;
+    const path = "/api/v1/namespaces/default/configmaps";
+    const answer = await s.server.request({ method: "POST", path, body: JSON.stringify({ metadata: { name: "newer" } }) });
+    const created = "body" in answer ? (answer.body as { readonly metadata: { readonly resourceVersion: string } }) : undefined; // the object
+    written(s, created?.metadata.resourceVersion ?? "");
+    await s.pass(40_000);
+    expect(s.data.epoch?.record.epoch).toBe(epoch);
+  });
+});
+
 describe("two watchers", () => {
   it("lists after a crash, because the Store may have been rolled back meanwhile, but not after a clean shutdown", async ({ s }) => {
     await s.create("a");

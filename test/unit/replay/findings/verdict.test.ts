@@ -120,6 +120,23 @@ it("reports what a rolling update waits for, until when, and no rules", () => {
   expect(text).not.toMatch(/§|none:/);
 });
 
+it("a verdict has at most 25 lines of 80 columns, whatever the length of names and the number of changes and findings", () => {
+  const image = `registry.example/${"path/".repeat(40)}app:v2`;
+  const labels = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`example.com/${"l".repeat(50)}-${i}`, "x".repeat(60)]));
+  const changed = { containers: [{ name: "web", image, env: Object.keys(labels).map((name) => ({ name, value: "1" })) }] };
+  const taken = Array.from({ length: 30 }, (_, i) =>
+    pod({ state: { ...waiting("ImagePullBackOff", `message ${i}`) }, container: { image } }, `web-b-${"n".repeat(200)}${i}`),
+  );
+  const exceeded = { type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded", lastUpdateTime: at(-10) };
+  const spec = { paused: true, minReadySeconds: 30, template: { metadata: { labels }, spec: changed } };
+  const verdict = verdictOn(deployment({ spec, status: { conditions: [exceeded] } }), refused(QUOTA), ...taken);
+  const lines = verdictText(verdict).trimEnd().split("\n");
+  expect(verdict.findings.length).toBeGreaterThan(3);
+  expect(lines.length).toBeGreaterThan(15);
+  expect(lines.length).toBeLessThanOrEqual(25);
+  expect(lines.filter(({ length }) => length > 80)).toEqual([]);
+});
+
 it("lists different unknowns for a capture and for a cluster", () => {
   const verdict = verdictOn(pod({ state: { ...waiting("ContainerCreating") } }));
   expect(verdictText(verdict)).toContain("Unknown   not read: events");
