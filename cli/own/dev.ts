@@ -128,15 +128,17 @@ async function lookAround(
   const unusable = (error: unknown): never => {
     throw new UsageError(`${access.server} cannot be used: ${messageOf(error)}`);
   };
-  const [identity, { gitVersion }] = await Promise.all([readClusterIdentity(kubeOver(client)), readApiServer(client)]).catch(unusable);
+  const { gitVersion } = await readApiServer(client).catch(unusable);
   const why = unsupported(gitVersion);
   if (why !== undefined && flags.act && !flags.anyKubernetes) throw new UsageError(`${why}. To act anyway, add --any-kubernetes`);
   if (why !== undefined) log.warn(why);
-  const problems = await kindProblems(client, definitions).catch(unusable);
-  if (problems.length > 0) throw new UsageError(problems.join("\n"));
+  // First, because the other calls need some of them.
   const missing = await missingRights(client, definitions, flags.act).catch(unusable);
   if (missing.length > 0)
     throw new UsageError(missing.map((right) => `missing right: ${right}: grant what \`deltaloop manifests FILE\` prints`).join("\n"));
+  const identity = await readClusterIdentity(kubeOver(client)).catch(unusable);
+  const problems = await kindProblems(client, definitions).catch(unusable);
+  if (problems.length > 0) throw new UsageError(problems.join("\n"));
   for (const definition of definitions) {
     const { name, primary, owns } = definition;
     const owned = owns.length === 0 ? "" : ` · owns ${owns.map(({ kind }) => kind.kind).join(", ")}`;

@@ -36,6 +36,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   large: () => import("./large.ts"),
   crowd: () => import("./crowd.ts"),
   node: () => import("./node.ts"),
+  own: () => import("./own.ts"),
   replay: () => import("./replay.ts"),
   "replay-memory": () => import("./replay-memory.ts"),
   capture: () => import("./capture.ts"),

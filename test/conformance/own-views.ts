@@ -15,7 +15,7 @@ import { applyMessage } from "../../shared/controllers/cache/applier.ts";
 import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
 import { runWatcher } from "../../shared/controllers/cache/watcher/watcher.ts";
 import type { KeySync } from "../../shared/controllers/kit/sync/key-sync.ts";
-import { inSession } from "../../shared/controllers/kit/sync/session.ts";
+import { inSession } from "../../shared/controllers/kit/sync/in-session.ts";
 import type { SyncHandler } from "../../shared/controllers/kit/sync/session.ts";
 import { createSyncFunction } from "../../shared/controllers/lambda/sync-function.ts";
 import { serving } from "../../shared/controllers/lambda/wiring.ts";

@@ -1,11 +1,12 @@
 /**
- * `npm run own-crashes [-- --runs N] [--seed N] [--kills N]`: crash safety of user controllers on a real API server. Each of the five
+ * `npm run own-crashes [-- --runs N] [--seed N] [--kills N] [--only PART]…`: crash safety of user controllers on a real API server. Each of the five
  * examples dies before and after each of its calls and loses each answer; then N random runs (200), an emptied Store, and a watch that is a
- * minute late; last, `deltaloop dev FILE --act` and its function host are killed N times (100). Exit code 1: a run ended differently.
+ * minute late; last, N kills (100) of `deltaloop dev FILE --act` and its function host, and N of a watcher with functions, function host and
+ * Redis. Exit code 1: a run ended differently.
  */
 import { parseArgs } from "node:util";
 import { contestedTrials, everyPoint, plainTrials, randomTrials } from "../harness/own/matrix.ts";
-import { killProcesses } from "../harness/own/kills.ts";
+import { killDev, killOnRedis } from "../harness/own/kills.ts";
 import { prepareCluster, runTrials } from "../harness/own/trials.ts";
 import type { Outcome } from "../harness/own/trials.ts";
 import { startCluster } from "../support/e2e.ts";
@@ -19,6 +20,7 @@ const { values } = parseArgs({
     runs: { type: "string", default: "200" },
     seed: { type: "string", default: "1" },
     kills: { type: "string", default: "100" },
+    only: { type: "string", multiple: true, default: ["calls", "others", "random", "emptied", "late", "kills"] },
   },
 });
 const [runs, seed, kills] = [values.runs, values.seed, values.kills].map(Number) as [number, number, number];
@@ -39,16 +41,32 @@ const play = async (what: string, options: Parameters<typeof runTrials>[1]): Pro
 try {
   await prepareCluster(cluster);
   const plain = await play("without faults", { trials: plainTrials() });
-  await play("every call", { trials: everyPoint(plain) });
-  await play("other writers", { trials: contestedTrials("other") });
-  const random = randomTrials(plain, runs, seed);
-  for (let from = 0; from < random.length; from += AT_ONCE)
-    await play(`random, seed ${seed}, from ${from}`, { trials: random.slice(from, from + AT_ONCE) });
-  await play("Store emptied", { trials: [...plainTrials("emptied"), ...contestedTrials("emptied")], lossesMs: EMPTIED_MS });
-  await play("watch a minute late", { trials: [...plainTrials("late"), ...contestedTrials("late")], lateMs: LATE_MS });
-  const startedMs = performance.now();
-  print("killed −9", await killProcesses(cluster, kills, seed), startedMs);
+  const parts: Readonly<Record<string, () => Promise<unknown>>> = {
+    calls: () => play("every call", { trials: everyPoint(plain) }),
+    others: () => play("other writers", { trials: contestedTrials("other") }),
+    random: async () => {
+      const random = randomTrials(plain, runs, seed);
+      for (let from = 0; from < random.length; from += AT_ONCE)
+        await play(`random, seed ${seed}, from ${from}`, { trials: random.slice(from, from + AT_ONCE) });
+    },
+    emptied: () => play("Store emptied", { trials: [...plainTrials("emptied"), ...contestedTrials("emptied")], lossesMs: EMPTIED_MS }),
+    late: () => play("watch a minute late", { trials: [...plainTrials("late"), ...contestedTrials("late")], lateMs: LATE_MS }),
+    kills: async () => {
+      for (const [what, killed] of [
+        ["killed −9, dev", killDev],
+        ["killed −9, on Redis", killOnRedis],
+      ] as const) {
+        const startedMs = performance.now();
+        print(what, await killed(cluster, kills, seed), startedMs);
+      }
+    },
+  };
+  for (const name of values.only) await (parts[name] ?? unknown(name))();
 } finally {
   await cluster.stop();
 }
 process.exitCode = isWrong ? 1 : 0;
+
+function unknown(name: string): never {
+  throw new Error(`no part ${name}; there are calls, others, random, emptied, late and kills`);
+}

@@ -4,7 +4,7 @@ import { ownerId, primaryAsOwner, controllerRef } from "@deltaloop/kube/objects"
 import type { Performed } from "../kit/performed.ts";
 import type { SyncResult } from "../kit/run.ts";
 import type { KeySync } from "../kit/sync/key-sync.ts";
-import { inSession } from "../kit/sync/session.ts";
+import { inSession } from "../kit/sync/in-session.ts";
 import type { SyncSession } from "../kit/sync/session.ts";
 import type { Row, SliceRef } from "@deltaloop/store/ports";
 import { nextAvailabilityCheck } from "./availability.ts";

@@ -63,6 +63,16 @@ export function rightsOf({ primary, owns, watches, reads, where }: Definition): 
     }),
     ...watches.flatMap(({ kind, place }) => (place ? [at(right(kind, ["get", "list", "watch"]), place)] : [])),
     ...reads.flatMap(({ kind, place }) => (place ? [at(right(kind, ["get"]), place)] : [])),
+    ...lookRights([primary, ...[...owns, ...watches, ...reads].map(({ kind }) => kind)]),
+  ];
+}
+
+/** What is looked at before a controller starts: which cluster it is, and the CRDs that the code declares. */
+function lookRights(kinds: readonly KindData[]): readonly Right[] {
+  const names = new Set(kinds.flatMap(({ crd, plural, group }) => (crd ? [`${plural}.${group}`] : [])));
+  return [
+    { group: "", resource: "namespaces", verbs: ["get"], name: "kube-system" },
+    ...[...names].map((name) => ({ group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: ["get"], name })),
   ];
 }
 

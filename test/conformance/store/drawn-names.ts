@@ -2,7 +2,7 @@
 import { expect, it as base } from "vitest";
 
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
-import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/in-session.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
 import { builtInGateway } from "../../support/built-in-gateway.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";

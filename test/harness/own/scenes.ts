@@ -12,6 +12,7 @@ import { eventually } from "../../support/eventually.ts";
 import type { RawClient } from "../../support/raw-client.ts";
 
 export const EXAMPLES: readonly Controller[] = [website, teamGuard, pullSecret, scheduledScaler, podJanitor];
+export const EXAMPLE_FILES: readonly string[] = EXAMPLES.map(({ name }) => `examples/controllers/${name}.ts`);
 
 /** Plural, and path before the namespace. */
 export const KINDS = {

@@ -63,6 +63,8 @@ export interface OwnSystemOptions {
   readonly functionStore?: (store: Store) => Store;
   readonly functions?: OwnFunctions;
   readonly mode?: "act" | "shadow";
+  /** The watcher's Lease, which proves to the functions whose cluster fills the Store. Default: none; then it is the only watcher. */
+  readonly lease?: { readonly namespace: string; readonly name: string };
   /** Invocations of each function at a time. Default 200. */
   readonly concurrency?: number;
   readonly log?: Log;
@@ -114,7 +116,15 @@ export async function startOwnSystem(options: OwnSystemOptions): Promise<OwnSyst
         }),
       }),
     },
-    { cluster: CLUSTER, clusterUid: "cluster-uid", mode, registry, upkeep: UPKEEP_TIMES, concurrency: options.concurrency ?? CONCURRENCY },
+    {
+      cluster: CLUSTER,
+      clusterUid: "cluster-uid",
+      mode,
+      registry,
+      upkeep: UPKEEP_TIMES,
+      concurrency: options.concurrency ?? CONCURRENCY,
+      ...(options.lease && { lease: options.lease }),
+    },
   );
   const stop = async (): Promise<void> => {
     faults?.stop();

@@ -24,7 +24,7 @@ import { applyMessage, type ApplierPorts } from "../../../shared/controllers/cac
 import { ENVELOPE_VERSION, type Envelope, type EnvelopeItem } from "../../../shared/controllers/cache/messages/envelope.ts";
 import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
 import { encodePack } from "../../../shared/controllers/cache/messages/pack-codec.ts";
-import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/in-session.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
 import { builtInGateway } from "../../support/built-in-gateway.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";

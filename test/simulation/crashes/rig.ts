@@ -8,7 +8,7 @@
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { builtInGateway } from "../../support/built-in-gateway.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
-import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/in-session.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
 import type { KubeReader, KubeWriter } from "../../../shared/kube/client/kube.ts";

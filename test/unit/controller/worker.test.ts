@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
-import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/in-session.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { LeaseEndsError } from "../../../shared/controllers/kit/errors.ts";

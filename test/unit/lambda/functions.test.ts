@@ -8,7 +8,7 @@ import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
-import { inSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { inSession } from "../../../shared/controllers/kit/sync/in-session.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { createSyncFunction } from "../../../shared/controllers/lambda/sync-function.ts";
 import { REGISTRY } from "../../../shared/controllers/registry/registry.ts";

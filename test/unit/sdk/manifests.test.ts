@@ -143,8 +143,10 @@ describe("rights", () => {
     expect(rights(defineController({ name: "web", for: Website, owns: [Pod], watches, reads: [source, Secret], sync }))).toEqual([
       "web: configmaps get,list,watch",
       "web: events create,patch",
+      "web: namespaces=kube-system get",
       "web: pods get,list,watch,create,patch,delete",
       "web: secrets get",
+      "web: customresourcedefinitions=websites.demo.example.com get",
       "web: websites get,list,watch",
       "web: websites/finalizers update",
       "web: websites/status patch",
@@ -157,6 +159,7 @@ describe("rights", () => {
     expect(rights(defineController({ name: "guard", for: Namespace, sync }))).toEqual([
       "guard: events create,patch",
       "guard: namespaces get,list,watch",
+      "guard: namespaces=kube-system get",
       "guard-self: namespaces patch,delete",
       "guard-self: namespaces/status patch",
     ]);
@@ -165,7 +168,11 @@ describe("rights", () => {
   it("are limited to the namespaces in `where`, except for cluster-scoped kinds", () => {
     const watches = [watch(Namespace, { by: { namespace: "own" } })] as const;
     const found = rights(defineController({ name: "web", for: Website, where: { namespaces: ["a", "b"] }, watches, sync }));
-    expect(found.filter((line) => !/^web(?:-self)?@[ab]: /.test(line))).toEqual(["web: namespaces get,list,watch"]);
+    expect(found.filter((line) => !/^web(?:-self)?@[ab]: /.test(line))).toEqual([
+      "web: namespaces get,list,watch",
+      "web: namespaces=kube-system get",
+      "web: customresourcedefinitions=websites.demo.example.com get",
+    ]);
     expect(found.filter((line) => line.includes("@b"))).toEqual([
       "web@b: events create,patch",
       "web@b: websites get,list,watch",

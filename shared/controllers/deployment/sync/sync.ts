@@ -15,7 +15,7 @@ import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects
 import { compileSelector, selectsEverything } from "@deltaloop/kube/selectors";
 import type { SyncResult } from "../../kit/run.ts";
 import type { KeySync } from "../../kit/sync/key-sync.ts";
-import { inSession } from "../../kit/sync/session.ts";
+import { inSession } from "../../kit/sync/in-session.ts";
 import type { SyncSession } from "../../kit/sync/session.ts";
 import type { EventNote } from "../../kit/writes.ts";
 import { isNamespaceTerminating } from "@deltaloop/kube/client";

@@ -13,8 +13,6 @@ import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOpti
 import type { Reason } from "../reason.ts";
 import type { Run, SyncPorts, SyncResult } from "../run.ts";
 import type { EventNote, Owner } from "../writes.ts";
-import type { KeySync, RunSync } from "./key-sync.ts";
-import { recover } from "./recover.ts";
 
 /** Created by the worker for one run. It has no gateway: only `perform` and `emit` send anything. */
 export interface SyncSession
@@ -65,23 +63,6 @@ export interface OpenSession extends SyncSession {
 
 /** A handler may also throw: the key is then retried with back-off. */
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
-
-/** A built-in controller's handler, for the worker. */
-export function inSession(handler: SyncHandler): Required<Pick<KeySync, "run" | "recover">> {
-  const runs =
-    (handle: SyncHandler): RunSync =>
-    async (ports, run) => {
-      const session = createSession(ports, run as Run); // a run of a built-in controller
-      try {
-        const result = await handle(session);
-        const done = session.done();
-        return { result, ...(done && { done }) };
-      } finally {
-        await session.sendEvents();
-      }
-    };
-  return { run: runs(handler), recover: runs(recover) };
-}
 
 export function createSession(ports: SyncPorts, run: Run): OpenSession {
   const { reader, store, digester, clock, log, metrics, gateway, trace } = ports;

@@ -1,0 +1,10 @@
+/** A controller whose `where` no Website matches, so that each is a row without content. */
+import { defineController } from "../../../shared/sdk/index.ts";
+import { Website } from "../../../examples/controllers/website.ts";
+
+export const elsewhere = defineController({
+  name: "elsewhere",
+  for: Website,
+  where: { labels: { "example.com/elsewhere": "*" } },
+  sync: () => undefined,
+});

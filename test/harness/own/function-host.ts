@@ -1,0 +1,19 @@
+/** A function host that a test may kill, with the developer's code from files. It ends with this process. */
+import { fork } from "node:child_process";
+import { join } from "node:path";
+import type { MessagingChild } from "../../../shared/local/processes.ts";
+
+const MAIN = join(import.meta.dirname, "..", "..", "..", "cli", "main.ts");
+
+/** As `startMessagingVerb`, which starts the running program. */
+export function startFunctionHost(files: readonly string[]): MessagingChild {
+  const child = fork(MAIN, ["own-host", ...files], { serialization: "advanced", stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  child.on("error", () => undefined); // `exited` settles
+  return {
+    pid: child.pid ?? Number.NaN,
+    exited: new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal }))),
+    onMessage: (listener) => void child.on("message", listener),
+    send: (message) => void (child.connected && child.send(message, () => undefined)),
+    kill: () => void child.kill("SIGKILL"),
+  };
+}
