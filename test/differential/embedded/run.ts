@@ -5,6 +5,8 @@
  */
 import { parseArgs } from "node:util";
 import { type Answer, differencesOf, type Request } from "./servers.ts";
+import { isKnown } from "./known.ts";
+import { compareSchemas } from "./schemas.ts";
 import { playSequence } from "./sequences.ts";
 import { startServers } from "./start.ts";
 
@@ -16,6 +18,7 @@ const { values } = parseArgs({
   },
 });
 const REPORTS_MAX = 8;
+const SCHEMA_REPORTS_MAX = 25;
 
 function trace(kind: string, { request, answer }: { readonly request: Request; readonly answer: Answer }): void {
   console.log(
@@ -34,14 +37,26 @@ try {
   const [first, last] = rangeOf(values.seeds);
   for (let seed = first; seed <= last; seed += 1) {
     const difference = await playSequence(servers, seed, values.trace ? trace : undefined);
-    if (difference === undefined) continue;
+    if (difference === undefined || isKnown(difference)) continue;
     differences += 1;
     if (differences > REPORTS_MAX) continue;
     const { step, request, real, ours } = difference;
     console.log(`seed ${seed}, step ${step}: ${request.method} ${request.path} ${JSON.stringify(request.body)}`);
     for (const line of differencesOf(real, ours)) console.log(`  ${line}`);
   }
-  console.log(`${last - first + 1} sequences, ${differences} different`);
+  console.log(`${Math.max(0, last - first + 1)} sequences, ${differences} different`);
+  const [firstSchema, lastSchema] = rangeOf(values.schemas);
+  const result = await compareSchemas(servers, firstSchema, lastSchema);
+  const unknown = result.differences.filter((difference) => !isKnown(difference));
+  for (const { seed, step, request, real, ours } of unknown.slice(0, SCHEMA_REPORTS_MAX)) {
+    console.log(`schema ${seed}, ${step}: ${request.method} ${request.path} ${JSON.stringify(request.body)}`);
+    for (const line of differencesOf(real, ours)) console.log(`  ${line}`);
+  }
+  const { requests, refused } = result;
+  console.log(
+    `${lastSchema - firstSchema + 1} schemas (${refused} refused), ${requests} requests, ${unknown.length} different, ${result.differences.length - unknown.length} known`,
+  );
+  differences += unknown.length;
 } finally {
   await stop();
 }

@@ -24,7 +24,7 @@ export async function startServers(): Promise<{ readonly servers: Servers; stop(
   for (const send of Object.values(servers)) {
     const { code, body } = await send("POST", crds, WIDGET_CRD);
     if (code !== 201) throw new Error(JSON.stringify(body));
-    await eventually("the kind is served", async () => (await served(send)) || Promise.reject(new Error("not yet")));
+    await eventually("the kind is served", () => served(send));
   }
   await new Promise((resolve) => setTimeout(resolve, ESTABLISHED_MS));
   return {
