@@ -112,9 +112,7 @@ function afterUpdate(live: JsonObject, next: JsonObject, before: Managed, { kind
     const id = managerId({ manager: manager || "unknown", operation: "Update", apiVersion, subresource });
     owners.delete(CURRENT_OPERATION);
     owners.set(id, { ...own, fields: union(own.fields, owners.get(id)?.fields ?? EMPTY_SET) });
-    // A write of /scale has no time: upstream looks it up under the version of Scale.
-    if (subresource === "scale") times.delete(id);
-    else times.set(id, now);
+    times.set(id, now);
   }
   return capped({ owners, times });
 }

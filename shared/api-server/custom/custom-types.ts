@@ -3,7 +3,7 @@
  *
  * Source: kube-openapi/pkg/schemaconv/{openapi,smd}.go.
  */
-import { isObject, listAt, objectAt, textAt } from "@deltaloop/base";
+import { isObject, type JsonObject, listAt, objectAt, textAt } from "@deltaloop/base";
 import { type Atom, DEDUCED, type ListType, type MapType, type StructField, type TypeRef } from "../apply/type-schema.ts";
 import type { Schema } from "./structural.ts";
 
@@ -35,12 +35,27 @@ const SCALAR_TEXT: TypeRef = { scalar: "string" };
 
 /** The type of whole objects, whose metadata are those of all kinds. */
 export function rootType(schema: Schema): TypeRef {
-  const { map, ...rest } = customType({ type: "object", ...schema });
+  const { map, ...rest } = customType(withEmbeddedFields({ type: "object", ...schema }));
   const fields = new Map(map?.fields);
   fields.set("apiVersion", { type: SCALAR_TEXT });
   fields.set("kind", { type: SCALAR_TEXT });
   fields.set("metadata", { type: { name: "meta.v1.ObjectMeta" } });
   return { ...rest, map: { element: undefined, isAtomic: false, ...map, fields } };
+}
+
+/** Embedded resources have a kind and an apiVersion. Source: apiextensions-apiserver/pkg/controller/openapi/builder/builder.go. */
+function withEmbeddedFields(schema: Schema): Schema {
+  const properties = Object.entries(objectAt(schema, "properties") ?? {}).map(([name, property]) => [
+    name,
+    isObject(property) ? withEmbeddedFields(property) : property,
+  ]);
+  const added = schema["x-kubernetes-embedded-resource"] === true ? { apiVersion: { type: "string" }, kind: { type: "string" } } : {};
+  const fields = { ...Object.fromEntries(properties), ...added } as JsonObject; // schemas all
+  const children = ["items", "additionalProperties"].flatMap((place) => {
+    const child = objectAt(schema, place);
+    return child === undefined ? [] : [[place, withEmbeddedFields(child)] as const];
+  });
+  return { ...schema, ...(Object.keys(fields).length > 0 && { properties: fields }), ...Object.fromEntries(children) };
 }
 
 function mapType(schema: Schema, keepsUnknown: boolean): MapType {

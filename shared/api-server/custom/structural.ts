@@ -3,7 +3,7 @@
  *
  * Source: apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go, defaulting/{algorithm,prunenulls}.go.
  */
-import { clone, isObject, type Json, type JsonObject, objectAt, ownAt, setOwn } from "@deltaloop/base";
+import { clone, exactText, isObject, type Json, type JsonObject, objectAt, ownAt, setOwn } from "@deltaloop/base";
 
 /** A structural schema, as `openAPIV3Schema` has it. */
 export type Schema = JsonObject;
@@ -17,6 +17,37 @@ export function admitCustom(object: JsonObject, schema: Schema): readonly string
   dropNulls(object, schema);
   setDefaults(object, schema);
   return removed.toSorted();
+}
+
+/** Why an embedded resource is none: `spec.pod.kind: Invalid value: 1: must be a string`. Source: schema/objectmeta/coerce.go. */
+export function embeddedProblem(value: Json, schema: Schema | undefined, path = ""): string | undefined {
+  if (schema === undefined) return undefined;
+  if (Array.isArray(value))
+    return firstOf(value.entries(), ([i, item]) => embeddedProblem(item, objectAt(schema, "items"), `${path}[${i}]`));
+  if (!isObject(value)) return undefined;
+  return firstOf(Object.entries(value), ([key, each]) => {
+    const isListed = isObject(ownAt(objectAt(schema, "properties"), key)) || META_FIELDS.has(key);
+    const at = isListed ? (path === "" ? key : `${path}.${key}`) : `${path}[${key}]`;
+    const isText = schema["x-kubernetes-embedded-resource"] === true && (key === "kind" || key === "apiVersion");
+    if (isText && typeof each !== "string") return `${at}: Invalid value: ${exactText(each)}: must be a string`;
+    const child = schemaOf(schema, key);
+    return child === "unknown" ? undefined : embeddedProblem(each, child, at);
+  });
+}
+
+function firstOf<T>(items: Iterable<T>, find: (item: T) => string | undefined): string | undefined {
+  for (const item of items) {
+    const found = find(item);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** A copy without unknown fields. */
+export function pruned(value: Json, schema: Schema): Json {
+  const copy = clone(value);
+  prune(copy, schema, { path: "", removed: [] });
+  return copy;
 }
 
 /** Where pruning is, and what it has removed. */

@@ -74,15 +74,39 @@ function validateVersions(spec: JsonObject): FieldError[] {
     const hasSchema = isObject(objectAt(version, "schema")?.["openAPIV3Schema"]);
     return hasSchema ? [] : [fieldRequired(`spec.versions[${i}].schema.openAPIV3Schema`)];
   });
-  errors.push(...versions.flatMap((version, i) => validateVersion(version, `spec.versions[${i}]`)));
+  errors.push(...versions.flatMap((version, i) => validateVersion(version, placesOf(versions, i))));
   const names = versions.map((version) => textAt(version, "name") ?? "");
+  // The first version is also a field of its own.
+  if (names[0] !== undefined && names[0] !== "") errors.push(...validateLabel(names[0], "spec.version"));
   if (new Set(names).size < names.length) errors.push(fieldInvalid("spec.versions", spec["versions"], "must contain unique version names"));
   if (versions.filter(({ storage }) => storage === true).length !== 1)
     errors.push(fieldInvalid("spec.versions", spec["versions"], "must have exactly one version marked as storage version"));
   return errors;
 }
 
-function validateVersion(version: JsonObject, at: string): FieldError[] {
+/** Where errors of a version are. */
+interface Places {
+  readonly at: string;
+  readonly schema: string;
+  readonly subresources: string;
+  readonly columns: string;
+}
+
+/** What is the same in all versions is a field of the spec in upstream's internal version. Source: apiextensions/v1/conversion.go. */
+function placesOf(versions: readonly JsonObject[], i: number): Places {
+  const at = `spec.versions[${i}]`;
+  const isCommon = (field: string): boolean =>
+    versions.every((version) => version[field] !== undefined && jsonEqual(version[field], versions[0]?.[field]));
+  const place = (field: string, common: string): string => (isCommon(field) ? common : `${at}.${field}`);
+  return {
+    at,
+    schema: place("schema", "spec.validation"),
+    subresources: place("subresources", "spec.subresources"),
+    columns: place("additionalPrinterColumns", "spec.additionalPrinterColumns"),
+  };
+}
+
+function validateVersion(version: JsonObject, { at, schema: atSchema, subresources: atSubresources, columns }: Places): FieldError[] {
   const subresources = objectAt(version, "subresources") ?? {};
   const schema = objectAt(objectAt(version, "schema"), "openAPIV3Schema");
   const warning = version["deprecationWarning"];
@@ -91,11 +115,9 @@ function validateVersion(version: JsonObject, at: string): FieldError[] {
     ...(version["deprecated"] !== true && warning !== undefined
       ? [fieldInvalid(`${at}.deprecationWarning`, warning, "can only be set for deprecated versions")]
       : []),
-    ...(schema === undefined ? [] : validateRoot(schema, `${at}.schema`, isObject(subresources["status"]))),
-    ...validateScale(objectAt(subresources, "scale"), `${at}.subresources.scale`),
-    ...objectsAt(version, "additionalPrinterColumns").flatMap((column, i) =>
-      validateColumn(column, `${at}.additionalPrinterColumns[${i}]`),
-    ),
+    ...(schema === undefined ? [] : validateRoot(schema, atSchema, isObject(subresources["status"]))),
+    ...validateScale(objectAt(subresources, "scale"), `${atSubresources}.scale`),
+    ...objectsAt(version, "additionalPrinterColumns").flatMap((column, i) => validateColumn(column, `${columns}[${i}]`)),
   ];
 }
 
@@ -211,7 +233,7 @@ function validateConversion(conversion: JsonObject, name: string): FieldError[] 
 function validateStoredVersions(crd: JsonObject): FieldError[] {
   const stored = listAt(objectAt(crd, "status"), "storedVersions").map(String);
   const at = "status.storedVersions";
-  if (stored.length === 0) return [fieldInvalid(at, [], "must have at least one stored version")];
+  if (stored.length === 0) return [fieldInvalid(at, null, "must have at least one stored version")];
   const versions = objectsAt(objectAt(crd, "spec"), "versions");
   const missing = versions.filter((version) => version["storage"] === true && !stored.includes(textAt(version, "name") ?? ""));
   const names = versions.map((version) => textAt(version, "name") ?? "");

@@ -4,10 +4,9 @@
  * Source: apiextensions-apiserver/pkg/apiserver/schema/{convert,validation}.go, schema/defaulting/validation.go,
  * pkg/apis/apiextensions/validation/validation.go (ValidateCustomResourceDefinitionOpenAPISchema, specStandardValidatorV3).
  */
-import { clone, isObject, type Json, type JsonObject, jsonEqual, listAt, objectAt, objectsAt, textAt } from "@deltaloop/base";
+import { isObject, type Json, jsonEqual, listAt, objectAt, objectsAt, textAt } from "@deltaloop/base";
 import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../scheme/api-error.ts";
-import { validateListTypes } from "./list-types.ts";
-import { admitCustom, type Schema } from "./structural.ts";
+import { pruned, type Schema } from "./structural.ts";
 import { validateValue } from "./validate-value.ts";
 
 type Level = "root" | "item" | "field";
@@ -29,7 +28,7 @@ export function validateSchema(schema: Schema, path: string): FieldError[] {
 }
 
 function validateStructural(schema: Schema, path: string): FieldError[] {
-  const errors = [...validateInvariants(schema, "root", path), ...validateCompleteness(schema, schema, path)];
+  const errors = [...validateInvariants(schema, "root", path), ...validateCompleteness(schema, path)];
   return errors.toSorted((a, b) => (`${a.field}: ${a.message}` < `${b.field}: ${b.message}` ? -1 : 1));
 }
 
@@ -145,20 +144,13 @@ function validateNested(schema: Schema, path: string, skips: Skips = SKIPS_NOTHI
   return errors;
 }
 
-/** Each field and item that a junctor restricts is also specified outside. Source: schema/complete.go. */
-function validateCompleteness(schema: Schema, nested: Schema, path: string): FieldError[] {
+/** Each field and item that a junctor of the root restricts is also specified outside. Source: schema/complete.go. */
+function validateCompleteness(schema: Schema, path: string): FieldError[] {
   const errors = JUNCTORS.flatMap((junctor) =>
-    objectsAt(nested, junctor).flatMap((each, i) => validateComplete(schema, each, `${path}.${junctor}[${i}]`, path)),
+    objectsAt(schema, junctor).flatMap((each, i) => validateComplete(schema, each, `${path}.${junctor}[${i}]`, path)),
   );
-  const not = objectAt(nested, "not");
+  const not = objectAt(schema, "not");
   if (not !== undefined) errors.push(...validateComplete(schema, not, `${path}.not`, path));
-  if (schema !== nested) return errors;
-  const items = objectAt(schema, "items");
-  if (items !== undefined) errors.push(...validateCompleteness(items, items, `${path}.items`));
-  for (const [name, property] of propertiesOf(schema))
-    errors.push(...validateCompleteness(property, property, `${path}.properties[${name}]`));
-  const rest = objectAt(schema, "additionalProperties");
-  if (rest !== undefined) errors.push(...validateCompleteness(rest, rest, `${path}.additionalProperties`));
   return errors;
 }
 
@@ -184,39 +176,16 @@ function validateComplete(schema: Schema, nested: Schema, path: string, specifie
 
 function validateDefaults(schema: Schema, path: string, isRoot: boolean): FieldError[] {
   const errors: FieldError[] = [];
-  const preset = schema["default"];
-  if (preset !== undefined && !isRoot) {
-    const holder: JsonObject = { value: clone(preset) };
-    admitCustom(holder, { type: "object", properties: { value: schema } });
+  const preset = schema["default"] ?? null;
+  if (preset !== null && !isRoot) {
     const at = `${path}.default`;
-    if (preset === null) {
-      if (schema["nullable"] !== true) errors.push(fieldInvalid(at, null, "must not be null unless nullable is true"));
-    } else if (!jsonEqual(pruned(preset, schema), preset)) errors.push(fieldInvalid(at, preset, "must not have unknown fields"));
-    else errors.push(...validateValue(preset, schema, "").map((error) => below(error, at)), ...validateListTypes(preset, schema, at));
+    if (!jsonEqual(pruned(preset, schema), preset)) errors.push(fieldInvalid(at, preset, "must not have unknown fields"));
+    errors.push(...validateValue(preset, schema, "").map((error) => below(error, at)));
   }
   const items = objectAt(schema, "items");
   if (items !== undefined) errors.push(...validateDefaults(items, `${path}.items`, false));
   for (const [name, property] of propertiesOf(schema)) errors.push(...validateDefaults(property, `${path}.properties[${name}]`, false));
-  const rest = objectAt(schema, "additionalProperties");
-  if (rest !== undefined) errors.push(...validateDefaults(rest, `${path}.additionalProperties`, false));
   return errors;
-}
-
-function pruned(preset: Json, schema: Schema): Json {
-  const { default: _default, ...rest } = schema;
-  const holder: JsonObject = { value: clone(preset) };
-  admitCustom(holder, { type: "object", properties: { value: withoutDefaults(rest) } });
-  return holder["value"] ?? null;
-}
-
-function withoutDefaults(schema: Schema): Schema {
-  return JSON.parse(JSON.stringify(schema), (key: string, value: Json) =>
-    isObject(value) && key !== "properties" && "default" in value ? omitDefault(value) : value,
-  ) as Schema; // a copy
-}
-
-function omitDefault({ default: _default, ...rest }: JsonObject): JsonObject {
-  return rest;
 }
 
 function below(error: FieldError, at: string): FieldError {

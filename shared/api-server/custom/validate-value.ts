@@ -41,7 +41,7 @@ function validateAll(value: Json, schema: Schema, path: string, before: Before):
   const at = path === "" ? "" : path;
   if (value === null) return merged([validateType(value, schema, at), validateEnum(value, schema, at)]);
   const results = [
-    ...(textAt(schema, "type") !== undefined || formatOf(schema) !== "" ? [validateType(value, schema, at)] : []),
+    ...(typesOf(schema).length > 0 || formatOf(schema) !== "" ? [validateType(value, schema, at)] : []),
     validateJunctors(value, schema, at),
     ...(typeof value === "string" ? validateText(value, schema, at) : []),
     ...(typeof value === "number" || typeof value === "bigint" ? [validateNumber(Number(value), schema, at)] : []),
@@ -84,8 +84,8 @@ function typeOfValue(value: Json): string {
 }
 
 function validateType(value: Json, schema: Schema, path: string): Result {
-  const type = textAt(schema, "type") ?? "";
-  const types = schema["x-kubernetes-int-or-string"] === true && type === "" ? [] : type === "" ? [] : [type];
+  const types = typesOf(schema);
+  const type = types.join(",");
   const passed: Result = { errors: [], checks: 1 };
   const actual = typeOfValue(value);
   if (value === null) return types.length > 0 && schema["nullable"] !== true ? wrongType(path, type, actual) : passed;
@@ -97,6 +97,14 @@ function validateType(value: Json, schema: Schema, path: string): Result {
   if (!isNumeric && format !== "" && isText) return passed;
   return types.includes(actual) || isIntForNumber || types.length === 0 ? passed : wrongType(path, type, actual);
 }
+
+function typesOf(schema: Schema): readonly string[] {
+  if (schema["x-kubernetes-int-or-string"] === true) return INT_OR_STRING;
+  const type = textAt(schema, "type") ?? "";
+  return type === "" ? [] : [type];
+}
+
+const INT_OR_STRING = ["integer", "string"];
 
 function wrongType(path: string, type: string, actual: string): Result {
   return {
@@ -145,12 +153,20 @@ function regularExpression(pattern: string): RegExp {
 function validateNumber(value: number, schema: Schema, path: string): Result {
   const results: Result[] = [{ errors: [], checks: 1 }];
   const format = formatOf(schema);
-  if (format === "int32" && (value > 2 ** 31 - 1 || value < -(2 ** 31)))
-    results.push(failedAtRoot(`Checked value must be of type integer with format int32 in ${path}`));
-  const factor = numberAt(schema, "multipleOf");
+  const isBeyond = format === "int32" && (value > 2 ** 31 - 1 || value < -(2 ** 31));
+  if (schema["type"] === "integer" && (isBeyond || !Number.isInteger(value)))
+    results.push(
+      failedAtRoot(`Checked value must be of type integer ${format === "" ? "(default format)" : `with format ${format}`} in ${path}`),
+    );
+  // Go compares integers with the integer part of a bound.
+  const bound = (field: string): number | undefined => {
+    const limit = numberAt(schema, field);
+    return limit !== undefined && Number.isInteger(value) ? Math.trunc(limit) : limit;
+  };
+  const factor = bound("multipleOf");
   if (factor !== undefined && !Number.isInteger(factor < 1 ? (1 / factor) * value : value / factor))
     results.push(failed(path, value, `should be a multiple of ${factor}`));
-  const [max, min] = [numberAt(schema, "maximum"), numberAt(schema, "minimum")];
+  const [max, min] = [bound("maximum"), bound("minimum")];
   const [isBelow, isAbove] = [schema["exclusiveMaximum"] === true, schema["exclusiveMinimum"] === true];
   if (min !== undefined && (isAbove ? value <= min : value < min))
     results.push(failed(path, value, `should be greater than ${isAbove ? "" : "or equal to "}${min}`));

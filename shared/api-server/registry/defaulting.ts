@@ -46,6 +46,7 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
   ReplicaSet: (rs) => {
     const spec = ensureObject(rs, "spec");
     spec["replicas"] ??= 1;
+    ensureObject(spec, "template");
     setDefaultsTemplate(spec);
     ensureObject(rs, "status")["replicas"] ??= 0;
   },
@@ -68,8 +69,14 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
     canonicalise(objectAt(ensureObject(quota, "spec"), "hard") ?? {});
     ensureObject(quota, "status");
   },
+  StatefulSet: setDefaultsTemplateOf,
+  DaemonSet: setDefaultsTemplateOf,
+  Job: setDefaultsTemplateOf,
+  CronJob: (cronJob) => setDefaultsTemplateOf(ensureObject(ensureObject(cronJob, "spec"), "jobTemplate")),
+  NetworkPolicy: (policy) => void (ensureObject(policy, "spec")["podSelector"] ??= {}),
   Service: setDefaultsService,
   Secret: (secret) => {
+    dropEmptyData(secret);
     secret["type"] ??= "Opaque";
     const plain = secret["stringData"];
     if (!isObject(plain)) return;
@@ -77,6 +84,7 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
     for (const [key, value] of Object.entries(stringMap(plain))) data[key] = Buffer.from(value).toString("base64");
     delete secret["stringData"];
   },
+  ConfigMap: dropEmptyData,
   Lease: (lease) => void ensureObject(lease, "spec"),
   Event: (event) => {
     // Not `omitempty` upstream, so it is always served.
@@ -87,6 +95,13 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
     event["reportingInstance"] ??= "";
   },
 };
+
+function dropEmptyData(object: JsonObject): void {
+  for (const field of ["data", "binaryData"]) {
+    const data = object[field];
+    if (isObject(data) && Object.keys(data).length === 0) delete object[field];
+  }
+}
 
 /** Fields that are served even if unset, without upstream defaults. */
 function setDefaultsDeployment(deployment: JsonObject): void {
@@ -101,8 +116,17 @@ function setDefaultsDeployment(deployment: JsonObject): void {
   }
   spec["revisionHistoryLimit"] ??= 10;
   spec["progressDeadlineSeconds"] ??= 600;
+  ensureObject(spec, "template");
   setDefaultsTemplate(spec);
-  ensureObject(deployment, "status");
+  for (const condition of objectsAt(ensureObject(deployment, "status"), "conditions")) {
+    condition["lastUpdateTime"] ??= null;
+    condition["lastTransitionTime"] ??= null;
+  }
+}
+
+/** Kinds that are stored as they are sent, but for their pods. */
+function setDefaultsTemplateOf(object: JsonObject): void {
+  setDefaultsTemplate(ensureObject(object, "spec"));
 }
 
 function setDefaultsReplicationController(rc: JsonObject): void {
@@ -125,11 +149,20 @@ function setDefaultsTemplate(spec: JsonObject): void {
   setDefaultsPodSpec(ensureObject(template, "spec"));
 }
 
+/** Three hours. */
+const CLIENT_IP_SECONDS = 10_800;
+
 function setDefaultsService(service: JsonObject): void {
   const spec = ensureObject(service, "spec");
+  if (spec["publishNotReadyAddresses"] === false) delete spec["publishNotReadyAddresses"];
+  if (isObject(spec["selector"]) && Object.keys(spec["selector"]).length === 0) delete spec["selector"];
   spec["sessionAffinity"] ??= "None";
+  if (spec["sessionAffinity"] === "ClientIP") {
+    const config = ensureObject(ensureObject(spec, "sessionAffinityConfig"), "clientIP");
+    config["timeoutSeconds"] ??= CLIENT_IP_SECONDS;
+  } else delete spec["sessionAffinityConfig"];
   spec["type"] ??= "ClusterIP";
-  spec["internalTrafficPolicy"] ??= "Cluster";
+  if (spec["type"] !== "ExternalName") spec["internalTrafficPolicy"] ??= "Cluster";
   for (const port of objectsAt(spec, "ports")) {
     port["protocol"] ??= "TCP";
     port["targetPort"] ??= port["port"] ?? 0;

@@ -4,7 +4,7 @@
  * Source: kubernetes/pkg/registry/{apps/deployment,apps/replicaset,core/replicationcontroller,core/pod,core/node}/strategy.go,
  * apiserver/pkg/registry/rest/update.go (BeforeUpdate).
  */
-import { clone, ensureObject, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "@deltaloop/base";
+import { clone, ensureObject, jsonEqual, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "@deltaloop/base";
 import { addStoredVersion, initialStatus } from "../custom/definition-object.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
@@ -81,7 +81,7 @@ function keepAllButStatus(definition: ResourceDefinition, object: JsonObject, cu
 /** Annotations count only for Deployments (they are copied to ReplicaSets), and not through /status; a binding does not count. */
 function changesGeneration({ generation }: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): boolean {
   if (generation === "none" || subresource === "status" || subresource === "binding") return false;
-  if (generation === "all but metadata") return !semanticEqual({ ...object, metadata: null }, { ...current, metadata: null });
+  if (generation === "all but metadata") return !jsonEqual({ ...object, metadata: null }, { ...current, metadata: null });
   if (!semanticEqual(object["spec"], current["spec"])) return true;
   return generation === "spec and annotations" && !semanticEqual(metaOf(object)["annotations"], metaOf(current)["annotations"]);
 }

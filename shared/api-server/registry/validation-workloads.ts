@@ -52,7 +52,11 @@ function validateSelectorAndTemplate(spec: JsonObject): FieldError[] {
 }
 
 function noMatch(labels: Readonly<Record<string, string>>): FieldError {
-  return fieldInvalid("spec.template.metadata.labels", { ...labels }, "`selector` does not match template `labels`");
+  return fieldInvalid(
+    "spec.template.metadata.labels",
+    Object.keys(labels).length === 0 ? null : { ...labels },
+    "`selector` does not match template `labels`",
+  );
 }
 
 function validateTemplate(template: JsonObject, kind: string): FieldError[] {

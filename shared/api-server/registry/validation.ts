@@ -3,7 +3,7 @@
  *
  * Source: kubernetes/pkg/apis/{apps,core}/validation/validation.go, apimachinery/pkg/api/validation/objectmeta.go.
  */
-import { type FieldError, fieldForbidden, fieldInvalid, fieldRequired, fieldTooLong } from "../scheme/api-error.ts";
+import { type FieldError, fieldDuplicate, fieldForbidden, fieldInvalid, fieldRequired, fieldTooLong } from "../scheme/api-error.ts";
 import {
   jsonEqual,
   type Json,
@@ -57,6 +57,8 @@ function validateSpec(definition: ResourceDefinition, object: JsonObject): Field
       return validateReplicationControllerSpec(spec);
     case "Pod":
       return validatePodSpec(spec, "spec");
+    case "Service":
+      return validateServicePorts(spec);
     case "CustomResourceDefinition":
       return validateDefinition(object);
     case "ConfigMap":
@@ -75,6 +77,18 @@ function validateSpec(definition: ResourceDefinition, object: JsonObject): Field
     default:
       return [];
   }
+}
+
+/** Source: ValidateService. */
+function validateServicePorts(spec: JsonObject): FieldError[] {
+  const ports = objectsAt(spec, "ports");
+  const needsPorts = spec["type"] !== "ExternalName" && spec["clusterIP"] !== "None";
+  if (ports.length === 0) return needsPorts ? [fieldRequired("spec.ports")] : [];
+  const names = ports.map((port) => textAt(port, "name") ?? "");
+  return names.flatMap((name, i) => {
+    if (name === "") return ports.length > 1 ? [fieldRequired(`spec.ports[${i}].name`)] : [];
+    return names.indexOf(name) < i ? [fieldDuplicate(`spec.ports[${i}].name`, name)] : [];
+  });
 }
 
 /** Total size of a ConfigMap's or Secret's data. */

@@ -3,7 +3,7 @@
  *
  * Source: apiserver/pkg/endpoints/handlers/patch.go (applyPatcher).
  */
-import { clone, ensureObject, isObject, type JsonObject, metaOf, parseExact, textAt } from "@deltaloop/base";
+import { clone, ensureObject, isObject, jsonEqual, type JsonObject, metaOf, parseExact, textAt } from "@deltaloop/base";
 import { parseYaml } from "@deltaloop/kube/yaml";
 import { ApplyConflictError, appliedObject, type ManagedKind } from "../apply/field-manager.ts";
 import { TypeMismatchError } from "../apply/typed.ts";
@@ -11,7 +11,7 @@ import { type FieldWriter, managedKindOf } from "../registry/field-managers.ts";
 import type { Registry } from "../registry/registry.ts";
 import { ApiError, badRequest, fieldForbidden, fieldRequired, invalid, notFound } from "../scheme/api-error.ts";
 import { apiVersionOf } from "../scheme/resource-definitions.ts";
-import { SCALE_KIND, withAppliedScale } from "./apply-scale.ts";
+import { cannotConvertScale, SCALE_KIND, withWrittenScale } from "./apply-scale.ts";
 import { decodedPatch, SCALE, type Target } from "./decode-body.ts";
 import { scaleOf } from "./scale.ts";
 import type { ResourcePath } from "./request-info.ts";
@@ -49,7 +49,13 @@ export function applyConfiguration(
   const { dryRun } = applying;
   const apply = (live: JsonObject): JsonObject => decodedPatch(applied(kind, live, configuration, applying), target, false);
   if (subresource === "scale") {
-    const transform = (live: JsonObject): JsonObject => withAppliedScale(definition, live, apply);
+    const scale = (before: JsonObject): JsonObject => {
+      if (definition.custom !== undefined && metaOf(before)["managedFields"] === undefined) throw cannotConvertScale("live", "");
+      const after = apply(before);
+      if (definition.custom !== undefined && !jsonEqual(before["spec"], after["spec"])) throw cannotConvertScale("new", name);
+      return after;
+    };
+    const transform = (live: JsonObject): JsonObject => withWrittenScale(definition, live, scale);
     const update = { namespace, name, subresource: "", verb: "patch", dryRun, isApplied: true, transform } as const;
     return { object: scaleOf(definition, registry.update(definition, update).object), isCreated: false };
   }

@@ -9,7 +9,7 @@ import { clone, exactText, type JsonObject, nameOf, objectAt, textAt } from "@de
 import { type ApiError, badRequest, fieldInvalid, invalid, unknownBodyFormat } from "../scheme/api-error.ts";
 import { API_TYPES } from "../scheme/api-types.ts";
 import { withoutSchemas } from "../custom/definition-object.ts";
-import { admitCustom } from "../custom/structural.ts";
+import { admitCustom, embeddedProblem } from "../custom/structural.ts";
 import { schemaIn } from "../custom/versions.ts";
 import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { goMistakeText } from "./go-errors.ts";
@@ -54,6 +54,8 @@ function decode(
   isStrict: boolean,
 ): { readonly decoded: JsonObject; readonly problem: string | undefined } {
   const { object: decoded, mistakes, unknown } = decodedAs(object, target);
+  const embedded = target.custom && embeddedProblem(decoded, schemaIn(target.custom, target.version));
+  if (embedded !== undefined) return { decoded, problem: embedded };
   const mistake = mistakes.find(isReportedFirst) ?? mistakes[0];
   if (mistake !== undefined) return { decoded, problem: goMistakeText(mistake) };
   const isRefused = isStrict && unknown.length > 0;

@@ -1,10 +1,10 @@
 /** `/scale` and `/binding` as writes to their parent. */
-import { fieldInvalid, invalid } from "../scheme/api-error.ts";
 import { withBinding } from "./binding.ts";
-import { clone, type JsonObject, numberAt, objectAt } from "@deltaloop/base";
+import { clone, type JsonObject, metaOf } from "@deltaloop/base";
 import type { Registry, Update } from "../registry/registry.ts";
 import type { ResourcePath } from "./request-info.ts";
-import { scaleOf, withScale } from "./scale.ts";
+import { trackScale, withWrittenScale } from "./apply-scale.ts";
+import { scaleOf } from "./scale.ts";
 
 export function updateScale(
   registry: Registry,
@@ -13,15 +13,13 @@ export function updateScale(
   options: Pick<Update, "verb" | "dryRun" | "writer">,
 ): JsonObject {
   const transform = (current: JsonObject): JsonObject => {
-    const scale = change(scaleOf(definition, current));
-    const replicas = numberAt(objectAt(scale, "spec"), "replicas") ?? 0;
-    if (replicas < 0)
-      throw invalid({ group: "autoscaling", kind: "Scale" }, name, [
-        fieldInvalid("spec.replicas", replicas, "must be greater than or equal to 0"),
-      ]);
-    return withScale(definition, current, scale);
+    const isTracked = metaOf(current)["managedFields"] !== undefined;
+    return withWrittenScale(definition, current, (before) => trackScale(before, change(before), options.writer, isTracked));
   };
-  return scaleOf(definition, registry.update(definition, { namespace, name, subresource: "", transform, ...options }).object);
+  return scaleOf(
+    definition,
+    registry.update(definition, { namespace, name, subresource: "", transform, isApplied: true, ...options }).object,
+  );
 }
 
 /** @returns the Status of the response */

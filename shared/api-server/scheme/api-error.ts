@@ -144,7 +144,7 @@ export function fieldTypeInvalid(field: string, value: Json, why: string): Field
 }
 
 export function fieldTooMany(field: string, actual: number, max: number): FieldError {
-  return { type: "FieldValueTooMany", field, message: `Too many: ${actual}: must have at most ${max} items` };
+  return { type: "FieldValueTooMany", field, message: `Too many: ${actual}: must have at most ${max} ${max === 1 ? "item" : "items"}` };
 }
 
 export function fieldRequired(field: string, why = ""): FieldError {

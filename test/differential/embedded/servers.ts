@@ -1,0 +1,97 @@
+/** One request to the in-memory API server and to a real one, and what of the two answers must agree. */
+import { clone, ensureObject, isObject, type Json, type JsonObject } from "../../../shared/base/json.ts";
+import type { ApiClient } from "../../envtest/api-client.ts";
+
+export interface Request {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly body?: JsonObject;
+  readonly contentType?: string;
+}
+
+export interface Answer {
+  readonly code: number;
+  readonly body: Json;
+}
+
+export interface Servers {
+  readonly real: ApiClient;
+  readonly ours: ApiClient;
+}
+
+export const MERGE = "application/merge-patch+json";
+export const APPLY = "application/apply-patch+yaml";
+
+export async function ask(send: ApiClient, { method, path, body, contentType }: Request): Promise<Answer> {
+  const answer = await send(method, path, body, contentType);
+  return { code: answer.code, body: answer.body as Json }; // the client parsed it
+}
+
+/** Set by a server's allocators. */
+const ADDRESSES = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+
+/** The answer without what is each server's own: uids, versions, times, addresses, and the order of errors and managers. */
+export function comparable({ code, body }: Answer): Answer {
+  return { code, body: isObject(body) ? (body["kind"] === "Status" ? status(body) : object(body)) : body };
+}
+
+function object(body: JsonObject): JsonObject {
+  const copy = clone(body);
+  const meta = ensureObject(copy, "metadata");
+  for (const field of ["uid", "resourceVersion", "creationTimestamp"]) delete meta[field];
+  const entries = meta["managedFields"];
+  if (Array.isArray(entries)) meta["managedFields"] = sorted(entries.filter(isObject).map(({ time: _time, ...entry }) => entry));
+  if (copy["kind"] === "Service") for (const field of ADDRESSES) delete ensureObject(copy, "spec")[field];
+  return inOrder(copy) as JsonObject; // of an object
+}
+
+/** Errors of one answer come in the order of a Go map. */
+function status(body: JsonObject): JsonObject {
+  const copy = clone(body);
+  const details = copy["details"];
+  if (isObject(details) && Array.isArray(details["causes"])) details["causes"] = sorted(details["causes"]);
+  if (isObject(details)) delete details["uid"];
+  const text = String(copy["message"] ?? "");
+  const [, head = "", list = ""] = /^(.*? is invalid: )\[(.*)\]$/su.exec(text) ?? [];
+  // Which error is first is the order of a map, too; the causes have all of them.
+  if (list !== "") copy["message"] = `${head}${list.length} characters`;
+  // Upstream reports one of several fields, in the order of a map.
+  const [typed = ""] = /^failed to create typed patch object \([^)]*\): /u.exec(text) ?? [];
+  if (typed !== "") copy["message"] = typed;
+  if (text.startsWith("Apply failed with ")) copy["message"] = text.split("\n").toSorted().join("\n");
+  return inOrder(copy) as JsonObject; // of an object
+}
+
+function sorted(list: readonly Json[]): Json[] {
+  return list.map(inOrder).toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+}
+
+function inOrder(value: Json): Json {
+  if (Array.isArray(value)) return value.map(inOrder);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, each]) => [key, inOrder(each)]),
+  );
+}
+
+/** Where two answers differ: `body.spec.replicas: 3, ours 1`. */
+export function differencesOf(real: Answer, ours: Answer): string[] {
+  return differing(inOrder({ ...comparable(real) }), inOrder({ ...comparable(ours) }), "");
+}
+
+function differing(real: Json | undefined, ours: Json | undefined, path: string): string[] {
+  if (JSON.stringify(real) === JSON.stringify(ours)) return [];
+  if (isObject(real) && isObject(ours)) {
+    const keys = new Set([...Object.keys(real), ...Object.keys(ours)]);
+    return [...keys].flatMap((key) => differing(real[key], ours[key], `${path}.${key}`));
+  }
+  if (Array.isArray(real) && Array.isArray(ours) && real.length === ours.length)
+    return real.flatMap((item, i) => differing(item, ours[i], `${path}[${i}]`));
+  return [`${path.slice(1)}: ${JSON.stringify(real)}, ours ${JSON.stringify(ours)}`];
+}
+
+export function agree(a: Answer, b: Answer): boolean {
+  return JSON.stringify(comparable(a)) === JSON.stringify(comparable(b));
+}
