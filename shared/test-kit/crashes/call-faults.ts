@@ -35,6 +35,8 @@ export interface CallFaults {
   calls(): readonly Call[];
   /** How many faults have occurred. */
   occurred(): number;
+  /** Ends the calls of dead runs. */
+  stop(): void;
 }
 
 type OwnPorts = Parameters<OwnSync["own"]>[0];
@@ -44,15 +46,16 @@ interface Running {
   readonly token: string;
 }
 
-/** Nothing of a run that died returns. */
-const never = new Promise<never>(() => undefined);
-
 /** @param faultAt the fault of a call, if any */
 export function createCallFaults(faultAt: (call: Call) => Fault | undefined): CallFaults {
   const calls: Call[] = [];
   const counts = new Map<string, number>();
   const runs = new Map<string, Running>();
   const dead = new Set<string>();
+  const stopped = Promise.withResolvers<never>();
+  stopped.promise.catch(() => undefined);
+  /** Nothing of a run that died returns. */
+  const never = stopped.promise;
   let occurred = 0;
 
   async function call<T>({ key, token }: Running, name: string, act: () => Promise<T>): Promise<T> {
@@ -119,5 +122,6 @@ export function createCallFaults(faultAt: (call: Call) => Fault | undefined): Ca
     }),
     calls: () => calls,
     occurred: () => occurred,
+    stop: () => stopped.reject(new Error("the test ends")),
   };
 }

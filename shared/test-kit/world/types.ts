@@ -1,5 +1,6 @@
 /** What a test sees of a world. */
 import type { AnyKind, Applied, Controller, Duration } from "@deltaloop/sdk";
+import type { FieldsOf } from "@deltaloop/sdk/definitions";
 import type { EndState } from "../crashes/end-state.ts";
 import type { GivenObject } from "../decide/given.ts";
 import type { WorldWrite } from "./record.ts";
@@ -26,13 +27,19 @@ export interface StoredObject {
     readonly namespace?: string;
     readonly uid: string;
     readonly resourceVersion: string;
+    readonly generation?: number;
+    readonly creationTimestamp: string;
+    readonly deletionTimestamp?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
-    readonly [field: string]: unknown;
+    readonly finalizers?: readonly string[];
+    readonly ownerReferences?: readonly object[];
+    readonly managedFields?: readonly object[];
   };
-  // Fields of any kind: a test names those that it expects.
-  readonly [field: string]: any; // oxlint-disable-line typescript/no-explicit-any
 }
+
+/** A stored object of the kind `K`. */
+export type Stored<K> = StoredObject & FieldsOf<K>;
 
 /**
  * A cluster in memory: an API server with the controllers' CustomResourceDefinitions, deltaloop's pipeline from watch to write, the built-in
@@ -50,13 +57,13 @@ export interface World {
    */
   apply(object: GivenObject | Applied): Promise<StoredObject>;
   /** Merges `patch` into an object, as another writer. `namespace` is "" for a cluster-scoped kind. @throws {Error} with the API server's message */
-  edit(kind: AnyKind, namespace: string, name: string, patch: object): Promise<StoredObject>;
+  edit<K extends AnyKind>(kind: K, namespace: string, name: string, patch: object): Promise<Stored<K>>;
   /** @throws {Error} with the API server's message, also if there is no such object */
   delete(kind: AnyKind, namespace: string, name: string): Promise<void>;
   /** The object as it is now; undefined if there is none. */
-  get(kind: AnyKind, namespace: string, name: string): StoredObject | undefined;
+  get<K extends AnyKind>(kind: K, namespace: string, name: string): Stored<K> | undefined;
   /** The objects of a kind, in one namespace or all. */
-  list(kind: AnyKind, namespace?: string): Promise<readonly StoredObject[]>;
+  list<K extends AnyKind>(kind: K, namespace?: string): Promise<readonly Stored<K>[]>;
   /** Writes of the controllers so far, with their reasons. Events are left out. */
   writes(): readonly WorldWrite[];
   /**

@@ -17,7 +17,7 @@ import type { Hooks } from "./pipeline.ts";
 import { createRecorder } from "./record.ts";
 import { Activity, pass, settle } from "./settle.ts";
 import type { Watched } from "./settle.ts";
-import type { OpenWorld, StoredObject, World, WorldOptions } from "./types.ts";
+import type { OpenWorld, Stored, World, WorldOptions } from "./types.ts";
 
 const NOW = new Date("2026-01-01T00:00:00Z");
 const SEED = 1;
@@ -69,7 +69,8 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
     if (clock.now() > readyMs) throw new Error("the caches of the world do not become complete");
     await clock.advance(READY_STEP_MS);
   }
-  const stored = (object: JsonObject): StoredObject => object as unknown as StoredObject; // the API server has checked it
+  // The API server has checked it.
+  const stored = <K = unknown>(object: JsonObject): Stored<K> => object as unknown as Stored<K>;
   const made: OpenWorld = {
     get now() {
       return new Date(clock.now());
@@ -81,7 +82,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
       const found = objects.get(kind.data, namespace, name);
       return found && stored(found);
     },
-    list: async (kind, namespace) => (await objects.list(kind.data, namespace)).map(stored),
+    list: async (kind, namespace) => (await objects.list(kind.data, namespace)).map((each) => stored(each)),
     writes: () => recorder.writes(),
     settle: () => settle(clock, activity, () => systems, check),
     async advance(duration) {

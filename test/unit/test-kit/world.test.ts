@@ -54,10 +54,10 @@ it("runs built-in controllers, and pods become ready", async () => {
   const annotations = { "example.com/replicas": "07:00=3 20:00=1" };
   await w.apply(Deployment({ metadata: { name: "a", annotations }, spec: { selector: { matchLabels: labels }, template } }));
   await w.settle();
-  expect(w.get(Deployment, "default", "a")?.["status"]).toMatchObject({ readyReplicas: 1 });
+  expect(w.get(Deployment, "default", "a")?.status).toMatchObject({ readyReplicas: 1 });
   await w.advance("1h");
   await w.settle();
-  expect(w.get(Deployment, "default", "a")?.["status"]).toMatchObject({ readyReplicas: 3 });
+  expect(w.get(Deployment, "default", "a")?.status).toMatchObject({ readyReplicas: 3 });
   expect(w.now.toISOString()).toMatch(/^2026-03-01T07:00/);
 });
 
