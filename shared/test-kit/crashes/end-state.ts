@@ -88,9 +88,15 @@ function comparable({ kind }: KindData, object: JsonObject, uids: ReadonlySet<st
   };
 }
 
+/** Conditions are in the order in which they were added. */
+function sorted(list: readonly unknown[]): readonly unknown[] {
+  const typeOf = (each: unknown): string | undefined => (isObject(each) && typeof each["type"] === "string" ? each["type"] : undefined);
+  return list.every((each) => typeOf(each) !== undefined) ? list.toSorted((a, b) => order(typeOf(a) ?? "", typeOf(b) ?? "")) : list;
+}
+
 /** observedGeneration becomes the number of changes that are not observed yet. */
 function withoutTimes(value: unknown, generation: number): unknown {
-  if (Array.isArray(value)) return value.map((each: unknown) => withoutTimes(each, generation));
+  if (Array.isArray(value)) return sorted(value.map((each: unknown) => withoutTimes(each, generation)));
   if (typeof value === "string" && TIME.test(value)) return "a time";
   if (!isObject(value)) return value;
   return Object.fromEntries(

@@ -2,8 +2,8 @@
 import type { ApiServer } from "@deltaloop/api-server";
 import type { VirtualClock } from "@deltaloop/base/memory";
 import type { OwnReport } from "@deltaloop/controllers/own";
-import type { ControllerName } from "@deltaloop/kube/objects";
-import type { MemoryBackend } from "@deltaloop/local";
+import { keysOf, nextMs, skip } from "./idle.ts";
+import type { QueuedKey, Watched } from "./idle.ts";
 
 const STEP_MS = 100;
 /** Longer than any wait between two steps of the built-in controllers and the nodes. */
@@ -14,11 +14,6 @@ const FAILURES_MAX = 8;
 /** Writes that never end in a cluster. */
 const BACKGROUND = new Set(["leases", "events", "nodes"]);
 const WRITES = new Set(["create", "update", "patch", "delete"]);
-
-export interface Watched {
-  readonly backend: MemoryBackend;
-  readonly names: readonly ControllerName[];
-}
 
 /** What happened since the wait began, by key. */
 export class Activity {
@@ -53,11 +48,6 @@ export class Activity {
   }
 }
 
-/** Idle time that is not worth skipping. */
-const SKIPPED_MS_MIN = 10_000;
-/** The pipeline runs for this long before a key is due: every lane sends a heartbeat again. */
-const AWAKE_MS = 5_000;
-
 /**
  * Lets `ms` pass. While nothing is outstanding, time up to shortly before the next key is due is skipped, because idle polls, heartbeats
  * and checkpoints of an hour take seconds.
@@ -67,74 +57,47 @@ export async function pass(clock: VirtualClock, ms: number, activity: Activity, 
   let before = -1;
   while (clock.now() < untilMs) {
     const count = activity.count();
-    if (count === before && (await outstanding(clock.now(), activity, systems(), false)) === undefined) {
-      const idleMs = Math.min(untilMs, await nextDueMs(systems())) - clock.now() - AWAKE_MS;
-      if (idleMs > SKIPPED_MS_MIN) {
-        clock.skip(idleMs);
-        await clock.advance(QUIET_MS);
-        await ring(clock, systems());
-      }
-    }
+    const keys = await keysOf(systems());
+    if (count === before && !isMoving(systems())) await skip(clock, systems(), Math.min(untilMs, nextMs(keys)));
     before = count;
     await clock.advance(Math.min(QUIET_MS, untilMs - clock.now()));
   }
 }
 
-/** Doorbells that became due meanwhile found the gates closed, so those of the next keys are sent again. */
-async function ring(clock: VirtualClock, systems: readonly Watched[]): Promise<void> {
-  for (const { backend, names } of systems) {
-    const { current } = await backend.store.lineage();
-    if (current === undefined) continue;
-    const { epoch } = current.record;
-    for (const controller of names) {
-      const due = (await backend.store.queued(controller)).filter(({ readyAtMs = Infinity }) => readyAtMs < clock.now() + AWAKE_MS);
-      await backend.doorbells.ring(
-        due.map(({ key, readyAtMs = 0 }) => ({ controller, key, epoch, delayMs: Math.max(0, readyAtMs - clock.now()) })),
-      );
-    }
-  }
-}
-
-async function nextDueMs(systems: readonly Watched[]): Promise<number> {
-  const keys = await Promise.all(systems.flatMap(({ backend, names }) => names.map((name) => backend.store.queued(name))));
-  return Math.min(Infinity, ...keys.flat().map(({ readyAtMs = Infinity }) => readyAtMs));
-}
-
 /** @throws {Error} that says what keeps going */
 export async function settle(clock: VirtualClock, activity: Activity, systems: () => readonly Watched[], check: () => void): Promise<void> {
   const startedMs = clock.now();
-  let [quietSinceMs, before] = [startedMs, activity.count()];
+  let [quietSinceMs, unchangedSinceMs, before] = [startedMs, startedMs, activity.count()];
   let why: string | undefined;
   while (clock.now() - quietSinceMs < QUIET_MS) {
     if (clock.now() - startedMs > SETTLE_MS_MAX)
       throw new Error(`the world does not settle: ${why ?? activity.busiest() ?? "objects keep changing"}`);
     await clock.advance(STEP_MS);
     check();
-    why = await outstanding(clock.now(), activity, systems());
-    const now = activity.count();
-    if (why !== undefined || now !== before) quietSinceMs = clock.now();
-    before = now;
+    const keys = await keysOf(systems());
+    why = isMoving(systems()) ? "changes are on their way to the cache" : outstanding(clock.now(), keys, activity);
+    const count = activity.count();
+    if (count !== before) unchangedSinceMs = clock.now();
+    // What is left waits, such as for the lease of a process that died.
+    const waits = clock.now() - unchangedSinceMs >= QUIET_MS && !isMoving(systems());
+    if (waits && why !== undefined) await skip(clock, systems(), nextMs(keys));
+    if (why !== undefined || count !== before) quietSinceMs = clock.now();
+    before = count;
   }
 }
 
-async function outstanding(
-  nowMs: number,
-  activity: Activity,
-  systems: readonly Watched[],
-  countsFailures = true,
-): Promise<string | undefined> {
-  for (const { backend, names } of systems) {
-    if (backend.queue.size() > 0) return "changes are on their way to the cache";
-    for (const name of names) {
-      for (const { key, readyAtMs = Infinity, leaseUntilMs, failures } of await backend.store.queued(name)) {
-        const id = `${name} ${key}`;
-        if (failures >= FAILURES_MAX)
-          throw new Error(`${id} failed ${failures} times in a row: ${activity.lastOf(id) ?? "its sync failed"}`);
-        if (leaseUntilMs !== undefined) return `${id} is being synced`;
-        if (countsFailures && failures > 0) return `${id} failed: ${activity.lastOf(id) ?? "its sync failed"}`;
-        if (readyAtMs < nowMs + QUIET_MS) return `${id} is due, last: ${activity.lastOf(id) ?? "never synced"}`;
-      }
-    }
+function isMoving(systems: readonly Watched[]): boolean {
+  return systems.some(({ backend }) => backend.queue.size() > 0);
+}
+
+function outstanding(nowMs: number, keys: readonly QueuedKey[], activity: Activity): string | undefined {
+  for (const { controller, key, readyAtMs, leaseUntilMs, failures } of keys) {
+    const id = `${controller} ${key}`;
+    const failed = activity.lastOf(id) ?? "its sync failed";
+    if (failures >= FAILURES_MAX) throw new Error(`${id} failed ${failures} times in a row: ${failed}`);
+    if (leaseUntilMs !== undefined) return `${id} is being synced`;
+    if (failures > 0) return `${id} failed: ${failed}`;
+    if (readyAtMs < nowMs + QUIET_MS) return `${id} is due, last: ${activity.lastOf(id) ?? "never synced"}`;
   }
   return undefined;
 }

@@ -16,7 +16,7 @@ import { startPipeline } from "./pipeline.ts";
 import type { Hooks } from "./pipeline.ts";
 import { createRecorder } from "./record.ts";
 import { Activity, pass, settle } from "./settle.ts";
-import type { Watched } from "./settle.ts";
+import type { Watched } from "./idle.ts";
 import type { OpenWorld, Stored, World, WorldOptions } from "./types.ts";
 
 const NOW = new Date("2026-01-01T00:00:00Z");
