@@ -22,7 +22,9 @@ export async function everyCrash(
     const world = await open(faults);
     await scenario(world);
     await world.settle();
-    return { state: await world.endState(), created: world.created(), calls: faults.calls() };
+    const ended = { state: await world.endState(), created: new Map(world.created()), calls: [...faults.calls()] };
+    await world.resync();
+    return ended;
   };
   const plain = await run(() => undefined);
   if (plain.calls.length === 0) throw new Error("the scenario causes no call of a controller: apply an object that one of them syncs");

@@ -123,19 +123,18 @@ it("everyCrash passes for a controller that is safe, and says which crash is not
     for: ConfigMap,
     where: { labels: { copy: "*" } },
     owns: [Secret],
-    // The first world has one Secret, all others have another.
-    sync: ({ object }) => ({ apply: [Secret({ metadata: { name: `${object.metadata.name}-${Math.min(lives, 1)}` } })] }),
+    // The first world has another Secret than the others.
+    sync: ({ object }) => ({ apply: [Secret({ metadata: { name: `${object.metadata.name}-${Math.min(lives, 2)}` } })] }),
   });
   const f = await world({ controllers: [forgetful] });
   const scenario: Parameters<typeof f.everyCrash>[0] = async (each) => {
-    await each.apply(source());
-    await each.settle();
     lives++;
+    await each.apply(source());
   };
   await expect(f.everyCrash(scenario)).rejects.toThrow(
     [
       "a crash before call 1 of 5 (forgetful shop/a: get configmaps) changes the end",
-      "  forgetful Secret shop/a-1 was created 1 times, without the crash 0 times",
+      "  forgetful Secret shop/a-2 was created 1 times, without the crash 0 times",
       '  repeat it: everyCrash(scenario, { at: "before 1" })',
     ].join("\n"),
   );
