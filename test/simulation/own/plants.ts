@@ -1,24 +1,26 @@
 /** Mistakes in the engine of user controllers, as edits of its sources. Each edit must match once. */
 export interface Plant {
   readonly what: string;
+  /** The example whose everyCrash finds it. */
+  readonly example: string;
   readonly edits: readonly { readonly file: string; readonly from: string; readonly to: string }[];
 }
 
 const PERFORM = "controllers/own/perform.ts";
 const CONTRACT = "controllers/own/contract.ts";
-const SYNC = "controllers/own/sync.ts";
 const DECIDE = "sdk/writes/decide-writes.ts";
-const ANSWER = "sdk/writes/after-answer.ts";
 const KEYS = "controllers/own/affected-keys.ts";
 const PROJECT = "controllers/own/project.ts";
 
 export const PLANTS: readonly Plant[] = [
   {
     what: "no live read before a create",
+    example: "team-guard",
     edits: [{ file: PERFORM, from: "if (needsLiveRead) {", to: "if (needsLiveRead && writes.length < 0) {" }],
   },
   {
     what: "a prune without uid",
+    example: "team-guard",
     edits: [
       {
         file: PERFORM,
@@ -30,18 +32,38 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     what: "no last-write record",
+    example: "team-guard",
     edits: [{ file: PERFORM, from: "[{ id, record }, ...ended]", to: "record.uid === '' ? [{ id, record }] : [...ended]" }],
   },
   {
     what: "every apply is forced",
+    example: "scheduled-scaler",
     edits: [{ file: PERFORM, from: "const force = isForced ? ", to: "const force = isForced || true ? " }],
   },
   {
-    what: "an object with the wanted name is adopted",
-    edits: [{ file: ANSWER, from: "if (isOurs) return", to: "if (isOurs || id.name !== '') return" }],
+    what: "a create is an apply, which adopts an object with the wanted name",
+    example: "team-guard",
+    edits: [
+      {
+        file: PERFORM,
+        from: "return okOf(await this.#gateway.create(request));",
+        to: "return okOf(await this.#gateway.patch({ ...this.#patchOf(this.#viewOf(write.id), write.id, request.body), force: true }));",
+      },
+      {
+        file: CONTRACT,
+        from: `verb: "create",
+      resource,
+      of: "new",`,
+        to: `verb: "patch",
+      type: APPLY,
+      resource,
+      of: "new",`,
+      },
+    ],
   },
   {
     what: "a status without uid and resourceVersion",
+    example: "website",
     edits: [
       {
         file: PERFORM,
@@ -61,6 +83,7 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     what: "leaving `where` removes what `self` set",
+    example: "scheduled-scaler",
     edits: [
       {
         file: PERFORM,
@@ -73,14 +96,17 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     what: "the entry of a create is forgotten",
+    example: "pull-secret",
     edits: [{ file: PROJECT, from: "...(isCreatedBy(whole, manager) && { isCreated: true as const }),", to: "" }],
   },
   {
     what: "a resync sends everything again",
+    example: "team-guard",
     edits: [{ file: DECIDE, from: "return record.content === content ? undefined :", to: "return record.content === '' ? undefined :" }],
   },
   {
     what: "changes of objects that the controller has written enqueue nothing",
+    example: "team-guard",
     edits: [
       {
         file: KEYS,
@@ -91,6 +117,7 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     what: "a remove without resourceVersion",
+    example: "pod-janitor",
     edits: [
       {
         file: PERFORM,
@@ -102,13 +129,7 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     what: "answers are not written through",
+    example: "team-guard",
     edits: [{ file: PERFORM, from: "await this.#save(view, { object }, [{ id, record }, ...ended]);", to: "void [view, record, ended];" }],
-  },
-  {
-    what: "objects are pruned although a name is taken",
-    edits: [
-      { file: SYNC, from: '&& !(isIncomplete && write.kind === "prune")', to: "" },
-      { file: PERFORM, from: 'if (isHeld && write.kind === "prune") continue; // OW3', to: "" },
-    ],
   },
 ];
