@@ -9,7 +9,7 @@ import { ApplyConflictError, appliedObject, type ManagedKind } from "../apply/fi
 import { TypeMismatchError } from "../apply/typed.ts";
 import { type FieldWriter, managedKindOf } from "../registry/field-managers.ts";
 import type { Registry } from "../registry/registry.ts";
-import { ApiError, badRequest, fieldForbidden, fieldRequired, invalid, notFound } from "../scheme/api-error.ts";
+import { ApiError, badRequest, conflict, fieldForbidden, fieldRequired, invalid, notFound } from "../scheme/api-error.ts";
 import { apiVersionOf } from "../scheme/resource-definitions.ts";
 import { cannotConvertScale, SCALE_KIND, withWrittenScale } from "./apply-scale.ts";
 import { decodedPatch, SCALE, type Target } from "./decode-body.ts";
@@ -63,7 +63,12 @@ export function applyConfiguration(
   if (registry.find(definition, namespace, name) !== undefined)
     return registry.update(definition, { namespace, name, subresource, verb: "patch", dryRun, isApplied: true, transform });
   if (subresource !== "") throw notFound(definition, name);
-  const { name: given } = metaOf(configuration);
+  const { name: given, uid = "" } = metaOf(configuration);
+  // A uid names the object that is meant, which was deleted.
+  if (uid !== "") {
+    const why = `uid mismatch: the provided object specified uid ${String(uid)}, and no existing object was found`;
+    throw conflict(definition, name, why);
+  }
   if (given !== name) throw badRequest(`the name of the object (${String(given)}) does not match the name on the URL (${name})`);
   const object = transform(kind.empty);
   return { object: registry.create(definition, namespace, object, { dryRun, isApplied: true }), isCreated: true };

@@ -3,8 +3,7 @@
  * its expected state, if an object is created twice, or if the controller writes an object that its primary does not own.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { Clock } from "../../../shared/base/clock.ts";
-import type { Kube, KubeWatch } from "../../../shared/kube/client/kube.ts";
+import type { Kube } from "../../../shared/kube/client/kube.ts";
 import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
 import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
 import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
@@ -16,8 +15,10 @@ import { crdManifest } from "../../../shared/sdk/definitions.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { RawClient } from "../../support/raw-client.ts";
-import { createCallFaults } from "./call-faults.ts";
-import type { CallName, Fault } from "./call-faults.ts";
+import type { Fault } from "../../../shared/test-kit/simulation.ts";
+import { createPlannedFaults } from "./call-faults.ts";
+import { late } from "./late-watch.ts";
+import type { CallName } from "./call-faults.ts";
 import { addBystanders, EXAMPLES, KINDS, pathOf, SOURCE } from "./scenes.ts";
 import type { Plural, Scene, Stage } from "./scenes.ts";
 import { fasterClock, startOwnSystem } from "./system.ts";
@@ -105,7 +106,7 @@ export async function runTrials(
   const user = cluster.client;
   const access = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "own" });
   const clock = fasterClock(timesFaster, AHEAD_MS);
-  const faults = createCallFaults();
+  const faults = createPlannedFaults();
   for (const { id, scene, faults: planned } of trials)
     for (const [call, fault] of planned) faults.plan(`${scene.controller} ${scene.key(id)}`, call, fault);
   const data = createMemoryData(cacheOf(registryOf(ownControllers(EXAMPLES.map(({ definition }) => definition)))).catalog);
@@ -278,37 +279,6 @@ function look(user: RawClient, signal: AbortSignal): { readonly state: () => Pro
     next.reject(new Error("the trials have ended"));
   })();
   return { state: () => next.promise, ended };
-}
-
-/** Delays every line by `ms`, in order. */
-function late(watch: KubeWatch["watch"], clock: Clock, ms: number): KubeWatch["watch"] {
-  return async function* (resource, query, signal) {
-    const lines: { readonly group: readonly string[]; readonly atMs: number }[] = [];
-    let [wake, isEnded, failure] = [(): void => undefined, false, undefined as unknown];
-    const reading = (async () => {
-      for await (const group of watch(resource, query, signal)) {
-        lines.push({ group, atMs: clock.now() + ms });
-        wake();
-      }
-    })()
-      .catch((error: unknown) => (failure = error))
-      .finally(() => {
-        isEnded = true;
-        wake();
-      });
-    for (;;) {
-      const first = lines.shift();
-      if (first === undefined) {
-        if (isEnded) break;
-        await new Promise<void>((resolve) => (wake = resolve));
-        continue;
-      }
-      await clock.after(first.atMs - clock.now(), signal);
-      yield first.group;
-    }
-    await reading;
-    if (failure !== undefined) throw failure as Error;
-  };
 }
 
 export async function inTurns<T>(all: readonly T[], act: (one: T) => Promise<unknown>): Promise<void> {
