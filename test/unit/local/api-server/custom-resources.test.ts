@@ -1,6 +1,6 @@
 /** CustomResourceDefinitions and their objects: what is served, stored, refused and deleted. */
 import { describe, expect, test } from "vitest";
-import { type JsonObject, objectAt } from "../../../../shared/base/json.ts";
+import { type JsonObject, objectAt, objectsAt } from "../../../../shared/base/json.ts";
 import { CONFIGMAPS, MERGE, setUp, STRATEGIC, type Fixture } from "./fixture.ts";
 
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -170,7 +170,7 @@ describe("a custom resource", () => {
     const { status, body } = await post(SITES, site("a", spec as JsonObject));
     expect({
       status,
-      causes: (objectAt(body, "details")?.["causes"] as JsonObject[]).map(({ field, message }) => `${String(field)}: ${String(message)}`),
+      causes: objectsAt(objectAt(body, "details"), "causes").map(({ field, message }) => `${String(field)}: ${String(message)}`),
     }).toEqual({
       status: 422,
       causes: expect.arrayContaining([says]) as unknown,
