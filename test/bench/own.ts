@@ -6,6 +6,7 @@
  * - 1,000 Websites: from the first POST until the last of 2,000 creates and 1,000 statuses is answered.
  * - resync: requests of the functions and commands of their Store while all 1,000 are synced once more.
  * - Store: its memory after less its memory before, for each object.
+ * - server-side apply on the embedded API server: from request to response, in process.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { loadavg, tmpdir } from "node:os";
@@ -16,6 +17,7 @@ import { OWN_BUNDLE_KIB_MAX } from "../../infra/build/budgets.ts";
 import { bundleFunction } from "../../infra/build/bundle.ts";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { elsewhere } from "./own/elsewhere.ts";
+import { embeddedApplies } from "./own/embedded-apply.ts";
 import { startOwnStage, WEBSITES } from "./own/stage.ts";
 import type { OwnStage, RunningOwn } from "./own/stage.ts";
 import { cpuSeconds, memoryMiB } from "./process-usage.ts";
@@ -64,6 +66,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
     await Promise.race([act(), late]).catch((error: unknown) => process.stderr.write(`  ${what}: no figure: ${String(error)}\n`));
   };
   await part("bundle", async () => figure("bundle", [(await bundleBytes()) / KIB]));
+  results.push(...(await embeddedApplies()));
   const stage = await startOwnStage();
   try {
     const before = await bytesOutside(stage, 0);
