@@ -42,7 +42,7 @@ const CANARY = "a value that stays on the API server";
 
 /** A controller that caches metadata of one resource, with the view of its primaries. */
 function watching(name: string, resource: Resource): { readonly entry: ControllerEntry; readonly view: ViewDefinition } {
-  const controller = name as OwnController; // a registry names it
+  const controller = name as OwnController; // a name of the registry
   const view = viewName(resource, controller, "k3x9");
   const affectedKeys: AffectedKeys = (delta) => {
     if (delta.resource !== view) return [];
@@ -58,7 +58,7 @@ function watching(name: string, resource: Resource): { readonly entry: Controlle
 }
 
 /** Keeps a record of each ConfigMap that names its Namespace, and of the Namespace itself; a recorded one is not recorded again. */
-const KEEPER = "keeper" as OwnController; // a registry names it
+const KEEPER = "keeper" as OwnController; // a name of the registry
 const KEPT = viewName("configmaps", KEEPER, "k3x9");
 const HOMES = viewName("namespaces", KEEPER, "k3x9");
 const keyOf = ({ metadata: { namespace, name } }: CachedObject): string => `${namespace}/${name}`;

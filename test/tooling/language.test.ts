@@ -44,7 +44,7 @@ const DIALECT: readonly (readonly [phrase: RegExp, write: string])[] = [
   [/\banew\b/i, "again, new"],
 ];
 
-it("reads pages", () => {
+it("finds the pages to check", () => {
   expect(PAGES.length).toBeGreaterThan(30);
   expect(READ_FIRST.length).toBeGreaterThan(17);
 });

@@ -44,7 +44,7 @@ export interface ClusterWiring {
   readonly gateway: (controller: ControllerName, contract: GatewayContract | undefined) => WriteGateway;
 }
 
-/** The Lease that proves (lease-proof.ts), and the dependencies of its proof. */
+/** The Lease that proves which cluster fills the cache (lease-proof.ts), and the dependencies of that proof. */
 export interface ProofOptions extends Pick<FunctionWiring, "clock" | "log"> {
   readonly metrics?: Metrics | undefined;
   readonly lease: { readonly namespace: string; readonly name: string };

@@ -117,7 +117,7 @@ export function zoomed({ from, to }: View, factor: number, around: number, endMs
   return spanOf(begin, begin + width, endMs);
 }
 
-/** Whether moment and span are at the end, so that they should follow a running cluster. */
+/** Whether the selected moment and span are at the end, so that they follow a running cluster. */
 export function follows({ at, to }: View, { input: { endMs } }: Model): boolean {
   return at >= endMs && to >= endMs;
 }

@@ -68,7 +68,7 @@ async function play(
   const kube: KubeWatch = {
     async listPage(_, query: ListQuery) {
       asked.push(`${clock.now()} list ${JSON.stringify(query)}`);
-      const next = leftLists.shift() ?? new UnansweredError("nothing left");
+      const next = leftLists.shift() ?? new UnansweredError("the script has no further response");
       if (next instanceof Error) throw next;
       return next;
     },

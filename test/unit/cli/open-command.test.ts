@@ -54,7 +54,7 @@ describe("deltaloop open", () => {
   let server: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "deltaloop-test-"));
-    file = join(folder, "whole-\u0430.jsonl"); // a header cannot have this letter
+    file = join(folder, "whole-\u0430.jsonl"); // this letter is invalid in a header
     const lines = [
       line("00", "ADDED", deployment(1, 10)),
       line("01", "ADDED", pod),

@@ -254,7 +254,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         want: plannedAfter("oops"),
       },
       { name: "5xx twice: planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
-      { name: "no answer twice: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no answer within 5s") },
+      { name: "two unanswered tries: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no answer within 5s") },
     ];
     it.each(table)("a second delete: $name", async ({ first, second, sent: calls, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };

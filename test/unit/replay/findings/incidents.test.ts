@@ -90,7 +90,7 @@ describe("the first cause", () => {
       words: /SIGKILL \(exit code 137\)/,
     },
     {
-      name: "exit code 137 of a container that the kubelet lost",
+      name: "exit code 137 of a container that the kubelet no longer found",
       objects: [crash({ reason: "ContainerStatusUnknown", exitCode: 137 })],
       kind: "container lost",
       words: /lost by the kubelet/,
