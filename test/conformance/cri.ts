@@ -217,7 +217,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(lines.map(withoutTime).toSorted()).toEqual(["stderr F goodbye", "stdout F ending with 3"]);
     });
 
-    it("CR6 waits for a container that handles SIGTERM, and kills others after their grace period", async () => {
+    it("CR6 waits for a container that handles SIGTERM, and kills other containers after their grace period", async () => {
       const [obedient, stubborn] = [await started(underTest.programs.serve), await started(underTest.programs.stubborn)];
       await underTest.within(cri.stopContainer(obedient.id, 10));
       expect(await cri.containerStatus(obedient.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 0, reason: "Completed" });

@@ -162,7 +162,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
   });
 });
 
-it("GO5: sends doorbells for keys that become due after the end", async () => {
+it("GO5: sends doorbells for keys that become due after the end of the invocation", async () => {
   let late: Doorbells | undefined;
   const { rung, looked, ended } = harness([due()], { look: (_, doorbells) => Promise.resolve(void (late = doorbells)) });
   await ended;

@@ -31,7 +31,7 @@ const TERMINATED: AbnormalTermination = {
 /** The initial retry delay, which grows on machines without logind. Source: nodeshutdown_manager_linux.go dbusReconnectPeriod. */
 const RECONNECT_MS = 1_000;
 const RECONNECT_MS_MAX = 60_000;
-/** The initial delay between checks whether an override applies; doubled each time. Source: nodeshutdown_manager_linux.go start. */
+/** Initial delay between checks of whether the override has taken effect; doubled each time. Source: nodeshutdown_manager_linux.go start. */
 const OVERRIDE_MS = 100;
 const OVERRIDE_POLLS = 5;
 /** Polling interval while pods terminate. */

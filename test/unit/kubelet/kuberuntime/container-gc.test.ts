@@ -110,7 +110,7 @@ describe("containersToRemove", () => {
     expect(containersToRemove(containers, given)).toEqual(want);
   });
 
-  it("decides for each pod separately", () => {
+  it("selects the containers to remove for each pod separately", () => {
     const containers = [container(0, { uid: "gone" }), container(0, { uid: "here" })];
     expect(containersToRemove(containers, { ...kept, contentRemovable: (uid) => uid === "gone" })).toEqual(["gone/foo-0"]);
   });

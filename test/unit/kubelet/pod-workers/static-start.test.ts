@@ -151,7 +151,7 @@ describe("the start row of a full name", () => {
       uid: "x",
       want: { startedUid: "a", waitingUids: ["b"] },
     },
-  ])("[node-agent 53] [node-agent 126] releases $name", ({ start, uid, want }) => {
+  ])("[node-agent 53] [node-agent 126] releasing a full name drops $name", ({ start, uid, want }) => {
     expect(releaseFullName(start, uid)).toEqual(want);
   });
 
