@@ -2,12 +2,11 @@
  * Retries volume operations after 0.5 s, doubling to 122 s, per volume (node-agent §10). API requests for a new pod, such as tokens, often
  * fail at first.
  */
-import { KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
-import { NodeFilesError } from "../../ports/node-files.ts";
 import { nextVolumeBackOff } from "../pod-workers/back-off.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { earliestRetryMs, StepError, STEP_WAIT_MS } from "../node-ports/operations.ts";
-import { VolumeError } from "./downward-api.ts";
+import { isExternalError } from "../node-ports/external-error.ts";
+import { VolumeError } from "../types/volume-error.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
 /** An attempt failed (then `cause` is set), or is in back-off. */
@@ -63,11 +62,4 @@ export async function retriedInSync<T>(
       await operations.rest(uid, Math.max(0, retryAtMs - clock.now()));
     }
   }
-}
-
-/** Errors of files and the API server, which users or time resolve. */
-export function isExternalError(error: unknown): error is Error {
-  return (
-    error instanceof NodeFilesError || error instanceof KubeApiError || error instanceof UnansweredError || error instanceof NotSentError
-  );
 }

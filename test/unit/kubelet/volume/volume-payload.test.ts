@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { ConfigMapData, SecretData } from "../../../../shared/node-agent/kubelet/types/referenced-objects.ts";
 import type { NodePod, VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
-import { VolumeError } from "../../../../shared/node-agent/kubelet/volume/downward-api.ts";
+import { VolumeError } from "../../../../shared/node-agent/kubelet/types/volume-error.ts";
 import { tokensOf, volumePayload } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
 import type { TokenSpec } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
