@@ -1,0 +1,45 @@
+// Would catch: a pod that starts without what it projects, a request for pods that project nothing, and keys kept for deleted pods.
+import { expect, test, vi } from "vitest";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeHarness } from "../../../harness/node/node.ts";
+
+const APP = { name: "app", image: "app:1" };
+
+function projecting(...sources: readonly object[]): object {
+  return { containers: [APP], volumes: [{ name: "certs", projected: { sources } }] };
+}
+
+function mountErrors(node: NodeHarness): ReadonlySet<string> {
+  const events = node.requests.map(({ body }) => body as { readonly reason?: string; readonly message?: string } | undefined);
+  return new Set(events.flatMap((event) => (event?.reason === "FailedMount" ? [event.message ?? ""] : [])));
+}
+
+const requested = (node: NodeHarness): readonly string[] =>
+  node.requests
+    .map(({ method, path }) => `${method} ${path}`)
+    .filter((text) => /clustertrustbundles|podcertificate|serviceaccounts/u.test(text));
+
+// The API server in memory has neither of the two resources, as releases before 1.37 by default.
+test("[node-agent 512] a pod with both sources waits on an API server without them", async () => {
+  const node = await startedNode();
+  const certificate = { signerName: "a.test/s", keyType: "ED25519", keyPath: "key" };
+  const bundle = { path: "ca", name: "mine", optional: true };
+  const uid = await node.create("p", projecting({ clusterTrustBundle: bundle }, { podCertificate: certificate }) as never);
+  await node.advance(5_000);
+  expect(node.isReady("p")).toBe(false);
+  expect([...mountErrors(node)]).toEqual([
+    'MountVolume.SetUp failed for volume "certs" : [ClusterTrustBundle projection is not supported in static kubelet mode, ' +
+      "credential bundle is not issued yet: while creating initial PodCertificateRequest: the server answered 404]",
+  ]);
+  const forget = vi.spyOn(node.agent.ports.podCertificates, "forget");
+  await node.delete("p");
+  await node.advance(10_000);
+  expect(forget).toHaveBeenCalledWith(uid);
+});
+
+test("[node-agent 512] a pod that projects other sources causes no such request", async () => {
+  const node = await startedNode();
+  await node.create("p", projecting({ downwardAPI: { items: [{ path: "name", fieldRef: { fieldPath: "metadata.name" } }] } }) as never);
+  await node.until("ready", () => node.isReady("p"), 5_000);
+  expect(requested(node)).toEqual([]);
+});
