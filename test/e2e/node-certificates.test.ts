@@ -230,13 +230,14 @@ await whereNodesCanRun("certificates of pods", () => {
     await cluster.kubectl("delete", "pod", "types", "--timeout=30s");
   });
 
+  const bundle = (name: string, signerName: string | undefined, labelled: object, trustBundle: string): object => ({
+    apiVersion: "certificates.k8s.io/v1",
+    kind: "ClusterTrustBundle",
+    metadata: { name, labels: labelled },
+    spec: { ...(signerName && { signerName }), trustBundle },
+  });
+
   it("gives a pod the trust anchors of a bundle and of a signer's bundles, and each change [node-agent 514]", async () => {
-    const bundle = (name: string, signerName: string | undefined, labelled: object, trustBundle: string): object => ({
-      apiVersion: "certificates.k8s.io/v1",
-      kind: "ClusterTrustBundle",
-      metadata: { name, labels: labelled },
-      spec: { ...(signerName && { signerName }), trustBundle },
-    });
     const anchors = (...pki: readonly Pki[]): readonly string[] =>
       pki
         .flatMap(({ ca }) => certificateBlocks(ca))
@@ -285,7 +286,10 @@ await whereNodesCanRun("certificates of pods", () => {
     await cluster.apply(
       podOf(
         "lacks",
-        mounted([{ clusterTrustBundle: { path: "a.pem", name: "later" } }, { clusterTrustBundle: { path: "b.pem", signerName: SIGNER } }]),
+        mounted([
+          { clusterTrustBundle: { path: "a.pem", name: "later" } },
+          { clusterTrustBundle: { path: "b.pem", signerName: SIGNER, labelSelector: { matchLabels: { live: "soon" } } } },
+        ]),
       ),
     );
     await eventsSay(
@@ -294,6 +298,8 @@ await whereNodesCanRun("certificates of pods", () => {
       'FailedMount: MountVolume.SetUp failed for volume "certs" : [while getting ClusterTrustBundle: ' +
         'clustertrustbundle.certificates.k8s.io "later" not found, combination of signerName and labelSelector matched zero ClusterTrustBundles]',
     );
+    await cluster.apply(bundle("later", undefined, {}, other.ca), bundle("example.test:pods:soon", SIGNER, { live: "soon" }, signer.ca));
+    expect(await read(await podReady(cluster, "lacks"), "cat /certs/a.pem /certs/b.pem")).toBe(`${other.ca}${signer.ca}`);
     await cluster.kubectl("delete", "pod", "lacks", "--timeout=30s");
   });
 

@@ -94,7 +94,7 @@ describe("[node-agent 510] a late certificate", () => {
   test.each([FRESH, WAIT_REFRESH])("is reported ten minutes after its refresh was due, and when it expires, each once: $kind", (first) => {
     const times = [BEGIN + 10 * MINUTE, BEGIN + 10 * MINUTE + 1, END, END + 1, END + MINUTE];
     const reported: unknown[] = [];
-    times.reduce((credential, nowMs) => {
+    times.reduce<Credential>((credential, nowMs) => {
       const step = reportLate(credential, nowMs);
       reported.push(step.events);
       return step.credential;
