@@ -46,7 +46,7 @@ const OID = {
   ed25519: "2b6570",
 };
 
-/** OID and hash of ECDSA signatures by curve. Source: crypto/x509 signingParamsForKey. */
+/** OID and hash of ECDSA signatures by curve, as Go's crypto/x509 selects them. */
 const ECDSA: Readonly<Record<string, { readonly oid: string; readonly hash: string }>> = {
   prime256v1: { oid: "2a8648ce3d040302", hash: "sha256" },
   secp384r1: { oid: "2a8648ce3d040303", hash: "sha384" },

@@ -14,8 +14,7 @@ export function pemBlock(type: string, der: Uint8Array): string {
 }
 
 /**
- * The DER bytes of the `CERTIFICATE` blocks of `pem`, in order; skips blocks that are incomplete or not base64. Source: encoding/pem
- * Decode.
+ * The DER bytes of the `CERTIFICATE` blocks of `pem`, in order; skips blocks that are incomplete or not base64.
  */
 export function certificateBlocks(pem: string): readonly Buffer[] {
   const blocks: Buffer[] = [];

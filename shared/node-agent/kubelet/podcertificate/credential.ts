@@ -125,7 +125,7 @@ function issuedFor({ privateKey }: PendingRequest, { status }: CertificateAnswer
   };
 }
 
-/** Events of a certificate that is late, each once. Source: handleProjection, cases credStateFresh and credStateWaitRefresh. */
+/** Events of a certificate that is late, each once. */
 export function reportLate(credential: Credential, nowMs: number): Step {
   if (!("issued" in credential)) return { credential, events: [] };
   const { issued } = credential;

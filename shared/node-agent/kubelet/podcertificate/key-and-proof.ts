@@ -1,4 +1,7 @@
-/** Private keys of podCertificate sources and the proof of their possession. Source: podcertificatemanager.go generateKeyAndProof. */
+/**
+ * Private keys of podCertificate sources and the proof of their possession. Source:
+ * pkg/kubelet/podcertificate/podcertificatemanager.go generateKeyAndProof.
+ */
 import { generateKeyPair, type KeyObject } from "node:crypto";
 import { stubRequest } from "../certificate/certificate-request.ts";
 import { VolumeError } from "../types/volume-error.ts";
