@@ -13,6 +13,7 @@ import {
   housekeep,
   NodeIdentity,
   ObjectCache,
+  PodCertificates,
   PodSources,
   NodeShutdown,
   runProbe,
@@ -88,6 +89,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   const queues = createNodeQueues({ clock, log });
   const nameSalt = Math.floor(random.next() * 1_000_000);
   const record = createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt, condition });
+  const podEvent = podEventRecorder(record);
   const ports: NodePorts = {
     ...parts,
     known: new KnownStatuses(parts.cri),
@@ -99,8 +101,9 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
     puller: new ImagePuller(clock, options.imagePulls),
     volumes: new VolumeMeasures(parts),
     objects: new ObjectCache(kube, clock),
+    podCertificates: new PodCertificates({ ...parts, podEvent }),
     record,
-    podEvent: podEventRecorder(record),
+    podEvent,
     send: (queue, uid, reason) => queues[queue].send({ uid, reason }),
     readNode: () => identity.read(),
     runtimeName,

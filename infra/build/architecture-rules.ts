@@ -40,15 +40,16 @@ const KUBELET_EDGES = `^shared/node-agent/kubelet/(${[
   "images/(cri-error-text|ensure-image|image-gc-manager)",
   "kuberuntime/(collect-garbage|kill-pod|lifecycle-hooks|observe-pod|pod-cgroup|remove-container|resize|run-actions|start-container)",
   "node/node-identity",
-  "node-ports/(attempt|known-statuses|node-ports|object-cache)",
+  "node-ports/(attempt|external-error|known-statuses|node-ports|object-cache)",
   "nodeshutdown/nodeshutdown-manager",
   "pleg/pleg",
   "pod/mirror-client",
+  "podcertificate/pod-certificates",
   "pod-workers/(sync-record|update-worker)",
   "prober/prober-manager",
   "stats/summary-provider",
   "status/(status-manager|status-metrics)",
-  "volume/(prepare-volumes|volume-measures|volume-retries)",
+  "volume/(prepare-volumes|projected-sources|volume-measures|volume-retries)",
 ].join("|")})\\.ts$`;
 /** The files in the packages' `exports`, which other folders may import. */
 export const ENTRY_FILES: readonly string[] = Object.keys(PACKAGE_IMPORTS).flatMap((name) => {

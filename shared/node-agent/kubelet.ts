@@ -26,6 +26,7 @@ export type { ShutdownSettings } from "./kubelet/nodeshutdown/grace-periods.ts";
 export { NodeShutdown } from "./kubelet/nodeshutdown/nodeshutdown-manager.ts";
 export { checkRuntime, relistPods } from "./kubelet/pleg/pleg.ts";
 export { LostSyncError, enqueuePod, enqueueDue } from "./kubelet/pod-workers/update-worker.ts";
+export { PodCertificates } from "./kubelet/podcertificate/pod-certificates.ts";
 export { PodManager } from "./kubelet/pod/pod-manager.ts";
 export { runProbe } from "./kubelet/prober/prober-manager.ts";
 export { SummaryProvider } from "./kubelet/stats/summary-provider.ts";

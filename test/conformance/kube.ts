@@ -46,6 +46,12 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(await names("name=nobody")).toEqual([]);
     });
 
+    it("KC2 filters a list by its field selector", async () => {
+      await Promise.all([create(replicaSet("k2-fields")), create(replicaSet("k2-other"))]);
+      const { items } = await subject.kube.list("replicasets", subject.namespace, { fieldSelector: "metadata.name=k2-fields" });
+      expect(items.map((item) => item.metadata.name)).toEqual(["k2-fields"]);
+    });
+
     it("[replicaset 39] KC7 preserves a template's integers on every read and write", async () => {
       const long = replicaSet("k6", {
         terminationGracePeriodSeconds: 9223372036854775807n,

@@ -34,7 +34,13 @@ export interface CallOptions {
 export interface KubeReader {
   get(resource: Resource, namespace: string, name: string, options?: CallOptions): Promise<KubeObject | undefined>;
   /** All pages as one consistent list. */
-  list(resource: Resource, namespace: string, options?: CallOptions & { readonly labelSelector?: string }): Promise<KubeList>;
+  list(resource: Resource, namespace: string, options?: CallOptions & Selectors): Promise<KubeList>;
+}
+
+/** Which objects a list contains; default: all. */
+export interface Selectors {
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
 }
 
 export interface KubeList {

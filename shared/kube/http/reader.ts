@@ -41,7 +41,7 @@ export function createReader(client: KubeCalls): KubeReader {
   async function listOnce(
     resource: Resource,
     namespace: string,
-    { labelSelector, retryBudget }: NonNullable<Parameters<KubeReader["list"]>[2]>,
+    { labelSelector, fieldSelector, retryBudget }: NonNullable<Parameters<KubeReader["list"]>[2]>,
   ): Promise<KubeList> {
     const timeout = serverTimeout(client, retryBudget);
     const items: KubeObject[] = [];
@@ -49,7 +49,7 @@ export function createReader(client: KubeCalls): KubeReader {
     const pager = createPager();
     for (let requested = 0; requested < OBJECTS_MAX;) {
       const [answer, limit] = await pager(async (objects) => {
-        const query = { limit: objects, continue: token, labelSelector, timeout };
+        const query = { limit: objects, continue: token, labelSelector, fieldSelector, timeout };
         const path = resourcePath(resource, namespace);
         return [await client.json({ method: "GET", path, query, ...(retryBudget && { retryBudget }) }), objects] as const;
       });

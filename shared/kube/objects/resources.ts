@@ -32,6 +32,8 @@ export type NodeResource =
   | "tokenreviews"
   | "subjectaccessreviews"
   | "certificatesigningrequests"
+  | "clustertrustbundles"
+  | "podcertificaterequests"
   | "runtimeclasses";
 
 /** Resources that a capture and `explain` read in addition to the cached resources, if permitted. They are never queued or cached. */
@@ -79,6 +81,18 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
     apiVersion: "certificates.k8s.io/v1",
     group: "certificates.k8s.io",
     kind: "CertificateSigningRequest",
+  },
+  clustertrustbundles: {
+    path: "apis/certificates.k8s.io/v1",
+    apiVersion: "certificates.k8s.io/v1",
+    group: "certificates.k8s.io",
+    kind: "ClusterTrustBundle",
+  },
+  podcertificaterequests: {
+    path: "apis/certificates.k8s.io/v1",
+    apiVersion: "certificates.k8s.io/v1",
+    group: "certificates.k8s.io",
+    kind: "PodCertificateRequest",
   },
   horizontalpodautoscalers: {
     path: "apis/autoscaling/v2",

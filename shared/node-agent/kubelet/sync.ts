@@ -234,6 +234,7 @@ async function syncTerminated(ports: NodePorts, sync: PodSync): Promise<SyncEnd>
   await sync.volumes.unmount();
   await ports.containerManager.destroy(uid);
   ports.objects.forget(uid);
+  ports.podCertificates.forget(uid);
   ports.operations.forget(uid);
   await sync.terminated();
   return { kind: "terminatedDone" };

@@ -4,6 +4,8 @@
  * util/cert/csr.go MakeCSRFromTemplate.
  */
 import { sign, X509Certificate, type KeyObject } from "node:crypto";
+import { ownAt } from "@deltaloop/base";
+import { pemBlock } from "./pem.ts";
 
 /** Subject and alternative names of a certificate. */
 export interface CertificateTemplate {
@@ -40,17 +42,40 @@ const OID = {
   organizationName: "55040a",
   extensionRequest: "2a864886f70d01090e",
   subjectAltName: "551d11",
-  ecdsaWithSha256: "2a8648ce3d040302",
   sha256WithRsa: "2a864886f70d01010b",
+  ed25519: "2b6570",
+};
+
+/** OID and hash of ECDSA signatures by curve, as Go's crypto/x509 selects them. */
+const ECDSA: Readonly<Record<string, { readonly oid: string; readonly hash: string }>> = {
+  prime256v1: { oid: "2a8648ce3d040302", hash: "sha256" },
+  secp384r1: { oid: "2a8648ce3d040303", hash: "sha384" },
+  secp521r1: { oid: "2a8648ce3d040304", hash: "sha512" },
 };
 
 /** Returns the request in PEM. @param key a private key, EC or RSA */
 export function certificateRequest(template: CertificateTemplate, key: KeyObject, publicKey: KeyObject): string {
-  const info = requestInfo(template, publicKey);
-  const algorithm = key.asymmetricKeyType === "rsa" ? sequence(oid(OID.sha256WithRsa), der(TAG.null)) : sequence(oid(OID.ecdsaWithSha256));
-  const request = sequence(info, algorithm, der(TAG.bitString, Buffer.of(0), sign("sha256", info, key)));
-  const lines = request.toString("base64").match(/.{1,64}/gu) ?? [];
-  return ["-----BEGIN CERTIFICATE REQUEST-----", ...lines, "-----END CERTIFICATE REQUEST-----", ""].join("\n");
+  return pemBlock("CERTIFICATE REQUEST", signed(requestInfo(template, publicKey), key));
+}
+
+/** A DER request with neither subject nor names, which only proves the possession of `key`: private, EC, RSA or Ed25519. */
+export function stubRequest(key: KeyObject, publicKey: KeyObject): Buffer {
+  return signed(infoOf(sequence(), publicKey, []), key);
+}
+
+function signed(info: Buffer, key: KeyObject): Buffer {
+  const { algorithm, hash } = signatureOf(key);
+  return sequence(info, algorithm, der(TAG.bitString, Buffer.of(0), sign(hash, info, key)));
+}
+
+/** The signature algorithm with Go's parameters; Ed25519 has no separate hash. @throws for another type of key */
+function signatureOf(key: KeyObject): { readonly algorithm: Buffer; readonly hash: string | null } {
+  if (key.asymmetricKeyType === "rsa") return { algorithm: sequence(oid(OID.sha256WithRsa), der(TAG.null)), hash: "sha256" };
+  if (key.asymmetricKeyType === "ed25519") return { algorithm: sequence(oid(OID.ed25519)), hash: null };
+  const curve = key.asymmetricKeyDetails?.namedCurve ?? "";
+  const ecdsa = ownAt(ECDSA, curve);
+  if (ecdsa === undefined) throw new RangeError(`no signature algorithm for a key of type ${key.asymmetricKeyType} ${curve}`);
+  return { algorithm: sequence(oid(ecdsa.oid)), hash: ecdsa.hash };
 }
 
 /** Whether `pem` requests the same certificate for the same key; ignores the signature. */
@@ -69,8 +94,12 @@ function requestInfo(template: CertificateTemplate, publicKey: KeyObject): Buffe
     ...(organizations.length === 0 ? [] : [der(TAG.set, ...organizations.map((name) => sequence(oid(OID.organizationName), text(name))))]),
     der(TAG.set, sequence(oid(OID.commonName), text(commonName))),
   );
+  return infoOf(subject, publicKey, attributes(template));
+}
+
+function infoOf(subject: Buffer, publicKey: KeyObject, itsAttributes: readonly Buffer[]): Buffer {
   const version = der(TAG.integer, Buffer.of(0));
-  return sequence(version, subject, publicKey.export({ type: "spki", format: "der" }), der(ATTRIBUTES, ...attributes(template)));
+  return sequence(version, subject, publicKey.export({ type: "spki", format: "der" }), der(ATTRIBUTES, ...itsAttributes));
 }
 
 function attributes({ dnsNames, ipAddresses }: CertificateTemplate): readonly Buffer[] {

@@ -1,5 +1,6 @@
 /** Environment variables of a container, including service variables (node-agent §7.4). */
-import { podFieldText, resourceFieldText, VolumeError } from "../volume/downward-api.ts";
+import { podFieldText, resourceFieldText } from "../volume/downward-api.ts";
+import { VolumeError } from "../types/volume-error.ts";
 import type { NodeResources } from "../types/node-options.ts";
 import type { ContainerSpec, NodePod } from "../types/pod.ts";
 import type { V1Service } from "@kubernetes/client-node";

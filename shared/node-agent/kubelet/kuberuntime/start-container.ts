@@ -20,7 +20,7 @@ import { ensureImage } from "../images/ensure-image.ts";
 import { HookError, runHook, type LifecycleHandler } from "./lifecycle-hooks.ts";
 import { killStarted, unlessGone, type EndPodPorts } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
-import { isExternalError } from "../volume/volume-retries.ts";
+import { isExternalError } from "../node-ports/external-error.ts";
 import { StartError } from "../node-ports/operations.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 

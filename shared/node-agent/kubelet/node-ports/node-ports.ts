@@ -14,6 +14,7 @@ import type { NodeEvent } from "../events/event-recorder.ts";
 import type { PodEvent } from "../events/pod-events.ts";
 import type { PressureCondition, Observation } from "../types/eviction-thresholds.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
+import type { CertificateSource, KeyAndChain } from "../types/projected-sources.ts";
 import type { ObjectCache } from "./object-cache.ts";
 import type { Operations } from "./operations.ts";
 import type { PodManager } from "../pod/pod-manager.ts";
@@ -44,8 +45,10 @@ export interface NodePorts {
   readonly containerManager: PodCgroups;
   /** Latest volume measurements. */
   readonly volumes: VolumeUsages;
-  /** Cached Secrets, ConfigMaps, Services and tokens; in memory only. */
+  /** Cached Secrets, ConfigMaps, ClusterTrustBundles, Services and tokens; in memory only. */
   readonly objects: ObjectCache;
+  /** Keys and certificates of pods. Never stored. */
+  readonly podCertificates: PodCredentials;
   readonly condition: NodeCondition;
   /** Records an Event. Best effort; Events are sent in order. */
   readonly record: (event: NodeEvent) => void;
@@ -84,6 +87,14 @@ export interface PodCgroups {
   /** @throws while the cgroup is busy */
   destroy(podUid: string): Promise<void>;
   reduceCpu(podUid: string): Promise<void>;
+}
+
+/** The methods of PodCertificates. */
+export interface PodCredentials {
+  /** @throws {VolumeError} while there are none, and for good once the request was refused */
+  current(pod: NodePod, from: CertificateSource): Promise<KeyAndChain>;
+  /** Drops the keys of a deleted pod. */
+  forget(podUid: string): void;
 }
 
 /** The methods of ImagePuller. */

@@ -1,5 +1,6 @@
 /**
- * In-memory cache of the Secrets, ConfigMaps, RuntimeClasses, Services and tokens that this node's pods use (node-agent §10, Refresh).
+ * In-memory cache of the Secrets, ConfigMaps, ClusterTrustBundles, RuntimeClasses, Services and tokens that this node's pods use
+ * (node-agent §10, Refresh).
  *
  * OC1 entries are at most `FRESH_MS` old; `immutable` objects are read once; absence is cached for `ABSENT_FRESH_MS`.
  * OC2 while the API server is unavailable, the last state is returned; a read of an object that is not cached fails.
@@ -9,7 +10,16 @@
  *    most `READS_AT_ONCE_MAX` reads in flight, which leaves capacity for other calls, such as heartbeats.
  */
 import { parseTime, type KubeObject } from "@deltaloop/kube/objects";
-import { isTooManyRequests, isUnanswered, NotSentError, CALLS_AT_ONCE_MAX, type KubeReader, type KubeWriter } from "@deltaloop/kube/client";
+import type { TrustBundle } from "../types/projected-sources.ts";
+import {
+  isNotFound,
+  isTooManyRequests,
+  isUnanswered,
+  NotSentError,
+  CALLS_AT_ONCE_MAX,
+  type KubeReader,
+  type KubeWriter,
+} from "@deltaloop/kube/client";
 import { NODE_CALL_WAIT_MS_MAX, type Clock } from "@deltaloop/base";
 
 const FRESH_MS = 5_000;
@@ -81,6 +91,22 @@ export class ObjectCache {
   async services(sinceMs: number): Promise<readonly KubeObject[]> {
     const isFresh = ({ readAtMs }: Entry<unknown>): boolean => readAtMs >= sinceMs && this.#clock.now() - readAtMs < SERVICES_FRESH_MS;
     return await this.#read({ namespace: "", key: "services", isFresh, read: async () => (await this.#kube.list("services", "")).items });
+  }
+
+  /** ClusterTrustBundles; undefined if the API server does not serve them. */
+  async trustBundles(fieldSelector: string): Promise<readonly TrustBundle[] | undefined> {
+    const isFresh = ({ value = [], readAtMs }: Entry<readonly TrustBundle[] | undefined>): boolean =>
+      this.#clock.now() - readAtMs < (value.length === 0 ? ABSENT_FRESH_MS : FRESH_MS);
+    const read = async (): Promise<readonly TrustBundle[] | undefined> => {
+      try {
+        const { items } = await this.#kube.list("clustertrustbundles", "", { fieldSelector });
+        return items as readonly TrustBundle[]; // the requested resource implies the type
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    };
+    return await this.#read({ namespace: "", key: `clustertrustbundles/${fieldSelector}`, isFresh, read });
   }
 
   /** Returns a token. `renewAtMs` returns the time from which a cached token must be replaced. @throws the API server's error */

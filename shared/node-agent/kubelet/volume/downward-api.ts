@@ -1,4 +1,6 @@
 /** Generates the file contents of downwardAPI volumes (node-agent §10). */
+import { goQuote } from "../types/go-quote.ts";
+import { VolumeError } from "../types/volume-error.ts";
 import { ownAt } from "@deltaloop/base";
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import type { Labels } from "@deltaloop/kube/objects";
@@ -38,32 +40,8 @@ export function podFieldText({ metadata }: NodePod, fieldPath: string): string {
 function lines(map: Labels): string {
   return Object.entries(map)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, value]) => `${key}=${quote(value)}`)
+    .map(([key, value]) => `${key}=${goQuote(value)}`)
     .join("\n");
-}
-
-const ESCAPES: Readonly<Record<string, string>> = {
-  '"': '\\"',
-  "\\": "\\\\",
-  "\u0007": "\\a",
-  "\b": "\\b",
-  "\f": "\\f",
-  "\n": "\\n",
-  "\r": "\\r",
-  "\t": "\\t",
-  "\v": "\\v",
-};
-const TO_ESCAPE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
-
-/** Quotes a string as Go's `%q` does. */
-function quote(text: string): string {
-  return `"${text.replace(TO_ESCAPE, (character) => ESCAPES[character] ?? escaped(character.codePointAt(0) ?? 0))}"`;
-}
-
-function escaped(code: number): string {
-  const hex = (digits: number): string => code.toString(16).padStart(digits, "0");
-  if (code < 0x20 || code === 0x7f) return `\\x${hex(2)}`;
-  return code < 0x1_0000 ? `\\u${hex(4)}` : `\\U${hex(8)}`;
 }
 
 /**
@@ -123,12 +101,4 @@ function amountOf(container: ContainerSpec, kind: "limits" | "requests", name: s
 function units(text: string, unit: bigint): bigint {
   const quantity = parseQuantity(text);
   return quantity === undefined ? 0n : (quantityNanos(quantity) + unit - 1n) / unit;
-}
-
-/**
- * A referenced object, key or field is missing. This is normal until it is created; the pod retries. The message is shown in the
- * FailedMount event; it contains names, but never values.
- */
-export class VolumeError extends Error {
-  override readonly name = "VolumeError";
 }

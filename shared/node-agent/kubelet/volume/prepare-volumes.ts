@@ -7,12 +7,16 @@ import { messageOf, type KubeObject } from "@deltaloop/kube/objects";
 import { ownAt } from "@deltaloop/base";
 import { StepError } from "../node-ports/operations.ts";
 import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type VolumeSpec } from "../types/pod.ts";
-import { tokenRenewalAtMs, tokensOf, volumePayload, type TokenSpec } from "./volume-payload.ts";
-import { VolumeError } from "./downward-api.ts";
+import { readProjectedSources } from "./projected-sources.ts";
+import { volumePayload } from "./volume-payload.ts";
+import { VolumeError } from "../types/volume-error.ts";
 import { fsGroupOf, volumePlans, type VolumePlan } from "./volumes.ts";
 import { retriedInSync, VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
 
-export type PrepareVolumesPorts = Pick<NodePorts, "store" | "files" | "clock" | "objects" | "podEvent" | "options" | "resources">;
+export type PrepareVolumesPorts = Pick<
+  NodePorts,
+  "store" | "files" | "clock" | "objects" | "podCertificates" | "condition" | "podEvent" | "options" | "resources"
+>;
 
 /** Host paths by volume name. */
 export type VolumePaths = Readonly<Record<string, string>>;
@@ -135,7 +139,7 @@ async function prepareVolumes(
 }
 
 async function prepareVolume(
-  ports: Pick<NodePorts, "files" | "objects">,
+  ports: Pick<NodePorts, "files" | "objects" | "podCertificates" | "condition">,
   pod: NodePod,
   given: {
     readonly plan: VolumePlan;
@@ -162,14 +166,7 @@ async function prepareVolume(
       return plan.path;
     case "payload": {
       if (volume === undefined) throw new VolumeError(`the pod has no volume ${plan.name}`);
-      const tokens = await requestTokens(ports, pod, plan.name);
-      const payload = volumePayload({
-        pod,
-        volume,
-        objects,
-        allocatable,
-        token: (spec) => tokens.get(tokenKey(spec)) ?? "",
-      });
+      const payload = volumePayload({ pod, volume, objects, allocatable, ...(await readProjectedSources(ports, pod, volume)) });
       return await ports.files.writeVolume(place, payload, { ...owned, ...(plan.tmpfs && { tmpfs: true }) });
     }
     case "unsupported":
@@ -177,33 +174,6 @@ async function prepareVolume(
     default:
       throw new Error(`unknown plan ${JSON.stringify(plan satisfies never)}`);
   }
-}
-
-async function requestTokens(ports: Pick<NodePorts, "objects">, pod: NodePod, volume: string): Promise<ReadonlyMap<string, string>> {
-  const { namespace, name, uid } = pod.metadata;
-  const serviceAccount = pod.spec.serviceAccountName ?? "default";
-  const wanted = tokensOf(pod).filter((token) => token.volume === volume);
-  return new Map(
-    await Promise.all(
-      wanted.map(async ({ spec }) => {
-        // Derived from the UID, so that the renewal time of a token does not change between syncs.
-        const spread = fractionOf(uid);
-        const token = await ports.objects.token({ namespace, serviceAccount, ...spec, pod: { name, uid } }, (held) =>
-          tokenRenewalAtMs(held.issuedAtMs, held.expiresAtMs, spread),
-        );
-        return [tokenKey(spec), token.token] as const;
-      }),
-    ),
-  );
-}
-
-function tokenKey({ audience, expirationSeconds }: TokenSpec): string {
-  return `${expirationSeconds} ${audience}`;
-}
-
-/** Returns a pseudo-random number in [0, 1) that is always the same for a UID. */
-function fractionOf(uid: string): number {
-  return (Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0) / 2 ** 32;
 }
 
 /** Names of objects in the pod's namespace, sorted and distinct, including optional references. */

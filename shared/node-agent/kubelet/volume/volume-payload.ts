@@ -1,6 +1,8 @@
 /** Generates the files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
+import type { KeyAndChain, TrustBundleSource } from "../types/projected-sources.ts";
 import type { VolumeFile } from "../../ports/node-files.ts";
-import { podFieldText, resourceFieldText, VolumeError } from "./downward-api.ts";
+import { podFieldText, resourceFieldText } from "./downward-api.ts";
+import { VolumeError } from "../types/volume-error.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import type { NodeResources } from "../types/node-options.ts";
 import { initContainersOf, type NodePod, type VolumeSpec } from "../types/pod.ts";
@@ -19,6 +21,10 @@ export interface PayloadInput {
   readonly allocatable: NodeResources;
   /** Returns a token that was requested in advance (tokensOf). */
   token(request: TokenSpec): string;
+  /** Returns PEM. @throws {VolumeError} */
+  trustAnchors(source: TrustBundleSource): string;
+  /** The key and certificates of the volume's podCertificate source at `index`. @throws {VolumeError} */
+  credential(index: number): KeyAndChain;
 }
 
 /** An empty audience means the API server. */
@@ -48,7 +54,7 @@ export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
     (downwardAPI && [{ downwardAPI }]) ??
     [];
   const mode = (projected ?? configMap ?? secret ?? downwardAPI)?.defaultMode ?? MODE_DEFAULT;
-  const payloads = collect(sources.map((source) => () => sourcePayload(input, source, mode)));
+  const payloads = collect(sources.map((source, index) => () => sourcePayload(input, source, { index, mode })));
   return [...new Map(payloads.flatMap((payload) => [...payload])).values()];
 }
 
@@ -61,8 +67,8 @@ export function tokensOf(pod: NodePod): readonly { readonly volume: string; read
   );
 }
 
-function sourcePayload(input: PayloadInput, source: Source, mode: number): Payload {
-  const { configMap, secret, downwardAPI, serviceAccountToken } = source;
+function sourcePayload(input: PayloadInput, source: Source, { index, mode }: { readonly index: number; readonly mode: number }): Payload {
+  const { configMap, secret, downwardAPI, serviceAccountToken, clusterTrustBundle, podCertificate } = source;
   if (configMap) {
     const { name = "", items, optional = false } = configMap;
     const { data = {}, binaryData = {} } = found(input.objects.configMap(name), `configmap "${name}" not found`, optional);
@@ -75,11 +81,23 @@ function sourcePayload(input: PayloadInput, source: Source, mode: number): Paylo
     return keyFiles(new Map(entries(data, decode)), items, { mode, optional, missing: "references non-existent secret key" });
   }
   if (downwardAPI) return fieldFiles(input, downwardAPI.items ?? [], mode);
-  if (serviceAccountToken) {
-    const { path } = serviceAccountToken;
-    return new Map([[path, { path, content: encode(input.token(tokenSpec(serviceAccountToken))), ...tokenOwner(input.pod, mode) }]]);
+  if (serviceAccountToken) return ownedFiles(input.pod, mode, [[serviceAccountToken.path, input.token(tokenSpec(serviceAccountToken))]]);
+  if (clusterTrustBundle) return ownedFiles(input.pod, mode, [[clusterTrustBundle.path, input.trustAnchors(clusterTrustBundle)]]);
+  if (podCertificate) {
+    const { privateKey, certificateChain } = input.credential(index);
+    return ownedFiles(input.pod, mode, [
+      [podCertificate.credentialBundlePath, privateKey + certificateChain],
+      [podCertificate.keyPath, privateKey],
+      [podCertificate.certificateChainPath, certificateChain],
+    ]);
   }
   return new Map();
+}
+
+/** Files of the user of the pod; an empty or absent path is no file. */
+function ownedFiles(pod: NodePod, mode: number, contents: readonly (readonly [string | undefined, string])[]): Payload {
+  const owner = tokenOwner(pod, mode);
+  return new Map(contents.flatMap(([path = "", text]) => (path === "" ? [] : [[path, { path, content: encode(text), ...owner }]])));
 }
 
 function found<T extends object>(object: T | undefined, message: string, optional: boolean): T | Record<string, never> {
@@ -121,8 +139,8 @@ function tokenSpec({ audience = "", expirationSeconds = TOKEN_EXPIRATION_SECONDS
 }
 
 /**
- * Returns owner and mode of a token file. If all containers run as the same user, it is owned by that user. Otherwise, access depends on
- * fsGroup or on the volume's mode. Source: pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
+ * Returns owner and mode of a file of tokens, trust anchors or certificates. If all containers run as the same user, it is owned by that
+ * user. Otherwise, access depends on fsGroup or on the volume's mode. Source: pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
  */
 function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readonly uid?: number } {
   const containers = [...initContainersOf(pod), ...pod.spec.containers];

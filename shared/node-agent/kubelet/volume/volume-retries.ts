@@ -2,12 +2,11 @@
  * Retries failed volume operations, with a back-off per volume from 0.5 s to 122 s (node-agent §10). API requests for a new pod, such as
  * token requests, often fail at first.
  */
-import { KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
-import { NodeFilesError } from "../../ports/node-files.ts";
 import { nextVolumeBackOff } from "../pod-workers/back-off.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { earliestRetryMs, StepError, STEP_WAIT_MS } from "../node-ports/operations.ts";
-import { VolumeError } from "./downward-api.ts";
+import { isExternalError } from "../node-ports/external-error.ts";
+import { VolumeError } from "../types/volume-error.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
 /** An attempt has failed, in which case `cause` is set, or the volume is in back-off. */
@@ -63,11 +62,4 @@ export async function retriedInSync<T>(
       await operations.rest(uid, Math.max(0, retryAtMs - clock.now()));
     }
   }
-}
-
-/** Whether the error comes from the file system or the API server. Users can resolve such errors, or they pass with time. */
-export function isExternalError(error: unknown): error is Error {
-  return (
-    error instanceof NodeFilesError || error instanceof KubeApiError || error instanceof UnansweredError || error instanceof NotSentError
-  );
 }

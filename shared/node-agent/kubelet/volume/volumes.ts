@@ -64,7 +64,14 @@ function sourceKind(volume: VolumeSpec): string | undefined {
   return Object.entries(volume).find(([field, source]) => field !== "name" && source !== undefined && source !== null)?.[0];
 }
 
-const PROJECTED_SOURCES: readonly string[] = ["configMap", "secret", "downwardAPI", "serviceAccountToken"];
+const PROJECTED_SOURCES: readonly string[] = [
+  "configMap",
+  "secret",
+  "downwardAPI",
+  "serviceAccountToken",
+  "clusterTrustBundle",
+  "podCertificate",
+];
 
 function unsupportedSource(source: object): string | undefined {
   return Object.entries(source).find(([field, value]) => value !== undefined && value !== null && !PROJECTED_SOURCES.includes(field))?.[0];

@@ -2,7 +2,7 @@
 // references that other namespaces' pods wait or lose cached objects.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
-import { NotSentError } from "../../../../shared/kube/client/errors.ts";
+import { KubeApiError, NotSentError, UnansweredError } from "../../../../shared/kube/client/errors.ts";
 import { ObjectCache } from "../../../../shared/node-agent/kubelet/node-ports/object-cache.ts";
 
 const MINUTE = 60_000;
@@ -35,6 +35,35 @@ test("OC4 drops entries unused for ten minutes and keeps used ones, whatever the
   expect(read).toEqual(["used", "unused"]);
   await ask("unused");
   expect(read).toEqual(["used", "unused", "unused"]);
+});
+
+test("[node-agent 508] OC1 lists a source's bundles each five seconds, and absent ones each half second", async () => {
+  const clock = createVirtualClock(0);
+  const read: string[] = [];
+  let failure: Error | undefined;
+  const kube = {
+    list: async (resource: string, namespace: string, { fieldSelector = "" }: { readonly fieldSelector?: string }) => {
+      read.push(`${resource}${namespace} ${fieldSelector}`);
+      if (failure !== undefined) throw failure;
+      return { resourceVersion: "1", items: fieldSelector.endsWith("here") ? [{ metadata: { name: "here" } }] : [] };
+    },
+  };
+  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // nothing else is called
+  const names = async (selector: string) => (await cache.trustBundles(selector))?.map(({ metadata }) => metadata.name);
+  expect(await names("metadata.name=here")).toEqual(["here"]);
+  expect(await names("metadata.name=no")).toEqual([]);
+  await clock.advance(600);
+  await names("metadata.name=here");
+  await names("metadata.name=no");
+  const [here, no] = ["clustertrustbundles metadata.name=here", "clustertrustbundles metadata.name=no"];
+  expect(read).toEqual([here, no, no]);
+  failure = new UnansweredError("no answer");
+  await clock.advance(5_000);
+  expect(await names("metadata.name=here")).toEqual(["here"]);
+  failure = new KubeApiError({ code: 404 });
+  expect(await names("metadata.name=here")).toBeUndefined();
+  failure = new KubeApiError({ code: 403 });
+  await expect(names("metadata.name=other")).rejects.toBe(failure);
 });
 
 test("[node-agent 488] OC5 ten thousand names of one namespace evict no name of another", async () => {

@@ -1,6 +1,7 @@
 // Would catch: labels that their readers cannot parse, a resource in wrong units, a limit of 0 where the node's is meant.
 import { describe, expect, it } from "vitest";
-import { podFieldText, resourceFieldText, VolumeError } from "../../../../shared/node-agent/kubelet/volume/downward-api.ts";
+import { podFieldText, resourceFieldText } from "../../../../shared/node-agent/kubelet/volume/downward-api.ts";
+import { VolumeError } from "../../../../shared/node-agent/kubelet/types/volume-error.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 describe("podFieldText", () => {

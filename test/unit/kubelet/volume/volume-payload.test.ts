@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { ConfigMapData, SecretData } from "../../../../shared/node-agent/kubelet/types/referenced-objects.ts";
 import type { NodePod, VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
-import { VolumeError } from "../../../../shared/node-agent/kubelet/volume/downward-api.ts";
+import { VolumeError } from "../../../../shared/node-agent/kubelet/types/volume-error.ts";
 import { tokensOf, volumePayload } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
 import type { TokenSpec } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
@@ -24,11 +24,21 @@ function payload(volume: Omit<VolumeSpec, "name">, pod: NodePod = nodePod()): re
     objects: { configMap: (name) => CONFIG_MAPS[name], secret: (name) => SECRETS[name] },
     allocatable: { cpuMilli: 4000, memoryBytes: 2 ** 30, ephemeralStorageBytes: 2 ** 30, pods: 110 },
     token: ({ audience, expirationSeconds }: TokenSpec) => `token(${audience},${expirationSeconds})`,
+    trustAnchors: ({ name = "" }) => {
+      if (name === "absent") throw new VolumeError("no such bundle");
+      return `anchors(${name})`;
+    },
+    credential: (index) => {
+      if (index > 2) throw new VolumeError("not issued yet");
+      return { privateKey: `key${index}+`, certificateChain: `chain${index}` };
+    },
   });
   return files.map(({ path, mode, uid, content }) =>
     [path, mode.toString(8), ...(uid === undefined ? [] : [`uid=${uid}`]), Buffer.from(content).toString("utf8")].join(" "),
   );
 }
+
+const CERTIFICATE = { signerName: "a.test/s", keyType: "ED25519" };
 
 describe("volumePayload", () => {
   const table: { name: string; volume: Omit<VolumeSpec, "name">; pod?: NodePod; want: readonly string[] }[] = [
@@ -116,6 +126,20 @@ describe("volumePayload", () => {
       want: ["token 640 token(,3607)", "ca.crt 640 blue", "who 400 bob", "namespace 640 shop"],
     },
     {
+      name: "[node-agent 512] trust anchors, and the certificate of each source",
+      volume: {
+        projected: {
+          defaultMode: 0o440,
+          sources: [
+            { clusterTrustBundle: { path: "ca.pem", name: "mine" } },
+            { podCertificate: { ...CERTIFICATE, credentialBundlePath: "a/both.pem" } },
+            { podCertificate: { ...CERTIFICATE, keyPath: "key", certificateChainPath: "chain", credentialBundlePath: "" } },
+          ],
+        },
+      },
+      want: ["ca.pem 440 anchors(mine)", "a/both.pem 440 key1+chain1", "key 440 key2+", "chain 440 chain2"],
+    },
+    {
       name: "the later of two sources with one path",
       volume: {
         projected: {
@@ -136,6 +160,8 @@ describe("volumePayload", () => {
       objects: { configMap: (name) => CONFIG_MAPS[name], secret: () => undefined },
       allocatable: { cpuMilli: 0, memoryBytes: 0, ephemeralStorageBytes: 0, pods: 0 },
       token: () => "",
+      trustAnchors: () => "",
+      credential: () => ({ privateKey: "", certificateChain: "" }),
     });
     expect(file?.content).toEqual(new Uint8Array([0, 0xff]));
   });
@@ -172,6 +198,15 @@ describe("volumePayload", () => {
     expect(payload(token, pod)).toEqual([`${want} token(vault,3600)`]);
   });
 
+  const certificates = {
+    projected: {
+      sources: [{ clusterTrustBundle: { path: "token", name: "ca" } }, { podCertificate: { ...CERTIFICATE, keyPath: "key" } }],
+    },
+  };
+  it.each(tokenTable)("[node-agent 512] a volume has trust anchors and a key $name", ({ pod, want }) => {
+    expect(payload(certificates, pod)).toEqual([`${want} anchors(ca)`, `${want.replace("token", "key")} key1+`]);
+  });
+
   const errorTable: { name: string; volume: Omit<VolumeSpec, "name">; want: string }[] = [
     { name: "a ConfigMap that does not exist", volume: { configMap: { name: "x" } }, want: 'configmap "x" not found' },
     { name: "a Secret that does not exist", volume: { secret: { secretName: "x" } }, want: 'secret "x" not found' },
@@ -194,6 +229,20 @@ describe("volumePayload", () => {
       name: "all errors, each once",
       volume: { projected: { sources: [{ secret: { name: "s" } }, { configMap: { name: "c" } }, { secret: { name: "s" } }] } },
       want: '[secret "s" not found, configmap "c" not found]',
+    },
+    {
+      name: "[node-agent 512] a missing trust bundle and certificate beside other errors",
+      volume: {
+        projected: {
+          sources: [
+            { clusterTrustBundle: { path: "ca", name: "absent" } },
+            { secret: { name: "s" } },
+            { configMap: { name: "app" } },
+            { podCertificate: { ...CERTIFICATE, keyPath: "key" } },
+          ],
+        },
+      },
+      want: '[no such bundle, secret "s" not found, not issued yet]',
     },
   ];
   it.each(errorTable)("[node-agent 108] reports $name", ({ volume, want }) => {

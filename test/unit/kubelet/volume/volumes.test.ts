@@ -79,14 +79,19 @@ describe("volumePlans", () => {
       want: { name: "v", plugin: "", kind: "unsupported", message: "emptyDir medium HugePages-2Mi is not supported by this node agent" },
     },
     {
-      name: "a trust bundle in a projected volume, which the pod waits for",
-      volume: { projected: { sources: [{ secret: { name: "s" } }, { clusterTrustBundle: { path: "ca" } }] } },
-      want: {
-        name: "v",
-        plugin: "",
-        kind: "unsupported",
-        message: "projected source clusterTrustBundle is not supported by this node agent",
+      name: "[node-agent 512] trust bundles and certificates in a projected volume, which is never stored on disk",
+      volume: {
+        projected: {
+          sources: [{ clusterTrustBundle: { path: "ca" } }, { podCertificate: { signerName: "a.test/s", keyType: "ED25519" } }],
+        },
       },
+      want: { name: "v", plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true },
+    },
+    {
+      name: "a source that does not exist yet, which the pod waits for",
+      // No such field exists.
+      volume: { projected: { sources: [{ secret: { name: "s" } }, { moon: { path: "ca" } } as object] } },
+      want: { name: "v", plugin: "", kind: "unsupported", message: "projected source moon is not supported by this node agent" },
     },
   ];
   it.each(table)("a volume plan: $name", ({ volume, want }) => {

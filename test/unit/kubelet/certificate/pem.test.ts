@@ -1,0 +1,33 @@
+/** Would catch: text between certificates or a header that reaches a pod's file, and a certificate that Go reads and the agent drops. */
+import { expect, it, test } from "vitest";
+import { certificateBlocks, pemBlock } from "../../../../shared/node-agent/kubelet/certificate/pem.ts";
+
+const BEGIN = "-----BEGIN CERTIFICATE-----";
+const END = "-----END CERTIFICATE-----";
+
+// What Go's pem.Decode returns for each of them, type aside.
+test.each([
+  {
+    name: "text before, between and after",
+    pem: `one\n${BEGIN}\nAAAB\n${END}\ntwo: x\n${BEGIN}\nAAAC\n${END}\nthree`,
+    want: ["AAAB", "AAAC"],
+  },
+  { name: "headers", pem: `${BEGIN}\nProc-Type: 4\n\nAAAB\n${END}\n`, want: ["AAAB"] },
+  { name: "carriage returns, spaces and no newline at the end", pem: `${BEGIN}  \r\nAA\r\nAB \r\n${END}`, want: ["AAAB"] },
+  { name: "base64 of a wrong length", pem: `${BEGIN}\nAAA\n${END}\n${BEGIN}\nAAAB\n${END}\n`, want: ["AAAB"] },
+  { name: "other characters", pem: `${BEGIN}\nAA!B\n${END}\n`, want: [] },
+  { name: "a block without its end", pem: `${BEGIN}\nAAAC\n${BEGIN}\nAAAB\n${END}\n`, want: ["AAAB"] },
+  { name: "a block that ends the text", pem: `${BEGIN}\nAAAB`, want: [] },
+  { name: "a begin that follows text on its line", pem: `x${BEGIN}\nAAAB\n${END}\n`, want: [] },
+  { name: "another type", pem: "-----BEGIN PRIVATE KEY-----\nAAAB\n-----END PRIVATE KEY-----\n", want: [] },
+  { name: "nothing", pem: "", want: [] },
+])("[node-agent 508] reads the certificates of $name", ({ pem, want }) => {
+  expect(certificateBlocks(pem).map((der) => der.toString("base64"))).toEqual(want);
+});
+
+it("[node-agent 508] writes lines of 64 characters and reads them again", () => {
+  const der = Buffer.alloc(100, 7);
+  const pem = pemBlock("CERTIFICATE", der);
+  expect(pem.split("\n").map(({ length }) => length)).toEqual([27, 64, 64, 8, 25, 0]);
+  expect(certificateBlocks(`${pem}${pem}`)).toEqual([der, der]);
+});
