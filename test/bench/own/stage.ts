@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { Website } from "../../../examples/controllers/website.ts";
 import { ownHosts } from "../../../cli/own/functions.ts";
 import { createSystemClock } from "../../../shared/base/system/clock.ts";
+import { isAlreadyExists } from "../../../shared/kube/client/errors.ts";
 import type { Kube } from "../../../shared/kube/client/kube.ts";
 import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
 import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
@@ -83,9 +84,15 @@ async function run(plane: ControlPlane, redisUrl: string, controllers: readonly 
     return {
       ...counted,
       async create(request) {
-        const object = await counted.create(request);
-        answerOf(`create ${request.resource} ${object.metadata.name}`).resolve(performance.now());
-        return object;
+        const exists = (): void => answerOf(`create ${request.resource} ${nameOf(request.body)}`).resolve(performance.now());
+        try {
+          const object = await counted.create(request);
+          exists();
+          return object;
+        } catch (error) {
+          if (isAlreadyExists(error)) exists(); // the answer of an earlier one was lost
+          throw error;
+        }
       },
       async patch(request) {
         const object = await counted.patch(request);
@@ -128,4 +135,8 @@ async function run(plane: ControlPlane, redisUrl: string, controllers: readonly 
 async function bytesOf(redis: Redis): Promise<number> {
   const usages = (await redis.keys("*")).map((key) => redis.memory("USAGE", key, "SAMPLES", 0));
   return (await Promise.all(usages)).reduce<number>((sum, bytes) => sum + Number(bytes), 0);
+}
+
+function nameOf(body: object): string | undefined {
+  return (body as { readonly metadata?: { readonly name?: string } }).metadata?.name; // an object
 }

@@ -15,6 +15,8 @@ import type { Outcome, Trial } from "./trials.ts";
 const KILLS_PER_TRIAL = 2;
 const PAUSE_MS_MAX = 2_500;
 const READY_MS_MAX = 60_000;
+/** Of a stage; on a busy machine most of it passes while processes start. */
+const STAGE_MS_MAX = 600_000;
 /** Without pod-janitor: in real time, an ended pod is kept for an hour. */
 const PLAYED = SCENES.filter(({ controller }) => controller !== "pod-janitor");
 
@@ -86,7 +88,7 @@ async function kill(cluster: Cluster, { name, start, restartRedis }: Victims, ki
   };
   let failures: string[];
   try {
-    failures = await playAll(cluster, trials, STAGES_MAX, killing());
+    failures = await playAll(cluster, trials, STAGES_MAX, killing(), STAGE_MS_MAX);
   } finally {
     await running.stop();
   }

@@ -133,7 +133,13 @@ export async function runTrials(
 }
 
 /** Plays the trials, whose namespaces exist, and runs `meanwhile`. @returns failures as `<trial>: <why>` */
-export async function playAll(cluster: Cluster, trials: readonly Trial[], stages: number, meanwhile: Promise<unknown>): Promise<string[]> {
+export async function playAll(
+  cluster: Cluster,
+  trials: readonly Trial[],
+  stages: number,
+  meanwhile: Promise<unknown>,
+  stageMsMax = STAGE_MS_MAX,
+): Promise<string[]> {
   const user = cluster.client;
   const ended = new AbortController();
   const looking = look(user, ended.signal);
@@ -143,7 +149,9 @@ export async function playAll(cluster: Cluster, trials: readonly Trial[], stages
   };
   try {
     await Promise.all([
-      ...trials.map((trial) => play(user, trial, looking.state, stages).catch((error: unknown) => fail(trial, reasonOf(error)))),
+      ...trials.map((trial) =>
+        play(user, trial, looking.state, stages, stageMsMax).catch((error: unknown) => fail(trial, reasonOf(error))),
+      ),
       meanwhile,
     ]);
     await new Promise((resolve) => setTimeout(resolve, STILL_MS));
@@ -171,13 +179,14 @@ async function play(
   { id, scene, other, startMs = 0 }: Trial,
   state: () => Promise<States>,
   stages: number,
+  stageMsMax: number,
 ): Promise<void> {
   const reaches = async (stage: Stage, what: string): Promise<void> => {
     let why: string | undefined;
     await eventually(
       what,
       async () => (why = differs(stage, (await state()).of.get(id), scene.controller)) === undefined,
-      STAGE_MS_MAX,
+      stageMsMax,
     ).catch((error: unknown) => Promise.reject(new Error(`${reasonOf(error)}: ${why}`)));
   };
   await new Promise((resolve) => setTimeout(resolve, startMs));
