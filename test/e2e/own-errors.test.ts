@@ -155,7 +155,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
       it("starts without --yes", async () => {
         const running = deltaloop(["dev", WEBSITE, "--act", "--kubeconfig", kubeconfig]);
         try {
-          await running.line("ready: ");
+          expect(await running.line("ready: ")).toContain("mode act");
         } finally {
           await running.stop();
         }
