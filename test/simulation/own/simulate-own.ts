@@ -16,6 +16,8 @@ const LATE_MS_MAX = 60_000;
 const CALM_MS = 90_000;
 /** Beyond five reverts in ten minutes a controller waits, which a test of its own shows. */
 const OTHERS_MAX = 3;
+/** Beyond that the Store closes its gates (LN5): two programs may be at work. */
+const EMPTIED_MAX = 2;
 const FAULTS: readonly Fault[] = [
   { kind: "dies", isDone: false },
   { kind: "dies", isDone: true },
@@ -80,7 +82,7 @@ export async function simulateOwn(
         () => undefined,
       );
     }
-    if (chance(0.15)) {
+    if ((stats["emptied Stores"] ?? 0) < EMPTIED_MAX && chance(0.15)) {
       w.emptyStore();
       count("emptied Stores");
       trace("  the Store is emptied");
