@@ -62,7 +62,7 @@ export async function simulateOwn(
     await w.settle();
     isCalm = false;
   };
-  for (const { what, act, isAwaited } of scene.steps) {
+  for (const { what, act, check, isAwaited } of scene.steps) {
     trace(`${w.now.toISOString()} ${what}`);
     // Another writer's first change may come before the object.
     await act(w).catch(async () => {
@@ -87,7 +87,10 @@ export async function simulateOwn(
       count("emptied Stores");
       trace("  the Store is emptied");
     }
-    if (isAwaited) await calm();
+    if (!isAwaited) continue;
+    await calm();
+    const why = check(w) ?? untouched();
+    if (why !== undefined) throw new Error(`${scene.name}, after "${what}": ${String(why)}`);
   }
   await calm();
   const [last] = scene.steps.slice(-1);
