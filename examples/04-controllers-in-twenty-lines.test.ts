@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { Deployment, Namespace, NetworkPolicy, Pod, ResourceQuota, Secret, Service } from "@deltaloop/sdk/kinds";
 import { decide, world } from "@deltaloop/test-kit";
+import type { World } from "@deltaloop/test-kit";
 import { podJanitor } from "./controllers/pod-janitor.ts";
 import { pullSecret } from "./controllers/pull-secret.ts";
 import { scheduledScaler } from "./controllers/scheduled-scaler.ts";
@@ -173,8 +174,9 @@ test.each([
   { controller: podJanitor, objects: [pod], wait: "2h" as const },
 ])("$controller.name ends the same, wherever its process dies", async ({ controller, objects, wait }) => {
   const w = await world({ controllers: [controller], builtIn: false });
-  await w.everyCrash(async (each) => {
+  const scenario = async (each: World): Promise<void> => {
     for (const object of objects) await each.apply(object);
     if (wait) await each.advance(wait);
-  });
+  };
+  await expect(w.everyCrash(scenario)).resolves.toBeUndefined();
 });

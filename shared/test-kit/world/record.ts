@@ -74,7 +74,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
     };
     const break_ = (what: string, why: string): void => void wrong.push(`${controller} ${run.key}: ${what}, ${why}`);
     const ownedKind = (resource: string): KindData | undefined => owns.find(({ kind }) => resourceOfKind(kind) === resource)?.kind;
-    const [namespace = "", name = ""] = [run.key.slice(0, run.key.indexOf("/")), run.key.slice(run.key.indexOf("/") + 1)];
+    const [namespace, name] = [run.key.slice(0, run.key.indexOf("/")), run.key.slice(run.key.indexOf("/") + 1)];
     const isPrimary = (to: Target): boolean =>
       to.resource === resourceOfKind(primary) && to.name === name && (to.namespace === namespace || primary.scope === "Cluster");
     const before = (kind: KindData, to: Target, what: string): boolean => {

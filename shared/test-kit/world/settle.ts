@@ -59,7 +59,7 @@ export async function pass(clock: VirtualClock, ms: number, activity: Activity, 
   while (clock.now() < untilMs) {
     const count = activity.count();
     const keys = await keysOf(systems());
-    if (count === before && !(await isMoving(systems()))) await skip(clock, systems(), Math.min(untilMs, nextMs(keys)));
+    if (count === before && (await movingIn(systems())) === undefined) await skip(clock, systems(), Math.min(untilMs, nextMs(keys)));
     before = count;
     await clock.advance(Math.min(QUIET_MS, untilMs - clock.now()));
   }
@@ -76,22 +76,23 @@ export async function settle(clock: VirtualClock, activity: Activity, systems: (
     await clock.advance(STEP_MS);
     check();
     const keys = await keysOf(systems());
-    const moving = await isMoving(systems());
-    why = moving ? "changes are on their way to the cache" : outstanding(clock.now(), keys, activity);
+    const moving = await movingIn(systems());
+    why = moving ?? outstanding(clock.now(), keys, activity);
     const count = activity.count();
     if (count !== before) unchangedSinceMs = clock.now();
     // What is left waits, such as for the lease of a process that died.
-    const waits = clock.now() - unchangedSinceMs >= QUIET_MS && !moving;
+    const waits = clock.now() - unchangedSinceMs >= QUIET_MS && moving === undefined;
     if (waits && why !== undefined) await skip(clock, systems(), nextMs(keys));
     if (why !== undefined || count !== before) quietSinceMs = clock.now();
     before = count;
   }
 }
 
-async function isMoving(systems: readonly Watched[]): Promise<boolean> {
-  if (systems.some(({ backend }) => backend.queue.size() > 0)) return true;
+/** What is on its way to the syncs. */
+async function movingIn(systems: readonly Watched[]): Promise<string | undefined> {
+  if (systems.some(({ backend }) => backend.queue.size() > 0)) return "changes are on their way to the cache";
   const gates = await Promise.all(systems.map(({ backend, names }) => shutGate(backend.store, names)));
-  return gates.some((reason) => reason !== undefined);
+  return gates.find((reason) => reason !== undefined);
 }
 
 function outstanding(nowMs: number, keys: readonly QueuedKey[], activity: Activity): string | undefined {

@@ -1,7 +1,7 @@
 /** What a test sees of a world. */
 import type { AnyKind, Applied, Controller, Duration } from "@deltaloop/sdk";
 import type { FieldsOf } from "@deltaloop/sdk/definitions";
-import type { EndState } from "../crashes/end-state.ts";
+import type { EndState } from "./end-state.ts";
 import type { GivenObject } from "../decide/given.ts";
 import type { WorldWrite } from "./record.ts";
 

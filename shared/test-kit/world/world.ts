@@ -6,8 +6,8 @@ import { shutGate } from "@deltaloop/controllers/cache";
 import { durationMs } from "@deltaloop/controllers/own";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { problemsOf } from "@deltaloop/sdk/definitions";
-import { endState } from "../crashes/end-state.ts";
-import { everyCrash } from "../crashes/every-crash.ts";
+import { endState } from "./end-state.ts";
+import { everyCrash } from "./every-crash.ts";
 import type { GivenObject } from "../decide/given.ts";
 import { startBuiltIn } from "./built-in.ts";
 import { kindsIn } from "./kinds.ts";
@@ -56,15 +56,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
   const systems: Watched[] = [{ backend: pipeline, names: pipeline.names }];
   server.onRequest(({ verb, resource, status }) => {
     // Its Leases and heartbeats cost time, so it starts with the first workload.
-    if (
-      hooks.builtIn !== false &&
-      systems.length === 1 &&
-      verb !== "list" &&
-      verb !== "watch" &&
-      verb !== "get" &&
-      status < 300 &&
-      WORKLOADS.has(resource)
-    )
+    if (builtIn && systems.length === 1 && verb !== "list" && verb !== "watch" && verb !== "get" && status < 300 && WORKLOADS.has(resource))
       systems.push({ backend: startBuiltIn(server, { clock, random }), names: CONTROLLERS });
   });
   const check = (): void => {

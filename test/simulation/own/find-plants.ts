@@ -26,7 +26,7 @@ export async function findPlants(seedsMax: number, print: (line: string) => void
   return missed === 0;
 }
 
-export async function findPlant(index: number, seedsMax: number): Promise<Found> {
+async function findPlant(index: number, seedsMax: number): Promise<Found> {
   const child = spawn(process.execPath, [join(import.meta.dirname, "plant.ts"), String(index), String(seedsMax)], {
     stdio: ["ignore", "pipe", "inherit"],
   });

@@ -124,7 +124,11 @@ export const PLANTS: readonly Plant[] = [
         from: "const preconditions = { uid: write.uid, resourceVersion: this.#version };",
         to: "const preconditions = { uid: write.uid };",
       },
-      { file: CONTRACT, from: 'const PRECONDITIONS = ["/uid", "/resourceVersion"];', to: 'const PRECONDITIONS = ["/uid"];' },
+      {
+        file: CONTRACT,
+        from: '{ what: `delete ${primary.kind}`, verb: "delete", ...self, require: PRECONDITIONS,',
+        to: '{ what: `delete ${primary.kind}`, verb: "delete", ...self, require: ["/uid"],',
+      },
     ],
   },
   {

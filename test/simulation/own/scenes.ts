@@ -181,7 +181,12 @@ const PULL_SECRET: Scene = {
       check: (w) => copied(w, { a: "eA==", b: "eQ==" }),
       isAwaited: true,
     },
-    { what: "the source drops a field", act: (w) => w.apply(source({ a: "eA==" })), check: (w) => copied(w, { a: "eA==" }) },
+    {
+      what: "the source drops a field",
+      act: (w) => w.apply(source({ a: "eA==" })),
+      check: (w) => copied(w, { a: "eA==" }),
+      isAwaited: true,
+    },
     {
       what: "the source is deleted",
       act: (w) => w.delete(Secret, "registry", "pull"),

@@ -16,6 +16,8 @@ const LATE_MS_MAX = 60_000;
 const CALM_MS = 90_000;
 /** Beyond five reverts in ten minutes a controller waits, which a test of its own shows. */
 const OTHERS_MAX = 3;
+/** Beyond that the Store closes its gates (LN5): two programs may be at work. */
+const EMPTIED_MAX = 2;
 const FAULTS: readonly Fault[] = [
   { kind: "dies", isDone: false },
   { kind: "dies", isDone: true },
@@ -60,7 +62,7 @@ export async function simulateOwn(
     await w.settle();
     isCalm = false;
   };
-  for (const { what, act, isAwaited } of scene.steps) {
+  for (const { what, act, check, isAwaited } of scene.steps) {
     trace(`${w.now.toISOString()} ${what}`);
     // Another writer's first change may come before the object.
     await act(w).catch(async () => {
@@ -80,12 +82,15 @@ export async function simulateOwn(
         () => undefined,
       );
     }
-    if (chance(0.15)) {
+    if ((stats["emptied Stores"] ?? 0) < EMPTIED_MAX && chance(0.15)) {
       w.emptyStore();
       count("emptied Stores");
       trace("  the Store is emptied");
     }
-    if (isAwaited) await calm();
+    if (!isAwaited) continue;
+    await calm();
+    const why = check(w) ?? untouched();
+    if (why !== undefined) throw new Error(`${scene.name}, after "${what}": ${String(why)}`);
   }
   await calm();
   const [last] = scene.steps.slice(-1);

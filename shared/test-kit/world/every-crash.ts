@@ -1,7 +1,7 @@
 /** Runs one scenario with a crash before and after each of its calls. */
-import type { EveryCrashOptions, OpenWorld, Scenario } from "../world/types.ts";
-import { createCallFaults } from "./call-faults.ts";
-import type { Call, CallFaults } from "./call-faults.ts";
+import type { EveryCrashOptions, OpenWorld, Scenario } from "./types.ts";
+import { createCallFaults } from "../crashes/call-faults.ts";
+import type { Call, CallFaults } from "../crashes/call-faults.ts";
 import { differenceBetween } from "./end-state.ts";
 import type { EndState } from "./end-state.ts";
 
