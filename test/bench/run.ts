@@ -44,7 +44,6 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   explain: () => import("./explain.ts"),
   side: () => import("./side/side.ts"),
   timeline: () => import("./timeline.ts"),
-  own: () => import("./own.ts"),
 };
 
 const BENCH_MS_MAX = 15 * 60_000;
