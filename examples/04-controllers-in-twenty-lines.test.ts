@@ -1,14 +1,14 @@
 // 4. A controller of your own is a definition and a function: what the cluster has goes in, what should exist comes out. These five are in
-//    examples/controllers, and no cluster is needed to call them.
+//    the folders here, and no cluster is needed to call them.
 import { expect, test } from "vitest";
 import type { Controller } from "@deltaloop/sdk";
 import { createContext } from "@deltaloop/sdk/context";
 import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
-import { podJanitor } from "./controllers/pod-janitor.ts";
-import { pullSecret } from "./controllers/pull-secret.ts";
-import { scheduledScaler } from "./controllers/scheduled-scaler.ts";
-import { teamGuard } from "./controllers/team-guard.ts";
-import { website } from "./controllers/website.ts";
+import { podJanitor } from "./pod-janitor/pod-janitor.ts";
+import { pullSecret } from "./pull-secret/pull-secret.ts";
+import { scheduledScaler } from "./scheduled-scaler/scheduled-scaler.ts";
+import { teamGuard } from "./team-guard/team-guard.ts";
+import { website } from "./website/website.ts";
 
 const NOON = new Date("2026-03-01T12:00:00Z");
 

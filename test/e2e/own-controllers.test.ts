@@ -14,7 +14,7 @@ import { deltaloop, eventually, ROOT, startCluster, whereRealPartsAre } from "..
 import type { Cluster } from "../support/e2e.ts";
 
 const MANAGER = "deltaloop-site";
-const FILES = ["website", "team-guard", "pull-secret", "scheduled-scaler", "pod-janitor"].map((name) => `examples/controllers/${name}.ts`);
+const FILES = ["website", "team-guard", "pull-secret", "scheduled-scaler", "pod-janitor"].map((name) => `examples/${name}/${name}.ts`);
 
 await whereRealPartsAre("user controllers on a real API server", () => {
   let cluster: Cluster;
@@ -125,15 +125,15 @@ await whereRealPartsAre("user controllers on a real API server", () => {
     /** As the example, with fields that the test drops and a sync that can hang. */
     const labels = "{ app: name, ...(EXTRA ? { extra: EXTRA } : {}) }";
     const code = (extra: string): Promise<string> =>
-      readFile(join(ROOT, "examples/controllers/website.ts"), "utf8").then((text) =>
+      readFile(join(ROOT, "examples/website/website.ts"), "utf8").then((text) =>
         fileOf(
           "site.ts",
           text
             .replace("const labels = { app: name };", `const EXTRA = ${JSON.stringify(extra)}; const labels = { app: name };`)
             .replace("Service({ metadata: { name }", `Service({ metadata: { name, labels: ${labels} }`)
             .replace("apply: [deployment, service]", 'apply: image === "alone" ? [deployment] : [deployment, service]')
-            .replaceAll("@deltaloop/sdk/kinds", join(ROOT, "shared/sdk/kinds.ts"))
-            .replaceAll("@deltaloop/sdk", join(ROOT, "shared/sdk/index.ts"))
+            .replaceAll('"deltaloop/kinds"', JSON.stringify(join(ROOT, "shared/sdk/kinds.ts")))
+            .replaceAll('"deltaloop"', JSON.stringify(join(ROOT, "shared/sdk/index.ts")))
             .replace(
               "  sync({ object, owned, condition }) {",
               '  async sync({ object, owned, condition }) {\n    if (object.spec.image === "slow") await new Promise((end) => setTimeout(end, 3_000));',
@@ -336,7 +336,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
     });
 
     it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and leaving `where`", async () => {
-      const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/controllers/${name}.ts`);
+      const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/${name}/${name}.ts`);
       const running = deltaloop(["dev", ...files, "--act", "--yes", "--kubeconfig", cluster.plane.adminKubeconfig]);
       started.push(running);
       await eventually("ready", () => running.output().includes("ready: "));

@@ -15,7 +15,7 @@ const PLAYED = SCENES.filter(({ controller }) => controller !== "pod-janitor");
 
 export async function killProcesses(cluster: Cluster, kills: number, seed: number): Promise<Outcome> {
   const random = createSeededRandom(seed);
-  const files = PLAYED.map(({ controller }) => `examples/controllers/${controller}.ts`);
+  const files = PLAYED.map(({ controller }) => `examples/${controller}/${controller}.ts`);
   const args = ["dev", ...files, "--act", "--yes", "--kubeconfig", cluster.plane.adminKubeconfig];
   const trials = Array.from({ length: Math.ceil(kills / KILLS_PER_TRIAL) }, (_, index): Trial => {
     const scene = PLAYED[index % PLAYED.length] ?? SCENES[0];

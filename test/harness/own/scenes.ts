@@ -2,11 +2,11 @@
  * What happens to each of the five examples, in one namespace: a user's requests in stages, and the state that each stage ends in. Beside
  * it are objects that the controller does not own and must not touch.
  */
-import { podJanitor } from "../../../examples/controllers/pod-janitor.ts";
-import { pullSecret } from "../../../examples/controllers/pull-secret.ts";
-import { scheduledScaler } from "../../../examples/controllers/scheduled-scaler.ts";
-import { teamGuard } from "../../../examples/controllers/team-guard.ts";
-import { website } from "../../../examples/controllers/website.ts";
+import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
+import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
+import { scheduledScaler } from "../../../examples/scheduled-scaler/scheduled-scaler.ts";
+import { teamGuard } from "../../../examples/team-guard/team-guard.ts";
+import { website } from "../../../examples/website/website.ts";
 import type { Controller } from "../../../shared/sdk/index.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { RawClient } from "../../support/raw-client.ts";
