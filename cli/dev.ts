@@ -33,6 +33,7 @@ import type { StartupFlags } from "./cluster/startup.ts";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import type { LivePage } from "./explain/timeline/open-page.ts";
 import { startNodes } from "./dev/nodes.ts";
+import type { OwnDevFlags } from "./own/dev.ts";
 import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 
@@ -116,10 +117,11 @@ async function runOwn(files: readonly string[], flags: DevFlags, command: Comman
     ...(flags.context !== undefined && { context: flags.context }),
     kubeconfig: kubeconfigPath(flags.kubeconfig),
   });
-  const { runOwnDev } = await import("./own/dev.ts");
+  const [{ runOwnDev }, { clusterTarget }] = await Promise.all([import("./own/dev.ts"), import("./own/target.ts")]);
   const { act = false, yes = false, anyKubernetes = false, verbose = false } = flags;
   const beside = flags.builtIn && { beside: (ends: AbortSignal) => new Dev(flags).run(ends) };
-  return await runOwnDev(files, { ...flags, kube, act, yes, anyKubernetes, verbose, ...beside });
+  const target: OwnDevFlags["target"] = (log) => clusterTarget({ ...flags, kube, act, yes, anyKubernetes }, log);
+  return await runOwnDev(files, { verbose, target, ...beside });
 }
 
 class Dev {
