@@ -9,6 +9,7 @@ import type { Clock, Random } from "@deltaloop/base";
 import { deletedStatus, listAnswer } from "./rest/answers.ts";
 import { applyConfiguration, checkPatchOptions, isApply } from "./rest/apply.ts";
 import { ApiError, badRequest, methodNotAllowed, noSuchPath, tooLargeResourceVersion, tooOldResourceVersion } from "./scheme/api-error.ts";
+import { definitionWarnings } from "./custom/rules.ts";
 import { deleteOptionsOf } from "./rest/delete-options.ts";
 import { serveMeta } from "./kubectl/discovery.ts";
 import { GarbageCollector } from "./controllers/garbage-collection.ts";
@@ -16,6 +17,7 @@ import { managerOf } from "./registry/field-managers.ts";
 import { generateUid, timestamp } from "./registry/generate-name.ts";
 import { clone, isObject, type JsonObject, metaOf, nameOf } from "@deltaloop/base";
 import { checkListOptions, listObjects, parseResourceVersion } from "./rest/list.ts";
+import { runCustomResources } from "./controllers/custom-resources.ts";
 import { runNamespaceController } from "./controllers/namespace-controller.ts";
 import { patcherFor } from "./rest/patch.ts";
 import { Registry } from "./registry/registry.ts";
@@ -61,8 +63,15 @@ export interface ApiServerOptions {
 
 export type { RequestRecord } from "./rest/request-record.ts";
 
+interface ObjectResponse {
+  readonly kind: "object";
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: JsonObject;
+}
+
 export type ApiResponse =
-  | { readonly kind: "object"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: JsonObject }
+  | ObjectResponse
   | { readonly kind: "text"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
   | { readonly kind: "watch"; readonly status: 200; readonly headers: Readonly<Record<string, string>>; readonly stream: WatchStream };
 
@@ -87,6 +96,7 @@ export class ApiServer {
   readonly #listeners = new Set<(record: RequestRecord) => void>();
   readonly #watches = new Set<{ readonly resource: string; readonly stream: WatchStream }>();
   readonly #closed = new AbortController();
+  readonly #readDefinitions: () => void;
 
   constructor(options: ApiServerOptions) {
     this.#clock = options.clock;
@@ -101,6 +111,10 @@ export class ApiServer {
     if (options.garbageCollection !== false) void new GarbageCollector(this.#storage, this.#registry, this.#clock, background);
     if (options.objects) for (const [resource, object] of options.objects) this.#storage.load(resource, object);
     else this.#bootstrap();
+    this.#readDefinitions = runCustomResources(this.#storage, this.#registry, this.#clock, {
+      ...background,
+      onRemoved: (id) => this.closeWatches(id),
+    });
     runNamespaceController(this.#storage, this.#registry, this.#clock, background);
   }
 
@@ -118,7 +132,7 @@ export class ApiServer {
   /** Never rejects: errors are returned as a Status. */
   async request(request: ApiRequest): Promise<ApiResponse> {
     try {
-      const path = parseResourcePath(request.path);
+      const path = parseResourcePath(this.#registry.resources, request.path);
       if (path === undefined) return this.#serveOther(request);
       return await this.#serveResource(request, path);
     } catch (error) {
@@ -147,6 +161,7 @@ export class ApiServer {
     const restore = this.#storage.backup();
     return () => {
       restore();
+      this.#readDefinitions();
       this.closeWatches();
     };
   }
@@ -196,8 +211,8 @@ export class ApiServer {
 
   #serveOther(request: ApiRequest): ApiResponse {
     if (request.method === "POST" && isReview(request.path)) return answer(201, review(request.path, bodyOf(request)));
-    const meta = serveMeta(request.path, request.headers?.["accept"] ?? "");
-    if (meta === undefined && isGroupServed(request.path)) throw noSuchPath();
+    const meta = serveMeta(this.#registry.resources, request.path, request.headers?.["accept"] ?? "");
+    if (meta === undefined && isGroupServed(this.#registry.resources, request.path)) throw noSuchPath();
     if (meta === undefined) return { kind: "text", status: 404, headers: { "content-type": "text/plain" }, body: "404 page not found\n" };
     if (typeof meta === "string") return { kind: "text", status: 200, headers: { "content-type": "text/plain" }, body: meta };
     return { kind: "object", status: 200, headers: { "content-type": meta.contentType }, body: meta.body };
@@ -215,6 +230,7 @@ export class ApiServer {
       throw error;
     }
     this.#record(request, path, verb, response.status, response.kind === "object" ? response.body : undefined);
+    if (verb in OPTIONS && response.kind === "object") response = withWarnings(path.definition, response);
     const accept = request.headers?.["accept"] ?? "";
     const isRead = verb === "get" || verb === "list";
     if (isRead && response.kind === "object" && response.status === 200 && path.subresource === "" && wantsTable(accept)) {
@@ -239,7 +255,7 @@ export class ApiServer {
     switch (verb) {
       case "get": {
         const object = this.#registry.get(definition, namespace, name);
-        return answer(200, isScale ? scaleOf(object) : object);
+        return answer(200, isScale ? scaleOf(definition, object) : object);
       }
       case "list":
         return answer(200, await this.#list(path, query));
@@ -279,7 +295,7 @@ export class ApiServer {
           const { object, isCreated } = applyConfiguration(this.#registry, path, request.body, { ...writer, force, dryRun });
           return answer(isCreated ? 201 : 200, object);
         }
-        const patch = patcherFor(target.kind, contentType ?? "", parsed(request.body));
+        const patch = patcherFor(isScale ? SCALE : definition, contentType ?? "", parsed(request.body));
         const apply = (current: JsonObject): JsonObject => decodedPatch(patch(current), target, isStrict);
         if (isScale) return answer(200, updateScale(this.#registry, path, apply, { verb, dryRun, writer }));
         return answer(
@@ -406,8 +422,15 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   return new ApiServer(options);
 }
 
-function answer(status: number, body: JsonObject): ApiResponse {
+function answer(status: number, body: JsonObject): ObjectResponse {
   return { kind: "object", status, headers: { "content-type": "application/json" }, body };
+}
+
+/** Source: apimachinery/pkg/util/net/http.go (NewWarningHeader). */
+function withWarnings(definition: ResourceDefinition, response: ObjectResponse): ObjectResponse {
+  const texts = definition.builtInKind === "CustomResourceDefinition" ? definitionWarnings(response.body) : [];
+  if (texts.length === 0) return response;
+  return { ...response, headers: { ...response.headers, warning: texts.map((text) => `299 - ${JSON.stringify(text)}`).join(", ") } };
 }
 
 function nonEmpty(text: string | undefined): string | undefined {

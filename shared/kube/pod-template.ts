@@ -1,6 +1,6 @@
 export { canonicalise, setDefaultsPodSpec, setObjectDefaultsPod } from "./pod-template/defaulting-pod.ts";
 export { decodeGo, mistakeText } from "./pod-template/decode-go.ts";
-export type { Mistake } from "./pod-template/decode-go.ts";
+export type { Decoded, Mistake } from "./pod-template/decode-go.ts";
 export { DecodeError, decodePod } from "./pod-template/decode-pod.ts";
 export { createDigester } from "./pod-template/digest.ts";
 export type { Digester } from "./pod-template/digest.ts";

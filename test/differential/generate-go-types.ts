@@ -20,8 +20,15 @@ const API = [
   ...CORE,
   "api/core/v1/objectreference.go",
   "api/apps/v1/types.go",
+  "api/autoscaling/v2/types.go",
+  // After v2: of two types with one name the first is taken.
   "api/autoscaling/v1/types.go",
+  "api/batch/v1/types.go",
   "api/coordination/v1/types.go",
+  "api/networking/v1/types.go",
+  "api/policy/v1/types.go",
+  "api/rbac/v1/types.go",
+  "apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go",
 ];
 const KUBELET = [
   ...["kubelet/config/v1beta1/types.go", "component-base/logs/api/v1/types.go", "component-base/tracing/api/v1/types.go"],
@@ -30,7 +37,9 @@ const KUBELET = [
 /** Kinds of the in-memory API server. */
 const KINDS = [
   ...["Pod", "ReplicationController", "Deployment", "ReplicaSet", "Scale", "Lease", "Binding", "Namespace", "Node", "Event"],
-  ...["ConfigMap", "Secret", "ServiceAccount", "Service", "ResourceQuota"],
+  ...["ConfigMap", "Secret", "ServiceAccount", "Service", "ResourceQuota", "PersistentVolumeClaim", "StatefulSet", "DaemonSet"],
+  ...["Job", "CronJob", "NetworkPolicy", "Ingress", "PodDisruptionBudget", "HorizontalPodAutoscaler"],
+  ...["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"],
 ];
 
 const SHORT: Readonly<Record<string, string>> = {
@@ -55,7 +64,7 @@ function structsOf(files: readonly string[]): Structs {
     for (const [, name = "", type = ""] of text.matchAll(/^type (\w+) ((?!struct|string|interface)\S+)$/gmu)) aliases.set(name, type);
   const structs = new Map<string, readonly Field[]>();
   for (const text of texts)
-    for (const [, name = "", body = ""] of text.matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gmu))
+    for (const [, name = "", body = ""] of text.matchAll(/^type (\w+) struct ?\{(?:\}|\n([\s\S]*?)^\})/gmu))
       if (!structs.has(name) && !VALUES.has(name)) structs.set(name, fieldsOf(body, aliases));
   return structs;
 }

@@ -91,11 +91,21 @@ function readTable(table: string): ReadonlyMap<string, Atom> {
   ]);
 }
 
+/** Not in the sources of type-table.ts. Source: apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go. */
+const DEFINITION_TYPES = `
+apiextensions.v1.CustomResourceDefinition {apiVersion:s kind:s metadata:meta.v1.ObjectMeta spec:apiextensions.v1.Spec status:apiextensions.v1.Status}
+apiextensions.v1.Spec {conversion:apiextensions.v1.Conversion group:s names:apiextensions.v1.Names preserveUnknownFields:b scope:s versions:[__untyped_atomic_]!}
+apiextensions.v1.Names {categories:[s]! kind:s listKind:s plural:s shortNames:[s]! singular:s}
+apiextensions.v1.Conversion {strategy:s webhook:__untyped_deduced_}
+apiextensions.v1.Status {acceptedNames:apiextensions.v1.Names conditions:[apiextensions.v1.Condition](type) observedGeneration:n storedVersions:[s]!}
+apiextensions.v1.Condition {lastTransitionTime:meta.v1.Time message:s observedGeneration:n reason:s status:s type:s}
+`;
+
 let builtIn: TypeSchema | undefined;
 
 /** The types of the served kinds, read at the first write. */
 export function builtInTypes(): TypeSchema {
-  return (builtIn ??= new TypeSchema(readTable(TYPE_TABLE)));
+  return (builtIn ??= new TypeSchema(readTable(`${TYPE_TABLE.trim()}\n${DEFINITION_TYPES.trim()}`)));
 }
 
 const GROUPS: Readonly<Record<string, string>> = { "": "core" };

@@ -13,7 +13,7 @@ import { createBackgroundLoop, type BackgroundLoop } from "./background-loop.ts"
 import { FOREGROUND_FINALIZER, ORPHAN_FINALIZER, type PropagationPolicy } from "../registry/deletion.ts";
 import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, namespaceOf, objectsAt, textAt } from "@deltaloop/base";
 import { type Registry, withoutFinalizer } from "../registry/registry.ts";
-import { findKind, resourceById } from "../scheme/resource-definitions.ts";
+import type { ServedResources } from "../scheme/served-resources.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { StorageEvent } from "../storage/watch-history.ts";
 
@@ -27,13 +27,17 @@ interface Node {
 export class GarbageCollector {
   readonly #storage: Storage;
   readonly #registry: Registry;
+  readonly #resources: ServedResources;
   readonly #loop: BackgroundLoop;
   readonly #nodes = new Map<string, Node>();
   readonly #dependents = new Map<string, Set<string>>();
+  /** Owners that were deleted before their dependents; their kind may have been deleted, too. */
+  readonly #deletedOwners = new Set<string>();
 
   constructor(storage: Storage, registry: Registry, clock: Clock, options: { readonly delayMs: number; readonly signal: AbortSignal }) {
     this.#storage = storage;
     this.#registry = registry;
+    this.#resources = registry.resources;
     this.#loop = createBackgroundLoop(clock, options.delayMs, options.signal, (uid) => this.#process(uid));
     storage.subscribe((event) => this.#observe(event));
   }
@@ -45,8 +49,11 @@ export class GarbageCollector {
       if (!owners.includes(owner)) this.#dependents.get(owner)?.delete(uid);
     if (type === "DELETED") {
       this.#nodes.delete(uid);
+      if ((this.#dependents.get(uid)?.size ?? 0) > 0) this.#deletedOwners.add(uid);
       for (const owner of owners) {
-        this.#dependents.get(owner)?.delete(uid);
+        const dependents = this.#dependents.get(owner);
+        dependents?.delete(uid);
+        if (dependents?.size === 0) this.#deletedOwners.delete(owner);
         // An owner in foreground deletion may have waited for this one.
         this.#loop.add(owner);
       }
@@ -113,7 +120,8 @@ export class GarbageCollector {
   }
 
   #ownerState(reference: JsonObject): "solid" | "dangling" | "waiting" {
-    if (findKind(textAt(reference, "apiVersion") ?? "", textAt(reference, "kind") ?? "") === undefined) return "solid";
+    if (this.#deletedOwners.has(textAt(reference, "uid") ?? "")) return "dangling";
+    if (this.#resources.findKind(textAt(reference, "apiVersion") ?? "", textAt(reference, "kind") ?? "") === undefined) return "solid";
     const owner = this.#nodes.get(textAt(reference, "uid") ?? "");
     const object = owner === undefined ? undefined : this.#storage.get(owner.resource, owner.namespace, owner.name);
     if (object === undefined) return "dangling";
@@ -121,11 +129,16 @@ export class GarbageCollector {
   }
 
   #delete(node: Node, propagationPolicy: PropagationPolicy): void {
-    this.#registry.delete(resourceById(node.resource), { namespace: node.namespace, name: node.name, uid: node.uid, propagationPolicy });
+    this.#registry.delete(this.#resources.byId(node.resource), {
+      namespace: node.namespace,
+      name: node.name,
+      uid: node.uid,
+      propagationPolicy,
+    });
   }
 
   #dropOwners(node: Node, uids: ReadonlySet<string>): void {
-    this.#registry.update(resourceById(node.resource), {
+    this.#registry.update(this.#resources.byId(node.resource), {
       ...node,
       subresource: "",
       verb: "patch",
@@ -139,7 +152,7 @@ export class GarbageCollector {
   }
 
   #removeFinalizer(node: Node, finalizer: string): void {
-    this.#registry.update(resourceById(node.resource), {
+    this.#registry.update(this.#resources.byId(node.resource), {
       ...node,
       subresource: "",
       verb: "patch",

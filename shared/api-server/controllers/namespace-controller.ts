@@ -8,7 +8,6 @@ import { ApiError } from "../scheme/api-error.ts";
 import { createBackgroundLoop } from "./background-loop.ts";
 import { clone, ensureObject, metaOf, nameOf, namespaceOf } from "@deltaloop/base";
 import type { Registry } from "../registry/registry.ts";
-import { RESOURCE_DEFINITIONS, resourceById } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 
 export function runNamespaceController(
@@ -38,7 +37,7 @@ function syncNamespace(storage: Storage, registry: Registry, name: string): void
   try {
     if (isTerminating(storage, name)) empty(storage, registry, name);
     else if (storage.get("serviceaccounts", name, "default") === undefined) {
-      registry.create(resourceById("serviceaccounts"), name, { metadata: { name: "default" } });
+      registry.create(registry.resources.byId("serviceaccounts"), name, { metadata: { name: "default" } });
     }
   } catch (error) {
     // A concurrent write causes this rejection; its event requeues the namespace.
@@ -48,7 +47,8 @@ function syncNamespace(storage: Storage, registry: Registry, name: string): void
 
 function empty(storage: Storage, registry: Registry, name: string): void {
   let left = 0;
-  for (const definition of RESOURCE_DEFINITIONS.filter((one) => one.namespaced)) {
+  for (const definition of registry.resources.stored) {
+    if (!definition.namespaced) continue;
     for (const object of storage.list(definition.id, name)) {
       if (metaOf(object)["deletionTimestamp"] === undefined) {
         registry.delete(definition, { namespace: name, name: nameOf(object), propagationPolicy: "Background" });
@@ -57,7 +57,7 @@ function empty(storage: Storage, registry: Registry, name: string): void {
     left += storage.count(definition.id, name);
   }
   if (left > 0) return;
-  registry.update(resourceById("namespaces"), {
+  registry.update(registry.resources.byId("namespaces"), {
     namespace: "",
     name,
     subresource: "finalize",

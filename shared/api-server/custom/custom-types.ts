@@ -31,6 +31,18 @@ export function customType(schema: Schema, keepsUnknown = false): Atom {
   }
 }
 
+const SCALAR_TEXT: TypeRef = { scalar: "string" };
+
+/** The type of whole objects, whose metadata are those of all kinds. */
+export function rootType(schema: Schema): TypeRef {
+  const { map, ...rest } = customType({ type: "object", ...schema });
+  const fields = new Map(map?.fields);
+  fields.set("apiVersion", { type: SCALAR_TEXT });
+  fields.set("kind", { type: SCALAR_TEXT });
+  fields.set("metadata", { type: { name: "meta.v1.ObjectMeta" } });
+  return { ...rest, map: { element: undefined, isAtomic: false, ...map, fields } };
+}
+
 function mapType(schema: Schema, keepsUnknown: boolean): MapType {
   const properties = Object.entries(objectAt(schema, "properties") ?? {});
   const fields = properties.flatMap(([name, property]): readonly (readonly [string, StructField])[] => {

@@ -10,49 +10,64 @@ export type Schema = JsonObject;
 
 const META_FIELDS = new Set(["apiVersion", "kind", "metadata"]);
 
-/** Prunes and defaults an object of that kind. */
-export function admitCustom(object: JsonObject, schema: Schema): void {
-  prune(object, { ...schema, "x-kubernetes-embedded-resource": true });
+/** Prunes and defaults an object of that kind. @returns the paths of the removed fields, sorted: `spec.ports[0].nam` */
+export function admitCustom(object: JsonObject, schema: Schema): readonly string[] {
+  const removed: string[] = [];
+  prune(object, { ...schema, "x-kubernetes-embedded-resource": true }, { path: "", removed });
   dropNulls(object, schema);
   setDefaults(object, schema);
+  return removed.toSorted();
+}
+
+/** Where pruning is, and what it has removed. */
+interface Pruning {
+  readonly path: string;
+  readonly removed: string[];
+}
+
+function below({ path, removed }: Pruning, key: string | number): Pruning {
+  const step = typeof key === "number" ? `[${key}]` : path === "" ? key : `.${key}`;
+  return { path: path + step, removed };
 }
 
 function keepsUnknown(schema: Schema | undefined): boolean {
   return schema?.["x-kubernetes-preserve-unknown-fields"] === true;
 }
 
-function prune(value: Json, schema: Schema | undefined): void {
+function prune(value: Json, schema: Schema | undefined, at: Pruning): void {
   const keeps = keepsUnknown(schema);
   if (Array.isArray(value)) {
     const items = objectAt(schema, "items");
     // Below a list that keeps unknown fields, they are kept too.
-    for (const item of value)
-      if (keeps) pruneKnown(item, items);
-      else prune(item, items);
+    for (const [i, item] of value.entries())
+      if (keeps) pruneKnown(item, items, below(at, i));
+      else prune(item, items, below(at, i));
   } else if (isObject(value)) {
-    if (keeps) pruneKnown(value, schema);
-    else pruneMap(value, schema);
+    if (keeps) pruneKnown(value, schema, at);
+    else pruneMap(value, schema, at);
   }
 }
 
-function pruneMap(value: JsonObject, schema: Schema | undefined): void {
+function pruneMap(value: JsonObject, schema: Schema | undefined, at: Pruning): void {
   for (const key of Object.keys(value)) {
     if (schema?.["x-kubernetes-embedded-resource"] === true && META_FIELDS.has(key)) continue;
-    const below = schemaOf(schema, key);
-    if (below === "unknown") delete value[key];
-    else prune(value[key] ?? null, below);
+    const child = schemaOf(schema, key);
+    if (child === "unknown") {
+      delete value[key];
+      at.removed.push(below(at, key).path);
+    } else prune(value[key] ?? null, child, below(at, key));
   }
 }
 
 /** Removes unknown fields from values that have a schema. Values without a schema remain unchanged. */
-function pruneKnown(value: Json, schema: Schema | undefined): void {
+function pruneKnown(value: Json, schema: Schema | undefined, at: Pruning): void {
   if (schema === undefined) return;
-  if (Array.isArray(value)) for (const item of value) pruneKnown(item, objectAt(schema, "items"));
+  if (Array.isArray(value)) for (const [i, item] of value.entries()) pruneKnown(item, objectAt(schema, "items"), below(at, i));
   if (!isObject(value)) return;
   for (const key of Object.keys(value)) {
     if (schema["x-kubernetes-embedded-resource"] === true && META_FIELDS.has(key)) continue;
-    const below = schemaOf(schema, key);
-    if (below !== "unknown") prune(value[key] ?? null, below);
+    const child = schemaOf(schema, key);
+    if (child !== "unknown") prune(value[key] ?? null, child, below(at, key));
   }
 }
 
@@ -69,8 +84,8 @@ function dropNulls(value: Json, schema: Schema | undefined): void {
   if (Array.isArray(value)) for (const item of value) dropNulls(item, objectAt(schema, "items"));
   if (!isObject(value)) return;
   for (const [key, each] of Object.entries(value)) {
-    const below = schemaOf(schema, key);
-    const known = below === "unknown" ? undefined : below;
+    const child = schemaOf(schema, key);
+    const known = child === "unknown" ? undefined : child;
     if (each === null && known !== undefined && known["nullable"] !== true && (known["default"] ?? null) === null) delete value[key];
     else dropNulls(each, known);
   }

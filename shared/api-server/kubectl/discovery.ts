@@ -5,8 +5,10 @@
  */
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "@deltaloop/kube/objects";
 import type { JsonObject } from "@deltaloop/base";
+import { compareVersions } from "../custom/definitions.ts";
 import { openApiDocument, openApiRoot } from "./openapi.ts";
-import { RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import type { ServedResources } from "../scheme/served-resources.ts";
 
 export interface MetaAnswer {
   readonly contentType: string;
@@ -34,60 +36,78 @@ const HEALTH = new Set(["/healthz", "/livez", "/readyz"]);
 const REVIEW_GROUPS = ["authentication.k8s.io", "authorization.k8s.io"];
 
 /** The response for `path`, or `undefined` if it does not exist. */
-export function serveMeta(path: string, accept: string): MetaAnswer | string | undefined {
+export function serveMeta(served: ServedResources, path: string, accept: string): MetaAnswer | string | undefined {
   if (HEALTH.has(path)) return "ok";
   if (path === "/version" || path === "/version/") return json(VERSION);
-  if (path === "/openapi/v3") return json(openApiRoot());
+  if (path === "/openapi/v3") return json(openApiRoot(served));
   if (path.startsWith("/openapi/v3/")) {
-    const document = openApiDocument(path.slice("/openapi/v3/".length));
+    const document = openApiDocument(served, path.slice("/openapi/v3/".length));
     return document === undefined ? undefined : json(document);
   }
   const isAggregated = accept.includes("as=APIGroupDiscoveryList") && accept.includes("v=v2");
   const segments = path.split("/").filter((segment) => segment !== "");
   switch (segments.join("/")) {
     case "api":
-      return isAggregated ? aggregated([""]) : json({ kind: "APIVersions", versions: ["v1"], serverAddressByClientCIDRs: [] });
+      return isAggregated ? aggregated(served, [""]) : json({ kind: "APIVersions", versions: ["v1"], serverAddressByClientCIDRs: [] });
     case "apis":
-      return isAggregated ? aggregated(groups()) : json({ kind: "APIGroupList", apiVersion: "v1", groups: groups().map(apiGroup) });
+      return isAggregated
+        ? aggregated(served, groups(served))
+        : json({ kind: "APIGroupList", apiVersion: "v1", groups: groups(served).map((name) => apiGroup(served, name)) });
     case "api/v1":
-      return json(resourceList("", "v1"));
+      return json(resourceList(served, "", "v1"));
     default:
-      return group(segments);
+      return group(served, segments);
   }
 }
 
-function group([root, name = "", version, extra]: readonly string[]): MetaAnswer | undefined {
-  if (root !== "apis" || extra !== undefined || !groups().includes(name)) return undefined;
-  if (version === undefined) return json({ kind: "APIGroup", apiVersion: "v1", ...apiGroup(name) });
-  return version === "v1" ? json(resourceList(name, `${name}/v1`)) : undefined;
+function group(served: ServedResources, [root, name = "", version, extra]: readonly string[]): MetaAnswer | undefined {
+  if (root !== "apis" || extra !== undefined || !groups(served).includes(name)) return undefined;
+  if (version === undefined) return json({ kind: "APIGroup", apiVersion: "v1", ...apiGroup(served, name) });
+  return versionsOf(served, name).includes(version) ? json(resourceList(served, name, version)) : undefined;
 }
 
 function json(body: JsonObject): MetaAnswer {
   return { contentType: JSON_TYPE, body };
 }
 
-function groups(): string[] {
-  return [...new Set(RESOURCE_DEFINITIONS.map((definition) => definition.group)), ...REVIEW_GROUPS].filter((name) => name !== "");
+function groups({ served }: ServedResources): string[] {
+  return [...new Set(served.map((definition) => definition.group)), ...REVIEW_GROUPS].filter((name) => name !== "");
 }
 
-function apiGroup(name: string): JsonObject {
-  const version = { groupVersion: `${name}/v1`, version: "v1" };
-  return { name, versions: [version], preferredVersion: version };
+/** The preferred version first. */
+function versionsOf({ served }: ServedResources, name: string): string[] {
+  const versions = new Set(served.filter((definition) => definition.group === name).map((definition) => definition.version));
+  return versions.size === 0 ? ["v1"] : [...versions].sort(compareVersions);
+}
+
+function apiGroup(served: ServedResources, name: string): JsonObject {
+  const versions = versionsOf(served, name).map((version) => ({ groupVersion: `${name}/${version}`, version }));
+  return { name, versions, preferredVersion: versions[0] ?? {} };
 }
 
 const MAIN_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const TERMINATING_VERBS = ["delete", "deletecollection", "get", "list", "watch"];
 const PART_VERBS = ["get", "patch", "update"];
 
-function resourceList(name: string, groupVersion: string): JsonObject {
-  const resources = RESOURCE_DEFINITIONS.filter((definition) => definition.group === name).flatMap((definition) => [
+function mainVerbs({ custom }: ResourceDefinition): string[] {
+  return custom?.isTerminating === true ? TERMINATING_VERBS : MAIN_VERBS;
+}
+
+function resourcesIn({ served }: ServedResources, name: string, version: string): ResourceDefinition[] {
+  return served.filter((definition) => definition.group === name && definition.version === version);
+}
+
+function resourceList(served: ServedResources, name: string, version: string): JsonObject {
+  const groupVersion = apiVersionOf({ group: name, version });
+  const resources = resourcesIn(served, name, version).flatMap((definition) => [
     {
       name: definition.resource,
       singularName: definition.singular,
       namespaced: definition.namespaced,
       kind: definition.kind,
-      verbs: MAIN_VERBS,
+      verbs: mainVerbs(definition),
       ...(definition.shortNames.length === 0 ? {} : { shortNames: [...definition.shortNames] }),
-      ...(definition.inAll ? { categories: ["all"] } : {}),
+      ...(definition.categories.length === 0 ? {} : { categories: [...definition.categories] }),
     },
     ...definition.subresources.map((subresource) => part(definition, subresource)),
   ]);
@@ -106,10 +126,7 @@ function part(definition: ResourceDefinition, subresource: string): JsonObject {
   };
 }
 
-function partKind(
-  definition: ResourceDefinition,
-  subresource: string,
-): { readonly group: string; readonly version: string; readonly kind: string } {
+function partKind(definition: ResourceDefinition, subresource: string): { group: string; version: string; kind: string } {
   if (subresource === "scale") return { group: "autoscaling", version: "v1", kind: "Scale" };
   return { group: definition.group, version: definition.version, kind: subresource === "binding" ? "Binding" : definition.kind };
 }
@@ -134,37 +151,34 @@ function reviewResources(name: string): JsonObject[] {
 }
 
 /** One document for all groups, which current clients request first. */
-function aggregated(names: readonly string[]): MetaAnswer {
+function aggregated(served: ServedResources, names: readonly string[]): MetaAnswer {
   const items = names.map((name) => ({
     metadata: name === "" ? {} : { name },
-    versions: [
-      {
-        version: "v1",
-        freshness: "Current",
-        resources: [
-          ...RESOURCE_DEFINITIONS.filter((definition) => definition.group === name).map((definition) => ({
-            resource: definition.resource,
-            responseKind: { group: definition.group, version: definition.version, kind: definition.kind },
-            scope: definition.namespaced ? "Namespaced" : "Cluster",
-            singularResource: definition.singular,
-            verbs: MAIN_VERBS,
-            ...(definition.shortNames.length === 0 ? {} : { shortNames: [...definition.shortNames] }),
-            ...(definition.inAll ? { categories: ["all"] } : {}),
-            subresources: definition.subresources.map((subresource) => {
-              const { group: ofGroup, version, kind } = partKind(definition, subresource);
-              return { subresource, responseKind: { group: ofGroup, version, kind }, verbs: partVerbs(subresource) };
-            }),
-          })),
-          ...reviewResources(name).map(({ name: resource, singularName, kind }) => ({
-            resource: resource ?? "",
-            responseKind: { group: name, version: "v1", kind: kind ?? "" },
-            scope: "Cluster",
-            singularResource: singularName ?? "",
-            verbs: ["create"],
-          })),
-        ],
-      },
-    ],
+    versions: versionsOf(served, name).map((version) => ({
+      version,
+      freshness: "Current",
+      resources: [
+        ...resourcesIn(served, name, version).map((definition) => ({
+          resource: definition.resource,
+          responseKind: { group: definition.group, version: definition.version, kind: definition.kind },
+          scope: definition.namespaced ? "Namespaced" : "Cluster",
+          singularResource: definition.singular,
+          verbs: mainVerbs(definition),
+          ...(definition.shortNames.length === 0 ? {} : { shortNames: [...definition.shortNames] }),
+          ...(definition.categories.length === 0 ? {} : { categories: [...definition.categories] }),
+          subresources: definition.subresources.map((subresource) => {
+            return { subresource, responseKind: partKind(definition, subresource), verbs: partVerbs(subresource) };
+          }),
+        })),
+        ...reviewResources(name).map(({ name: resource, singularName, kind }) => ({
+          resource: resource ?? "",
+          responseKind: { group: name, version: "v1", kind: kind ?? "" },
+          scope: "Cluster",
+          singularResource: singularName ?? "",
+          verbs: ["create"],
+        })),
+      ],
+    })),
   }));
   return {
     contentType: AGGREGATED_TYPE,

@@ -6,18 +6,19 @@
  */
 import type { JsonObject } from "@deltaloop/base";
 import { KUBERNETES_VERSION } from "@deltaloop/kube/objects";
-import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { schemaIn } from "../custom/versions.ts";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import type { ServedResources } from "../scheme/served-resources.ts";
 
-export function openApiRoot(): JsonObject {
+export function openApiRoot({ served }: ServedResources): JsonObject {
   const paths: JsonObject = {};
-  for (const definition of RESOURCE_DEFINITIONS)
-    paths[rootOf(definition)] = { serverRelativeURL: `/openapi/v3/${rootOf(definition)}?hash=1` };
+  for (const definition of served) paths[rootOf(definition)] = { serverRelativeURL: `/openapi/v3/${rootOf(definition)}?hash=1` };
   return { paths };
 }
 
 /** The document of `api/v1` or `apis/apps/v1`. */
-export function openApiDocument(root: string): JsonObject | undefined {
-  const definitions = RESOURCE_DEFINITIONS.filter((definition) => rootOf(definition) === root);
+export function openApiDocument({ served }: ServedResources, root: string): JsonObject | undefined {
+  const definitions = served.filter((definition) => rootOf(definition) === root);
   if (definitions.length === 0) return undefined;
   return {
     openapi: "3.0.0",
@@ -67,11 +68,20 @@ function operations(definition: ResourceDefinition): JsonObject {
 }
 
 function schemaName(definition: ResourceDefinition): string {
+  if (definition.custom !== undefined) {
+    const domain = definition.group.split(".").toReversed().join(".");
+    return `${domain}.${definition.version}.${definition.kind}`;
+  }
   const group = definition.group === "" ? "core" : (definition.group.split(".")[0] ?? "");
   return `io.k8s.api.${group}.${definition.version}.${definition.kind}`;
 }
 
 function schema(definition: ResourceDefinition): JsonObject {
+  if (definition.custom !== undefined)
+    return {
+      ...schemaIn(definition.custom, definition.version),
+      "x-kubernetes-group-version-kind": [gvk(definition)],
+    };
   return {
     type: "object",
     description: `${definition.kind} (${apiVersionOf(definition)})`,

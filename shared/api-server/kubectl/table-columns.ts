@@ -5,24 +5,14 @@
  */
 import { age, since } from "./human-duration.ts";
 import { type Json, type JsonObject, metaOf, nameOf, numberAt, objectAt, objectsAt, stringMap, textAt } from "@deltaloop/base";
+import type { Column, Printer } from "./printer.ts";
 import { selectorText } from "../rest/scale.ts";
+import { customPrinter } from "./custom-columns.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { podCells } from "./table-pod.ts";
 
-export interface Column {
-  readonly name: string;
-  readonly type?: "integer";
-  readonly format?: "name";
-  /** 1 is shown by `-o wide` only. */
-  readonly priority?: 1;
-}
-
-export interface Printer {
-  readonly columns: readonly Column[];
-  readonly cells: (object: JsonObject, nowMs: number) => Json[];
-}
-
-export function printerFor(kind: string): Printer {
-  return PRINTERS[kind] ?? PLAIN;
+export function printerFor({ builtInKind, custom }: ResourceDefinition): Printer {
+  return custom === undefined ? (PRINTERS[builtInKind] ?? PLAIN) : customPrinter(custom.columns);
 }
 
 const NAME: Column = { name: "Name", format: "name" };

@@ -26,7 +26,7 @@ export function tableOf(definition: ResourceDefinition, body: JsonObject, option
   const items = body["items"];
   const isList = Array.isArray(items);
   const objects = isList ? items.filter(isObject) : options.isBookmark === true ? [] : [body];
-  const printer = printerFor(definition.kind);
+  const printer = printerFor(definition);
   const { resourceVersion, continue: next, remainingItemCount } = metaOf(body);
   const metadata = Object.fromEntries(
     Object.entries({ resourceVersion, continue: next, remainingItemCount }).filter(([, value]) => value !== undefined),

@@ -5,18 +5,40 @@
  */
 import { canonicalise, setDefaultsPodSpec, setObjectDefaultsPod, normalise, normaliseDeploymentStatus } from "@deltaloop/kube/pod-template";
 import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "@deltaloop/base";
+import { setDefaultsDefinition } from "../custom/definition-object.ts";
+import { admitCustom } from "../custom/structural.ts";
+import { schemaIn } from "../custom/versions.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 /** Changes `object` in place. */
 export function setDefaults(definition: ResourceDefinition, object: JsonObject): JsonObject {
   object["kind"] = definition.kind;
   object["apiVersion"] = apiVersionOf(definition);
+  ensureObject(object, "metadata");
+  if (definition.custom !== undefined) return setDefaultsCustom(object, schemaIn(definition.custom, definition.version));
+  if (definition.builtInKind === "CustomResourceDefinition") {
+    normaliseMetadata(object);
+    setDefaultsDefinition(object);
+    return object;
+  }
   normalise(object);
   // The only zero whose serialisation differs by kind: `replicas,omitempty` in a DeploymentStatus.
-  if (definition.kind === "Deployment") normaliseDeploymentStatus(objectAt(object, "status"));
+  if (definition.builtInKind === "Deployment") normaliseDeploymentStatus(objectAt(object, "status"));
   ensureObject(object, "metadata");
-  DEFAULTS[definition.kind]?.(object);
+  DEFAULTS[definition.builtInKind]?.(object);
   return object;
+}
+
+function setDefaultsCustom(object: JsonObject, schema: JsonObject): JsonObject {
+  admitCustom(object, schema);
+  normaliseMetadata(object);
+  return object;
+}
+
+/** Other fields of these kinds keep what their schemas allow. */
+function normaliseMetadata(object: JsonObject): void {
+  const metadata = objectAt(object, "metadata");
+  if (metadata !== undefined) normalise({ metadata });
 }
 
 const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {

@@ -7,6 +7,7 @@
 import { conflict } from "../scheme/api-error.ts";
 import { timestamp } from "./generate-name.ts";
 import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "@deltaloop/base";
+import { markedForCleanup } from "../custom/definition-object.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export type PropagationPolicy = "Background" | "Foreground" | "Orphan";
@@ -31,10 +32,12 @@ export const FOREGROUND_FINALIZER = "foregroundDeletion";
 /** @throws {ApiError} 409 if a precondition fails */
 export function planDeletion(definition: ResourceDefinition, current: JsonObject, options: DeleteOptions, nowMs: number): DeletionPlan {
   checkPreconditions(definition, current, options);
+  if (definition.builtInKind === "CustomResourceDefinition" && metaOf(current)["deletionTimestamp"] === undefined)
+    return { marked: markedForCleanup(current, timestamp(nowMs)), isImmediate: false };
   const object = clone(current);
   const meta = ensureObject(object, "metadata");
   const isTerminating = meta["deletionTimestamp"] !== undefined;
-  const isGraceful = definition.kind === "Pod" && markGracefully(object, options, nowMs);
+  const isGraceful = definition.builtInKind === "Pod" && markGracefully(object, options, nowMs);
   if (isGraceful === "pending") return { isImmediate: false };
 
   const finalizers = finalizersFor(definition, listAt(meta, "finalizers"), options.propagationPolicy);
@@ -100,7 +103,7 @@ function markNow(definition: ResourceDefinition, object: JsonObject, isTerminati
   if (isTerminating) return;
   const meta = ensureObject(object, "metadata");
   meta["deletionTimestamp"] = timestamp(nowMs);
-  if (definition.kind === "Namespace") {
+  if (definition.builtInKind === "Namespace") {
     ensureObject(object, "status")["phase"] = "Terminating";
     return;
   }

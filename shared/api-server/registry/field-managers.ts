@@ -5,7 +5,9 @@ import { managedAfterUpdate, type ManagedKind } from "../apply/field-manager.ts"
 import { setOf } from "../apply/field-set.ts";
 import { fieldElement } from "../apply/path-element.ts";
 import { TypeMismatchError } from "../apply/typed.ts";
-import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { rootType } from "../custom/custom-types.ts";
+import type { TypeRef } from "../apply/type-schema.ts";
+import { apiVersionOf, type CustomVersion, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 /** Whose write it is. */
 export interface FieldWriter {
@@ -61,6 +63,32 @@ const EMPTY: Readonly<Record<string, JsonObject>> = {
   Deployment: { spec: { selector: null, template: POD_TEMPLATE, strategy: {} }, status: {} },
   ReplicaSet: { spec: { selector: null, template: POD_TEMPLATE }, status: { replicas: 0 } },
   Lease: { spec: {} },
+  PersistentVolumeClaim: { spec: { resources: {} }, status: {} },
+  StatefulSet: {
+    spec: { selector: null, template: POD_TEMPLATE, serviceName: "", updateStrategy: {} },
+    status: { replicas: 0, availableReplicas: 0 },
+  },
+  DaemonSet: {
+    spec: { selector: null, template: POD_TEMPLATE, updateStrategy: {} },
+    status: { currentNumberScheduled: 0, numberMisscheduled: 0, desiredNumberScheduled: 0, numberReady: 0 },
+  },
+  Job: { spec: { template: POD_TEMPLATE }, status: {} },
+  CronJob: { spec: { schedule: "", jobTemplate: { metadata: {}, spec: { template: POD_TEMPLATE } } }, status: {} },
+  HorizontalPodAutoscaler: {
+    spec: { scaleTargetRef: { kind: "", name: "" }, maxReplicas: 0 },
+    status: { desiredReplicas: 0, currentMetrics: null },
+  },
+  PodDisruptionBudget: { spec: {}, status: { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 } },
+  NetworkPolicy: { spec: { podSelector: {} } },
+  Ingress: { spec: {}, status: { loadBalancer: {} } },
+  Role: { rules: null },
+  ClusterRole: { rules: null },
+  RoleBinding: { roleRef: { apiGroup: "", kind: "", name: "" } },
+  ClusterRoleBinding: { roleRef: { apiGroup: "", kind: "", name: "" } },
+  CustomResourceDefinition: {
+    spec: { group: "", names: { plural: "", kind: "" }, scope: "", versions: null },
+    status: { conditions: null, acceptedNames: { plural: "", kind: "" }, storedVersions: null },
+  },
 };
 
 const STATUS = [[fieldElement("status")]];
@@ -73,7 +101,8 @@ const KEPT_BY_STATUS: Readonly<Record<string, readonly string[]>> = {
 };
 
 export function managedKindOf(definition: ResourceDefinition): ManagedKind {
-  const { kind } = definition;
+  const { kind, custom } = definition;
+  if (custom !== undefined) return managedCustomKind(definition, custom);
   const apiVersion = apiVersionOf(definition);
   return {
     schema: builtInTypes(),
@@ -87,6 +116,35 @@ export function managedKindOf(definition: ResourceDefinition): ManagedKind {
       return setOf(...SPEC, ...(KEPT_BY_STATUS[kind] ?? []).map((field) => [fieldElement("metadata"), fieldElement(field)]));
     },
   };
+}
+
+const METADATA = [[fieldElement("metadata")]];
+
+function managedCustomKind(definition: ResourceDefinition, custom: CustomVersion): ManagedKind {
+  const { group, kind } = definition;
+  const apiVersion = apiVersionOf(definition);
+  return {
+    schema: builtInTypes(),
+    apiVersion,
+    kind,
+    typeIn: (version) => {
+      const schema = version.startsWith(`${group}/`) ? custom.schemas.get(version.slice(group.length + 1)) : undefined;
+      return schema && typeOfSchema(schema);
+    },
+    empty: { apiVersion, kind },
+    resetFields: (subresource) => {
+      if (subresource === "status") return setOf(...METADATA, ...SPEC);
+      return definition.subresources.includes("status") ? setOf(...STATUS) : setOf();
+    },
+  };
+}
+
+const customTypes = new WeakMap<JsonObject, TypeRef>();
+
+function typeOfSchema(schema: JsonObject): TypeRef {
+  let type = customTypes.get(schema);
+  if (type === undefined) customTypes.set(schema, (type = rootType(schema)));
+  return type;
 }
 
 /**

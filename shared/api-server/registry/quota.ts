@@ -7,24 +7,29 @@
 import { forbidden } from "../scheme/api-error.ts";
 import { clone, type JsonObject, jsonEqual, nameOf, objectAt, stringMap, textAt } from "@deltaloop/base";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
-import { resourceById } from "../scheme/resource-definitions.ts";
+import type { ServedResources } from "../scheme/served-resources.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { StorageEvent } from "../storage/watch-history.ts";
 
 const QUOTAS = "resourcequotas";
+
+interface Stored {
+  readonly storage: Storage;
+  readonly resources: ServedResources;
+}
 
 /**
  * Checks the quotas before `object` is created.
  *
  * @throws {ApiError} 403 if a quota of the namespace is exceeded
  */
-export function admitByQuota(storage: Storage, definition: ResourceDefinition, namespace: string, object: JsonObject): void {
+export function admitByQuota({ storage, resources }: Stored, definition: ResourceDefinition, namespace: string, object: JsonObject): void {
   if (!definition.namespaced || storage.count(QUOTAS, namespace) === 0) return;
   for (const quota of storage.list(QUOTAS, namespace)) {
     const hard = hardLimits(quota);
     const exceeded = Object.keys(hard)
-      .filter((name) => counts(name, definition, object))
-      .map((name) => ({ name, used: usage(storage, namespace, name), limited: hard[name] ?? "0" }))
+      .filter((name) => counts(resources, name, definition, object))
+      .map((name) => ({ name, used: usage({ storage, resources }, namespace, name), limited: hard[name] ?? "0" }))
       .filter(({ used, limited }) => used + 1 > Number(limited));
     if (exceeded.length === 0) continue;
     const print = (value: (one: (typeof exceeded)[number]) => string | number): string =>
@@ -38,7 +43,7 @@ export function admitByQuota(storage: Storage, definition: ResourceDefinition, n
 }
 
 /** Updates `status.hard` and `status.used` of a namespace's quotas after a change. */
-export function refreshQuotas(storage: Storage, event: StorageEvent): void {
+export function refreshQuotas({ storage, resources }: Stored, event: StorageEvent): void {
   const { namespace } = stringMap(event.object["metadata"]);
   if (namespace === undefined || storage.count(QUOTAS, namespace) === 0) return;
   // Usage depends only on quota specs and on objects that are created, deleted or terminated.
@@ -47,8 +52,8 @@ export function refreshQuotas(storage: Storage, event: StorageEvent): void {
     const hard = hardLimits(quota);
     const used = Object.fromEntries(
       Object.keys(hard)
-        .filter(isCounted)
-        .map((name) => [name, String(usage(storage, namespace, name))]),
+        .filter((name) => countedResource(resources, name) !== undefined)
+        .map((name) => [name, String(usage({ storage, resources }, namespace, name))]),
     );
     const status: JsonObject = { hard, used };
     if (jsonEqual(quota["status"], status)) continue;
@@ -60,26 +65,17 @@ function hardLimits(quota: JsonObject): Record<string, string> {
   return stringMap(objectAt(quota, "spec")?.["hard"]);
 }
 
-function isCounted(name: string): boolean {
-  return countedResource(name) !== undefined;
+function countedResource(resources: ServedResources, name: string): ResourceDefinition | undefined {
+  if (name === "pods") return resources.byId("pods");
+  return name.startsWith("count/") ? resources.findById(name.slice("count/".length)) : undefined;
 }
 
-function countedResource(name: string): ResourceDefinition | undefined {
-  if (name === "pods") return resourceById("pods");
-  if (!name.startsWith("count/")) return undefined;
-  try {
-    return resourceById(name.slice("count/".length));
-  } catch {
-    return undefined;
-  }
+function counts(resources: ServedResources, name: string, definition: ResourceDefinition, object: JsonObject): boolean {
+  return countedResource(resources, name)?.id === definition.id && (name !== "pods" || !isTerminated(object));
 }
 
-function counts(name: string, definition: ResourceDefinition, object: JsonObject): boolean {
-  return countedResource(name)?.id === definition.id && (name !== "pods" || !isTerminated(object));
-}
-
-function usage(storage: Storage, namespace: string, name: string): number {
-  const definition = countedResource(name);
+function usage({ storage, resources }: Stored, namespace: string, name: string): number {
+  const definition = countedResource(resources, name);
   if (definition === undefined) return 0;
   if (name !== "pods") return storage.count(definition.id, namespace);
   return storage.list("pods", namespace).filter((pod) => !isTerminated(pod)).length;

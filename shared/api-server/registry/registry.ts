@@ -5,7 +5,7 @@
  */
 import type { Clock, Random } from "@deltaloop/base";
 import { admitIntoNamespace, admitNamespaceDeletion, admitPod } from "./admission.ts";
-import { alreadyExists, ApiError, badRequest, conflict, invalid, notFound, OBJECT_MODIFIED } from "../scheme/api-error.ts";
+import { alreadyExists, ApiError, badRequest, conflict, forbidden, invalid, notFound, OBJECT_MODIFIED } from "../scheme/api-error.ts";
 import { setDefaults } from "./defaulting.ts";
 import { type DeleteOptions, planDeletion } from "./deletion.ts";
 import { type FieldWriter, trackFields } from "./field-managers.ts";
@@ -13,6 +13,8 @@ import { generateName, generateUid, timestamp } from "./generate-name.ts";
 import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "@deltaloop/base";
 import { admitByQuota, refreshQuotas } from "./quota.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { ServedResources } from "../scheme/served-resources.ts";
+import { inStorageVersion, inVersion } from "../custom/versions.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { StorageEvent } from "../storage/watch-history.ts";
 import { prepareForCreate, prepareForUpdate } from "./strategy.ts";
@@ -44,6 +46,7 @@ export interface Deletion extends DeleteOptions {
 }
 
 export class Registry {
+  readonly resources = new ServedResources();
   readonly #storage: Storage;
   readonly #clock: Clock;
   readonly #random: Random;
@@ -62,7 +65,8 @@ export class Registry {
   #written: StorageEvent[] = [];
 
   find(definition: ResourceDefinition, namespace: string, name: string): JsonObject | undefined {
-    return this.#storage.get(definition.id, namespace, name);
+    const stored = this.#storage.get(definition.id, namespace, name);
+    return stored && inVersion(definition, stored);
   }
 
   /** @throws {ApiError} 404 */
@@ -80,26 +84,28 @@ export class Registry {
     if ((textAt(meta, "resourceVersion") ?? "") !== "")
       throw new ApiError(500, "", "resourceVersion should not be set on objects to be created");
     this.#giveName(definition, namespace, meta);
+    if (definition.custom?.isTerminating === true)
+      throw forbidden(definition, nameOf(object), "create not allowed while custom resource definition is terminating");
     admitIntoNamespace(this.#storage, definition, namespace, object);
 
     setDefaults(definition, object);
     if (options.isApplied !== true) trackFields(definition, undefined, object, options.writer, this.#tracksFromCreation);
-    if (definition.kind === "Pod") admitPod(object, this.#random);
+    if (definition.builtInKind === "Pod") admitPod(object, this.#random);
     prepareForCreate(definition, object);
     meta["uid"] = generateUid(this.#random);
     meta["creationTimestamp"] = timestamp(this.#clock.now());
 
     const errors = validateCreate(definition, object);
     if (errors.length > 0) throw invalid(definition, nameOf(object), errors);
-    admitByQuota(this.#storage, definition, namespace, object);
+    admitByQuota({ storage: this.#storage, resources: this.resources }, definition, namespace, object);
     if (this.#storage.get(definition.id, namespace, nameOf(object)) !== undefined) throw alreadyExists(definition, nameOf(object));
-    return options.dryRun === true ? object : this.#write(() => this.#storage.put(definition.id, object));
+    return options.dryRun === true ? object : this.#put(definition, object);
   }
 
   /** @throws {ApiError} */
   update(definition: ResourceDefinition, update: Update): { readonly object: JsonObject; readonly isCreated: boolean } {
     const { namespace, name, subresource } = update;
-    const current = this.#storage.get(definition.id, namespace, name);
+    const current = this.find(definition, namespace, name);
     if (current === undefined) {
       if (update.verb !== "update" || !definition.createOnUpdate || subresource !== "") throw notFound(definition, name);
       const created = update.transform({});
@@ -121,29 +127,34 @@ export class Registry {
     }
     // A write without changes causes no revision and no event.
     if (jsonEqual(object, current)) return { object: current, isCreated: false };
-    return { object: update.dryRun === true ? object : this.#write(() => this.#storage.put(definition.id, object)), isCreated: false };
+    return { object: update.dryRun === true ? object : this.#put(definition, object), isCreated: false };
   }
 
   /** @throws {ApiError} */
   delete(definition: ResourceDefinition, deletion: Deletion): { readonly object: JsonObject; readonly isGone: boolean } {
     const { namespace, name } = deletion;
-    const current = this.#storage.get(definition.id, namespace, name);
+    const current = this.find(definition, namespace, name);
     if (current === undefined) throw notFound(definition, name);
     const plan = planDeletion(definition, current, deletion, this.#clock.now());
-    if (definition.kind === "Namespace") admitNamespaceDeletion(name);
+    if (definition.builtInKind === "Namespace") admitNamespaceDeletion(name);
     if (deletion.dryRun === true) return { object: plan.marked ?? current, isGone: plan.isImmediate };
     let object = current;
     const { marked } = plan;
-    if (marked !== undefined) object = this.#write(() => this.#storage.put(definition.id, marked));
+    if (marked !== undefined) object = this.#put(definition, marked);
     if (plan.isImmediate) object = this.#write(() => this.#storage.delete(definition.id, namespace, name) ?? object);
     return { object, isGone: plan.isImmediate };
+  }
+
+  #put(definition: ResourceDefinition, object: JsonObject): JsonObject {
+    const stored = this.#write(() => this.#storage.put(definition.id, inStorageVersion(definition, object)));
+    return inVersion(definition, stored);
   }
 
   #write(write: () => JsonObject): JsonObject {
     const object = write();
     for (let events = this.#written; events.length > 0; events = this.#written) {
       this.#written = [];
-      for (const event of events) refreshQuotas(this.#storage, event);
+      for (const event of events) refreshQuotas({ storage: this.#storage, resources: this.resources }, event);
     }
     return object;
   }

@@ -31,7 +31,7 @@ const NAMED_BY_LABEL = new Set(["Namespace", "Service"]);
 export function validateName(definition: ResourceDefinition, name: string): FieldError[] {
   if (name === "")
     return [{ type: "FieldValueRequired", field: "metadata.name", message: "Required value: name or generateName is required" }];
-  const isLabel = NAMED_BY_LABEL.has(definition.kind);
+  const isLabel = NAMED_BY_LABEL.has(definition.builtInKind);
   const max = isLabel ? LABEL_LENGTH_MAX : SUBDOMAIN_LENGTH_MAX;
   const errors: FieldError[] = [];
   if (name.length > max) errors.push(fieldInvalid("metadata.name", name, `must be no more than ${max} bytes`));

@@ -20,29 +20,35 @@ import {
   textAt,
 } from "@deltaloop/base";
 import { validateAnnotations, validateConfigKey, validateLabels, validateName } from "./validation-names.ts";
+import { validateCustom } from "../custom/validate-custom.ts";
+import { validateDefinition, validateDefinitionUpdate } from "../custom/validate-definition.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { validateDeploymentSpec, validateReplicaSetSpec, validateReplicationControllerSpec } from "./validation-workloads.ts";
 import { validatePodSpec } from "./validation-pod.ts";
 import { validateAmount } from "./validation-resources.ts";
 
 export function validateCreate(definition: ResourceDefinition, object: JsonObject): FieldError[] {
-  return [...validateName(definition, nameOf(object)), ...validateMetadata(object), ...validateSpec(definition, object)];
+  const errors = [...validateName(definition, nameOf(object)), ...validateMetadata(object)];
+  if (definition.custom !== undefined) return [...errors, ...validateCustom(definition, definition.custom, "", object, undefined)];
+  return [...errors, ...validateSpec(definition, object)];
 }
 
 export function validateUpdate(definition: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): FieldError[] {
   const errors = [...validateMetadataUpdate(object, current), ...validateMetadata(object)];
+  if (definition.custom !== undefined) return [...errors, ...validateCustom(definition, definition.custom, subresource, object, current)];
   if (subresource === "status") return [...errors, ...validateStatus(definition, object, current)];
   errors.push(...validateSpec(definition, object));
-  if (definition.kind === "Deployment" || definition.kind === "ReplicaSet")
+  if (definition.builtInKind === "Deployment" || definition.builtInKind === "ReplicaSet")
     errors.push(...immutable("spec.selector", object["spec"], current["spec"], "selector"));
-  if (definition.kind === "Pod" && subresource === "") errors.push(...validatePodUpdate(object, current));
-  if (definition.kind === "Pod" && subresource === "resize") errors.push(...validatePodResize(object, current));
+  if (definition.builtInKind === "CustomResourceDefinition") errors.push(...validateDefinitionUpdate(object, current));
+  if (definition.builtInKind === "Pod" && subresource === "") errors.push(...validatePodUpdate(object, current));
+  if (definition.builtInKind === "Pod" && subresource === "resize") errors.push(...validatePodResize(object, current));
   return errors;
 }
 
 function validateSpec(definition: ResourceDefinition, object: JsonObject): FieldError[] {
   const spec = objectAt(object, "spec") ?? {};
-  switch (definition.kind) {
+  switch (definition.builtInKind) {
     case "Deployment":
       return validateDeploymentSpec(spec);
     case "ReplicaSet":
@@ -51,6 +57,8 @@ function validateSpec(definition: ResourceDefinition, object: JsonObject): Field
       return validateReplicationControllerSpec(spec);
     case "Pod":
       return validatePodSpec(spec, "spec");
+    case "CustomResourceDefinition":
+      return validateDefinition(object);
     case "ConfigMap":
       return validateData(object, ["data", "binaryData"], "[]");
     case "Secret":
@@ -197,7 +205,7 @@ const COUNTERS = [
 
 function validateStatus(definition: ResourceDefinition, object: JsonObject, current: JsonObject): FieldError[] {
   const status = objectAt(object, "status") ?? {};
-  if (definition.kind === "Pod") {
+  if (definition.builtInKind === "Pod") {
     const old = objectAt(current, "status")?.["qosClass"];
     return jsonEqual(status["qosClass"], old) ? [] : [fieldInvalid("status.qosClass", status["qosClass"], "field is immutable")];
   }
@@ -212,7 +220,7 @@ function validateStatus(definition: ResourceDefinition, object: JsonObject, curr
   }
   if (count("availableReplicas") > count("readyReplicas"))
     errors.push(fieldInvalid("status.availableReplicas", count("availableReplicas"), "cannot be greater than readyReplicas"));
-  if (definition.kind === "Deployment") {
+  if (definition.builtInKind === "Deployment") {
     const old = numberAt(objectAt(current, "status"), "collisionCount");
     if (old !== undefined && count("collisionCount") < old)
       errors.push(fieldInvalid("status.collisionCount", count("collisionCount"), "cannot be decremented"));

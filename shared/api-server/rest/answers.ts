@@ -8,20 +8,20 @@ export function listAnswer(
   { items: objects, resourceVersion, continueToken, remainingItemCount }: ListResult,
 ): JsonObject {
   return {
-    kind: `${definition.kind}List`,
+    kind: definition.custom?.listKind ?? `${definition.kind}List`,
     apiVersion: apiVersionOf(definition),
     metadata: {
       resourceVersion: String(resourceVersion),
       ...(continueToken === undefined ? {} : { continue: continueToken }),
       ...(remainingItemCount === undefined ? {} : { remainingItemCount }),
     },
-    items: objects.map(listItem),
+    items: definition.custom === undefined ? objects.map(listItem) : [...objects],
   };
 }
 
 const items = new WeakMap<JsonObject, JsonObject>();
 
-/** List items have no kind and apiVersion, as in upstream's typed lists. */
+/** List items have no kind and apiVersion, as in upstream's typed lists; those of custom resources have them. */
 function listItem(object: JsonObject): JsonObject {
   let item = items.get(object);
   if (item === undefined) {

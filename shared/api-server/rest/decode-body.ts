@@ -3,18 +3,21 @@
  *
  * Source: apiserver/pkg/endpoints/handlers/{create,update,patch,rest}.go, apimachinery/pkg/runtime/serializer/json.
  */
-import { decodeGo, type Mistake, parseGoTypes } from "@deltaloop/kube/pod-template";
+import { type Decoded, decodeGo, type Mistake, parseGoTypes } from "@deltaloop/kube/pod-template";
 import { OWN_RELEASE } from "@deltaloop/kube/releases";
-import { exactText, type JsonObject, textAt } from "@deltaloop/base";
+import { clone, exactText, type JsonObject, nameOf, objectAt, textAt } from "@deltaloop/base";
 import { type ApiError, badRequest, fieldInvalid, invalid, unknownBodyFormat } from "../scheme/api-error.ts";
 import { API_TYPES } from "../scheme/api-types.ts";
-import { apiVersionOf, findKind, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { withoutSchemas } from "../custom/definition-object.ts";
+import { admitCustom } from "../custom/structural.ts";
+import { schemaIn } from "../custom/versions.ts";
+import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { goMistakeText } from "./go-errors.ts";
 import { PROTOBUF_MEDIA_TYPE } from "./protobuf.ts";
 import { parsedObject } from "./request-body.ts";
 import type { ApiRequest } from "./request-info.ts";
 
-export type Target = Pick<ResourceDefinition, "group" | "version" | "kind">;
+export type Target = Pick<ResourceDefinition, "group" | "version" | "kind"> & Partial<Pick<ResourceDefinition, "custom">>;
 
 export const SCALE: Target = { group: "autoscaling", version: "v1", kind: "Scale" };
 export const BINDING: Target = { group: "", version: "v1", kind: "Binding" };
@@ -23,7 +26,9 @@ const BODY_TYPES = ["application/json", PROTOBUF_MEDIA_TYPE];
 /** Versions that upstream still recognises but does not serve. */
 const EARLIER_VERSIONS = new Set(["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1", "coordination.k8s.io/v1beta1"]);
 
-const typeOf = parseGoTypes([...OWN_RELEASE.types, API_TYPES]);
+/** The part of a custom resource that has Go types. */
+const PARTIAL = "PartialObjectMetadata";
+const typeOf = parseGoTypes([...OWN_RELEASE.types, API_TYPES, `${PARTIAL}{TypeMeta^:~ ObjectMeta=metadata:~}`]);
 
 /** The object of a POST or PUT. @throws {ApiError} 400, 413, 415 */
 export function decodedBody(request: ApiRequest, target: Target, isStrict: boolean): JsonObject {
@@ -31,24 +36,24 @@ export function decodedBody(request: ApiRequest, target: Target, isStrict: boole
   if (mediaType !== "" && !BODY_TYPES.includes(mediaType)) throw unknownBodyFormat();
   const object = parsedObject(request.body, target.kind);
   checkKind(target, object);
-  const { decoded, problem } = decode(object, target.kind, isStrict);
+  const { decoded, problem } = decode(object, target, isStrict);
   if (problem !== undefined) throw cannotBeHandled(target, object, problem);
   return decoded;
 }
 
 /** The result of a PATCH. @throws {ApiError} 422 */
-export function decodedPatch(patched: JsonObject, { kind }: Target, isStrict: boolean): JsonObject {
-  const { decoded, problem } = decode(patched, kind, isStrict);
+export function decodedPatch(patched: JsonObject, target: Target, isStrict: boolean): JsonObject {
+  const { decoded, problem } = decode(patched, target, isStrict);
   if (problem !== undefined) throw invalid({ group: "", kind: "" }, "", [fieldInvalid("patch", exactText(patched), problem)]);
   return decoded;
 }
 
 function decode(
   object: JsonObject,
-  kind: string,
+  target: Target,
   isStrict: boolean,
 ): { readonly decoded: JsonObject; readonly problem: string | undefined } {
-  const { object: decoded, mistakes, unknown } = decodeGo(object, typeOf(kind), kind);
+  const { object: decoded, mistakes, unknown } = decodedAs(object, target);
   const mistake = mistakes.find(isReportedFirst) ?? mistakes[0];
   if (mistake !== undefined) return { decoded, problem: goMistakeText(mistake) };
   const isRefused = isStrict && unknown.length > 0;
@@ -56,6 +61,26 @@ function decode(
     decoded,
     problem: isRefused ? `strict decoding error: ${unknown.map((path) => `unknown field "${path}"`).join(", ")}` : undefined,
   };
+}
+
+function decodedAs(object: JsonObject, { custom, kind, version }: Target): Decoded {
+  if (custom !== undefined) return decodedCustom(object, schemaIn(custom, version));
+  if (kind !== "CustomResourceDefinition") return decodeGo(object, typeOf(kind), kind);
+  const { rest, restore } = withoutSchemas(object);
+  const decoded = decodeGo(rest, typeOf(kind), kind);
+  restore(decoded.object);
+  return decoded;
+}
+
+/** Unknown fields are removed, as from objects of no other kind. */
+function decodedCustom(object: JsonObject, schema: JsonObject): Decoded {
+  const { apiVersion, kind, metadata, ...rest } = object;
+  const typed = Object.fromEntries(Object.entries({ apiVersion, kind, metadata }).filter(([, value]) => value !== undefined)) as JsonObject; // just checked
+  const { object: decoded, mistakes, unknown } = decodeGo(typed, typeOf(PARTIAL), PARTIAL);
+  const meta = objectAt(decoded, "metadata");
+  for (const path of unknown) if (meta !== undefined) delete meta[path.replace("metadata.", "")];
+  const whole = { ...decoded, ...clone(rest) };
+  return { object: whole, mistakes, unknown: [...unknown, ...admitCustom(whole, schema)] };
 }
 
 /** An error of a type's own UnmarshalJSON ends decoding at once; of other errors the first is reported at the end. */
@@ -67,10 +92,14 @@ function isReportedFirst({ type }: Mistake): boolean {
 function checkKind(target: Target, object: JsonObject): void {
   const apiVersion = textAt(object, "apiVersion") ?? apiVersionOf(target);
   const kind = textAt(object, "kind") ?? target.kind;
+  if (target.custom !== undefined) {
+    checkCustomKind(target, object, { apiVersion, kind });
+    return;
+  }
   if (kind === "" || apiVersion === "" || (kind === target.kind && apiVersion === apiVersionOf(target))) return;
   if (kind === target.kind && EARLIER_VERSIONS.has(apiVersion))
     throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(target)})`);
-  const isKnown = findKind(apiVersion, kind) !== undefined;
+  const isKnown = RESOURCE_DEFINITIONS.some((one) => one.kind === kind && apiVersionOf(one) === apiVersion);
   const registered = `no kind "${kind}" is registered for version "${apiVersion}" in scheme "pkg/runtime/scheme.go:111"`;
   const internal = target.group === "" ? "core" : target.group.split(".")[0];
   throw cannotBeHandled(
@@ -78,6 +107,17 @@ function checkKind(target: Target, object: JsonObject): void {
     object,
     isKnown ? `converting (v1.${kind}) to (${internal}.${target.kind}): unknown conversion` : registered,
   );
+}
+
+/** Source: apiextensions-apiserver/pkg/registry/customresource/validator.go ValidateTypeMeta. */
+function checkCustomKind(
+  target: Target,
+  object: JsonObject,
+  { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
+): void {
+  if (apiVersion !== apiVersionOf(target))
+    throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(target)})`);
+  if (kind !== target.kind) throw invalid(target, nameOf(object), [fieldInvalid("kind", kind, `must be ${target.kind}`)]);
 }
 
 function cannotBeHandled({ kind: wanted, version: served }: Target, object: JsonObject, why: string): ApiError {

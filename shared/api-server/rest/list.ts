@@ -5,6 +5,7 @@
  */
 import { badRequest, expired, fieldForbidden, fieldRequired, invalid } from "../scheme/api-error.ts";
 import { type JsonObject } from "@deltaloop/base";
+import { inVersion } from "../custom/versions.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ObjectPredicate } from "../storage/selectors.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -42,7 +43,8 @@ export function listObjects(storage: Storage, definition: ResourceDefinition, re
   const revision = asked === undefined || asked === INCONSISTENT ? storage.revision : asked;
   const now = storage.list(definition.id, request.namespace);
   const all = revision === storage.revision ? now : rewind(storage, definition, request, revision, position);
-  const after = position === undefined ? all : all.filter((object) => keyOf(object) > position.after);
+  const shown = definition.custom === undefined ? all : all.map((object) => inVersion(definition, object));
+  const after = position === undefined ? shown : shown.filter((object) => keyOf(object) > position.after);
   const selected = request.selects === undefined ? after : after.filter(request.selects);
 
   // Upstream serves resourceVersion 0 from the watch cache as one page, whatever the limit.

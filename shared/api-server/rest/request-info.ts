@@ -4,7 +4,8 @@
  * Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
  */
 import { methodNotAllowed, notAcceptable } from "../scheme/api-error.ts";
-import { findResource, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+import type { ServedResources } from "../scheme/served-resources.ts";
 
 export interface ApiRequest {
   readonly method: string;
@@ -28,21 +29,21 @@ export interface ResourcePath {
 }
 
 /** The components of `/api/v1/namespaces/default/pods/web-1/status`; `undefined` for an unknown resource. */
-export function parseResourcePath(path: string): ResourcePath | undefined {
+export function parseResourcePath(resources: ServedResources, path: string): ResourcePath | undefined {
   const segments = path
     .split("/")
     .filter((segment) => segment !== "")
     .map(decodeURIComponent);
   const [root, ...rest] = segments;
-  if (root === "api") return locate("", rest);
-  if (root === "apis") return locate(rest[0] ?? "", rest.slice(1));
+  if (root === "api") return locate(resources, "", rest);
+  if (root === "apis") return locate(resources, rest[0] ?? "", rest.slice(1));
   return undefined;
 }
 
 /** For unknown paths below a served group upstream returns a Status, elsewhere plain text. */
-export function isGroupServed(path: string): boolean {
+export function isGroupServed(resources: ServedResources, path: string): boolean {
   const [, root, group = ""] = path.split("/");
-  return root === "api" || (root === "apis" && RESOURCE_DEFINITIONS.some((definition) => definition.group === group));
+  return root === "api" || (root === "apis" && resources.served.some((definition) => definition.group === group));
 }
 
 const MEDIA_TYPES = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -55,14 +56,14 @@ export function checkAccepted(accept: string | undefined, { name }: ResourcePath
   throw notAcceptable([...MEDIA_TYPES, ...streams]);
 }
 
-function locate(group: string, [version = "", ...segments]: readonly string[]): ResourcePath | undefined {
+function locate(resources: ServedResources, group: string, [version = "", ...segments]: readonly string[]): ResourcePath | undefined {
   // `namespaces/<name>/<resource>` is inside a namespace; `namespaces/<name>` and its subresources are the namespace itself.
   const [first, namespace = "", third] = segments;
   if (first === "namespaces" && third !== undefined) {
-    const inside = findResource(group, version, third);
+    const inside = resources.find(group, version, third);
     if (inside?.namespaced === true) return place(inside, namespace, segments.slice(3));
   }
-  const definition = findResource(group, version, first ?? "");
+  const definition = resources.find(group, version, first ?? "");
   if (definition === undefined) return undefined;
   // Only the namespace's path is valid for a namespaced object.
   if (definition.namespaced && segments.length > 1) return undefined;

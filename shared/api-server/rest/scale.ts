@@ -7,6 +7,7 @@ import {
   clone,
   ensureObject,
   isObject,
+  type Json,
   type JsonObject,
   metaOf,
   numberAt,
@@ -16,26 +17,56 @@ import {
   stringMap,
   textAt,
 } from "@deltaloop/base";
+import { setValueAt, valueAt } from "../custom/json-path.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
-export function scaleOf(object: JsonObject): JsonObject {
+export function scaleOf({ custom }: ResourceDefinition, object: JsonObject): JsonObject {
+  const { replicas, status, selector } = custom?.scale === undefined ? builtInScale(object) : customScale(object, custom.scale);
   const { name, namespace, uid, resourceVersion, creationTimestamp } = metaOf(object);
-  const spec = objectAt(object, "spec");
-  const selector = objectAt(spec, "selector") ?? {};
   return {
     kind: "Scale",
     apiVersion: "autoscaling/v1",
     metadata: Object.fromEntries(
       Object.entries({ name, namespace, uid, resourceVersion, creationTimestamp }).filter(([, value]) => value !== undefined),
     ) as JsonObject,
-    spec: { replicas: numberAt(spec, "replicas") ?? 0 },
-    status: { replicas: numberAt(objectAt(object, "status"), "replicas") ?? 0, selector: selectorText(selector) },
+    spec: replicas === 0 ? {} : { replicas },
+    status: { replicas: status, ...(selector === "" ? {} : { selector }) },
+  };
+}
+
+interface Counts {
+  readonly replicas: number;
+  readonly status: number;
+  readonly selector: string;
+}
+
+function builtInScale(object: JsonObject): Counts {
+  const spec = objectAt(object, "spec");
+  return {
+    replicas: numberAt(spec, "replicas") ?? 0,
+    status: numberAt(objectAt(object, "status"), "replicas") ?? 0,
+    selector: selectorText(objectAt(spec, "selector") ?? {}),
+  };
+}
+
+/** Source: apiextensions-apiserver/pkg/registry/customresource/etcd.go (scaleFromCustomResource). */
+function customScale(object: JsonObject, paths: JsonObject): Counts {
+  const at = (field: string): Json | undefined => {
+    const path = textAt(paths, field) ?? "";
+    return path === "" ? undefined : valueAt(object, path);
+  };
+  const [replicas, status, selector] = [at("specReplicasPath"), at("statusReplicasPath"), at("labelSelectorPath")];
+  return {
+    replicas: typeof replicas === "number" ? replicas : 0,
+    status: typeof status === "number" ? status : 0,
+    selector: typeof selector === "string" ? selector : "",
   };
 }
 
 /** The object with the size and preconditions of `scale`. */
-export function withScale(object: JsonObject, scale: JsonObject): JsonObject {
+export function withScale({ custom }: ResourceDefinition, object: JsonObject, scale: JsonObject): JsonObject {
   const scaled = clone(object);
-  ensureObject(scaled, "spec")["replicas"] = numberAt(objectAt(scale, "spec"), "replicas") ?? 0;
+  setValueAt(scaled, textAt(custom?.scale, "specReplicasPath") ?? "spec.replicas", numberAt(objectAt(scale, "spec"), "replicas") ?? 0);
   const meta = ensureObject(scaled, "metadata");
   for (const field of ["resourceVersion", "uid"]) {
     const value = textAt(metaOf(scale), field);

@@ -13,15 +13,15 @@ export function updateScale(
   options: Pick<Update, "verb" | "dryRun" | "writer">,
 ): JsonObject {
   const transform = (current: JsonObject): JsonObject => {
-    const scale = change(scaleOf(current));
+    const scale = change(scaleOf(definition, current));
     const replicas = numberAt(objectAt(scale, "spec"), "replicas") ?? 0;
     if (replicas < 0)
       throw invalid({ group: "autoscaling", kind: "Scale" }, name, [
         fieldInvalid("spec.replicas", replicas, "must be greater than or equal to 0"),
       ]);
-    return withScale(current, scale);
+    return withScale(definition, current, scale);
   };
-  return scaleOf(registry.update(definition, { namespace, name, subresource: "", transform, ...options }).object);
+  return scaleOf(definition, registry.update(definition, { namespace, name, subresource: "", transform, ...options }).object);
 }
 
 /** @returns the Status of the response */

@@ -10,6 +10,7 @@
  */
 import type { Clock } from "@deltaloop/base";
 import { ensureObject, type JsonObject, metaOf, clone } from "@deltaloop/base";
+import { inVersion } from "../custom/versions.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ObjectPredicate } from "../storage/selectors.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -119,8 +120,10 @@ export function openWatch(storage: Storage, clock: Clock, request: WatchRequest)
   if (start.kind === "events") {
     for (const event of start.history) deliver(event);
   } else {
-    for (const object of storage.list(definition.id, request.namespace))
+    for (const stored of storage.list(definition.id, request.namespace)) {
+      const object = inVersion(definition, stored);
       if (request.selects?.(object) ?? true) stream.push({ type: "ADDED", object });
+    }
     if (start.endsWithBookmark) stream.push(bookmark(definition, storage.revision, true));
   }
 
@@ -153,8 +156,10 @@ async function keepTime(storage: Storage, clock: Clock, request: WatchRequest, s
   }
 }
 
-function visible(event: StorageEvent, { namespace, selects }: WatchRequest): WatchEvent | undefined {
-  const { type, object, previous } = event;
+function visible(event: StorageEvent, { definition, namespace, selects }: WatchRequest): WatchEvent | undefined {
+  const { type } = event;
+  const object = inVersion(definition, event.object);
+  const previous = event.previous && inVersion(definition, event.previous);
   if (namespace !== "" && metaOf(object)["namespace"] !== namespace) return undefined;
   if (selects === undefined) return { type, object };
   const isSelected = type !== "DELETED" && selects(object);

@@ -14,7 +14,7 @@ export interface GroupResource {
 }
 
 export interface FieldError {
-  readonly type: `FieldValue${"Invalid" | "Required" | "Forbidden" | "NotSupported" | "Duplicate" | "TooLong" | "NotFound"}`;
+  readonly type: `FieldValue${"Invalid" | "TypeInvalid" | "Required" | "Forbidden" | "NotSupported" | "Duplicate" | "TooLong" | "TooMany" | "NotFound"}`;
   readonly field: string;
   readonly message: string;
 }
@@ -136,6 +136,15 @@ export function tooLargeResourceVersion(asked: bigint, current: bigint): ApiErro
 
 export function fieldInvalid(field: string, value: Json | undefined, why: string): FieldError {
   return { type: "FieldValueInvalid", field, message: `Invalid value: ${exactText(value ?? null)}: ${why}` };
+}
+
+/** The value is of another type. */
+export function fieldTypeInvalid(field: string, value: Json, why: string): FieldError {
+  return { ...fieldInvalid(field, value, why), type: "FieldValueTypeInvalid" };
+}
+
+export function fieldTooMany(field: string, actual: number, max: number): FieldError {
+  return { type: "FieldValueTooMany", field, message: `Too many: ${actual}: must have at most ${max} items` };
 }
 
 export function fieldRequired(field: string, why = ""): FieldError {

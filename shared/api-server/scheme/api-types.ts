@@ -18,6 +18,20 @@ ServiceAccount{TypeMeta^:~ ObjectMeta=metadata:~ Secrets:[]ObjectReference Image
   AutomountServiceAccountToken:*b}
 Service{TypeMeta^:~ ObjectMeta=metadata:~ Spec:ServiceSpec Status:ServiceStatus}
 ResourceQuota{TypeMeta^:~ ObjectMeta=metadata:~ Spec:ResourceQuotaSpec Status:ResourceQuotaStatus}
+PersistentVolumeClaim{TypeMeta^:~ ObjectMeta=metadata:~ Spec:PersistentVolumeClaimSpec Status:PersistentVolumeClaimStatus}
+StatefulSet{TypeMeta^:~ ObjectMeta=metadata:~ Spec:StatefulSetSpec Status:StatefulSetStatus}
+DaemonSet{TypeMeta^:~ ObjectMeta=metadata:~ Spec:DaemonSetSpec Status:DaemonSetStatus}
+Job{TypeMeta^:~ ObjectMeta=metadata:~ Spec:JobSpec Status:JobStatus}
+CronJob{TypeMeta^:~ ObjectMeta=metadata:~ Spec:CronJobSpec Status:CronJobStatus}
+NetworkPolicy{TypeMeta^:~ ObjectMeta=metadata:~ Spec:NetworkPolicySpec}
+Ingress{TypeMeta^:~ ObjectMeta=metadata:~ Spec:IngressSpec Status:IngressStatus}
+PodDisruptionBudget{TypeMeta^:~ ObjectMeta=metadata:~ Spec:PodDisruptionBudgetSpec Status:PodDisruptionBudgetStatus}
+HorizontalPodAutoscaler{TypeMeta^:~ ObjectMeta=metadata:~ Spec:HorizontalPodAutoscalerSpec Status:HorizontalPodAutoscalerStatus}
+Role{TypeMeta^:~ ObjectMeta=metadata:~ Rules:[]PolicyRule}
+RoleBinding{TypeMeta^:~ ObjectMeta=metadata:~ Subjects:[]Subject RoleRef:~}
+ClusterRole{TypeMeta^:~ ObjectMeta=metadata:~ Rules:[]PolicyRule AggregationRule:*~}
+ClusterRoleBinding{TypeMeta^:~ ObjectMeta=metadata:~ Subjects:[]Subject RoleRef:~}
+CustomResourceDefinition{TypeMeta^:~ ObjectMeta=metadata:~ Spec:CustomResourceDefinitionSpec Status:CustomResourceDefinitionStatus}
 TypeMeta{Kind:s APIVersion=apiVersion:s}
 PodStatus{ObservedGeneration:i64 Phase:PodPhase Conditions:[]PodCondition Message:s Reason:s NominatedNodeName:s HostIP:s HostIPs:[]HostIP
   PodIP:s PodIPs:[]PodIP StartTime:*Time InitContainerStatuses:[]ContainerStatus ContainerStatuses:[]ContainerStatus
@@ -56,6 +70,46 @@ ServiceSpec{Ports:[]ServicePort Selector:m ClusterIP:s ClusterIPs:[]s Type:Servi
 ServiceStatus{LoadBalancer:LoadBalancerStatus Conditions:[]Condition}
 ResourceQuotaSpec{Hard:ResourceList Scopes:[]ResourceQuotaScope ScopeSelector:*~}
 ResourceQuotaStatus{Hard:ResourceList Used:ResourceList}
+PersistentVolumeClaimStatus{Phase:PersistentVolumeClaimPhase AccessModes:[]PersistentVolumeAccessMode Capacity:ResourceList
+  Conditions:[]PersistentVolumeClaimCondition AllocatedResources:ResourceList AllocatedResourceStatuses:%ClaimResourceStatus
+  CurrentVolumeAttributesClassName:*s ModifyVolumeStatus:*~ HealthStatus:*VolumeHealthStatus}
+StatefulSetSpec{Replicas:*i32 Selector:*LabelSelector Template:PodTemplateSpec VolumeClaimTemplates:[]PersistentVolumeClaim ServiceName:s
+  PodManagementPolicy:PodManagementPolicyType UpdateStrategy:StatefulSetUpdateStrategy RevisionHistoryLimit:*i32 MinReadySeconds:i32
+  PersistentVolumeClaimRetentionPolicy:*StatefulSetPersistentVolumeClaimRetentionPolicy Ordinals:*StatefulSetOrdinals}
+StatefulSetStatus{ObservedGeneration:i64 Replicas:i32 ReadyReplicas:i32 CurrentReplicas:i32 UpdatedReplicas:i32 CurrentRevision:s
+  UpdateRevision:s CollisionCount:*i32 Conditions:[]StatefulSetCondition AvailableReplicas:i32}
+DaemonSetSpec{Selector:*LabelSelector Template:PodTemplateSpec UpdateStrategy:DaemonSetUpdateStrategy MinReadySeconds:i32
+  RevisionHistoryLimit:*i32}
+DaemonSetStatus{CurrentNumberScheduled:i32 NumberMisscheduled:i32 DesiredNumberScheduled:i32 NumberReady:i32 ObservedGeneration:i64
+  UpdatedNumberScheduled:i32 NumberAvailable:i32 NumberUnavailable:i32 CollisionCount:*i32 Conditions:[]DaemonSetCondition}
+JobSpec{Parallelism:*i32 Completions:*i32 ActiveDeadlineSeconds:*i64 PodFailurePolicy:*~ SuccessPolicy:*~ BackoffLimit:*i32
+  BackoffLimitPerIndex:*i32 MaxFailedIndexes:*i32 Selector:*LabelSelector ManualSelector:*b Template:corev1.PodTemplateSpec
+  TTLSecondsAfterFinished=ttlSecondsAfterFinished:*i32 CompletionMode:*~ Suspend:*b PodReplacementPolicy:*~ ManagedBy:*s
+  Scheduling:*JobSchedulingConfiguration}
+JobStatus{Conditions:[]JobCondition StartTime:*Time CompletionTime:*Time Active:i32 Succeeded:i32 Failed:i32 Terminating:*i32
+  CompletedIndexes:s FailedIndexes:*s UncountedTerminatedPods:*~ Ready:*i32}
+CronJobSpec{Schedule:s TimeZone:*s StartingDeadlineSeconds:*i64 ConcurrencyPolicy:~ Suspend:*b JobTemplate:JobTemplateSpec
+  SuccessfulJobsHistoryLimit:*i32 FailedJobsHistoryLimit:*i32}
+CronJobStatus{Active:[]corev1.ObjectReference LastScheduleTime:*Time LastSuccessfulTime:*Time}
+NetworkPolicySpec{PodSelector:LabelSelector Ingress:[]NetworkPolicyIngressRule Egress:[]NetworkPolicyEgressRule PolicyTypes:[]PolicyType}
+IngressSpec{IngressClassName:*s DefaultBackend:*IngressBackend TLS=tls:[]IngressTLS Rules:[]IngressRule}
+IngressStatus{LoadBalancer:IngressLoadBalancerStatus}
+PodDisruptionBudgetSpec{MinAvailable:*intstr.IntOrString Selector:*LabelSelector MaxUnavailable:*intstr.IntOrString
+  UnhealthyPodEvictionPolicy:*UnhealthyPodEvictionPolicyType}
+PodDisruptionBudgetStatus{ObservedGeneration:i64 DisruptedPods:%metav1.Time DisruptionsAllowed:i32 CurrentHealthy:i32 DesiredHealthy:i32
+  ExpectedPods:i32 Conditions:[]Condition}
+HorizontalPodAutoscalerSpec{ScaleTargetRef:CrossVersionObjectReference MinReplicas:*i32 MaxReplicas:i32 Metrics:[]MetricSpec
+  Behavior:*HorizontalPodAutoscalerBehavior}
+HorizontalPodAutoscalerStatus{ObservedGeneration:*i64 LastScaleTime:*Time CurrentReplicas:i32 DesiredReplicas:i32
+  CurrentMetrics:[]MetricStatus Conditions:[]HorizontalPodAutoscalerCondition}
+PolicyRule{Verbs:[]s APIGroups=apiGroups:[]s Resources:[]s ResourceNames:[]s NonResourceURLs:[]s}
+Subject{Kind:s APIGroup=apiGroup:s Name:s Namespace:s}
+RoleRef{APIGroup=apiGroup:s Kind:s Name:s}
+AggregationRule{ClusterRoleSelectors:[]LabelSelector}
+CustomResourceDefinitionSpec{Group:s Names:CustomResourceDefinitionNames Scope:ResourceScope Versions:[]CustomResourceDefinitionVersion
+  Conversion:*CustomResourceConversion PreserveUnknownFields:b}
+CustomResourceDefinitionStatus{Conditions:[]CustomResourceDefinitionCondition AcceptedNames:CustomResourceDefinitionNames StoredVersions:[]s
+  ObservedGeneration:i64}
 PodCondition{Type:PodConditionType ObservedGeneration:i64 Status:ConditionStatus LastProbeTime:Time LastTransitionTime:Time Reason:s
   Message:s}
 HostIP{IP=ip:s}
@@ -91,6 +145,45 @@ SessionAffinityConfig{ClientIP:*ClientIPConfig}
 LoadBalancerStatus{Ingress:[]LoadBalancerIngress}
 Condition{Type:s Status:ConditionStatus ObservedGeneration:i64 LastTransitionTime:Time Reason:s Message:s}
 ScopeSelector{MatchExpressions:[]ScopedResourceSelectorRequirement}
+PersistentVolumeClaimCondition{Type:PersistentVolumeClaimConditionType Status:ConditionStatus LastProbeTime:Time LastTransitionTime:Time
+  Reason:s Message:s}
+ModifyVolumeStatus{TargetVolumeAttributesClassName:s Status:PersistentVolumeClaimModifyVolumeStatus}
+VolumeHealthStatus{HealthConditions:[]VolumeHealthCondition LastTransitionTime:Time}
+StatefulSetUpdateStrategy{Type:StatefulSetUpdateStrategyType RollingUpdate:*RollingUpdateStatefulSetStrategy}
+StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted:PersistentVolumeClaimRetentionPolicyType
+  WhenScaled:PersistentVolumeClaimRetentionPolicyType}
+StatefulSetOrdinals{Start:i32}
+StatefulSetCondition{Type:StatefulSetConditionType Status:ConditionStatus LastTransitionTime:Time Reason:s Message:s}
+DaemonSetUpdateStrategy{Type:DaemonSetUpdateStrategyType RollingUpdate:*RollingUpdateDaemonSet}
+DaemonSetCondition{Type:DaemonSetConditionType Status:ConditionStatus LastTransitionTime:Time Reason:s Message:s}
+PodFailurePolicy{Rules:[]PodFailurePolicyRule}
+SuccessPolicy{Rules:[]SuccessPolicyRule}
+JobSchedulingConfiguration{SchedulingPolicy:*schedulingv1alpha3.WorkloadPodGroupSchedulingPolicy
+  SchedulingConstraints:*schedulingv1alpha3.WorkloadPodGroupSchedulingConstraints
+  DisruptionMode:*schedulingv1alpha3.WorkloadPodGroupDisruptionMode ResourceClaims:[]schedulingv1alpha3.WorkloadPodGroupResourceClaim}
+JobCondition{Type:JobConditionType Status:corev1.ConditionStatus LastProbeTime:Time LastTransitionTime:Time Reason:s Message:s}
+UncountedTerminatedPods{Succeeded:[]types.UID Failed:[]types.UID}
+JobTemplateSpec{ObjectMeta=metadata:~ Spec:JobSpec}
+NetworkPolicyIngressRule{Ports:[]NetworkPolicyPort From:[]NetworkPolicyPeer}
+NetworkPolicyEgressRule{Ports:[]NetworkPolicyPort To:[]NetworkPolicyPeer}
+IngressBackend{Service:*IngressServiceBackend Resource:*TypedLocalObjectReference}
+IngressTLS{Hosts:[]s SecretName:s}
+IngressRule{Host:s IngressRuleValue^:~}
+IngressLoadBalancerStatus{Ingress:[]IngressLoadBalancerIngress}
+CrossVersionObjectReference{Kind:s Name:s APIVersion=apiVersion:s}
+MetricSpec{Type:MetricSourceType Object:*ObjectMetricSource Pods:*PodsMetricSource Resource:*ResourceMetricSource
+  ContainerResource:*ContainerResourceMetricSource External:*ExternalMetricSource}
+HorizontalPodAutoscalerBehavior{ScaleUp:*HPAScalingRules ScaleDown:*HPAScalingRules}
+MetricStatus{Type:MetricSourceType Object:*ObjectMetricStatus Pods:*PodsMetricStatus Resource:*ResourceMetricStatus
+  ContainerResource:*ContainerResourceMetricStatus External:*ExternalMetricStatus}
+HorizontalPodAutoscalerCondition{Type:HorizontalPodAutoscalerConditionType Status:ConditionStatus LastTransitionTime:Time Reason:s Message:s
+  ObservedGeneration:*i64}
+CustomResourceDefinitionNames{Plural:s Singular:s ShortNames:[]s Kind:s ListKind:s Categories:[]s}
+CustomResourceDefinitionVersion{Name:s Served:b Storage:b Deprecated:b DeprecationWarning:*s Schema:*CustomResourceValidation
+  Subresources:*CustomResourceSubresources AdditionalPrinterColumns:[]CustomResourceColumnDefinition SelectableFields:[]SelectableField}
+CustomResourceConversion{Strategy:ConversionStrategyType Webhook:*WebhookConversion}
+CustomResourceDefinitionCondition{Type:CustomResourceDefinitionConditionType Status:ConditionStatus LastTransitionTime:Time Reason:s
+  Message:s ObservedGeneration:i64}
 ContainerState{Waiting:*ContainerStateWaiting Running:*ContainerStateRunning Terminated:*ContainerStateTerminated}
 VolumeMountStatus{Name:s MountPath:s ReadOnly:b RecursiveReadOnly:*RecursiveReadOnlyMode VolumeStatus:*~}
 ContainerUser{Linux:*LinuxContainerUser}
@@ -107,6 +200,32 @@ NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts:*b UserNamespaces:*b}
 ClientIPConfig{TimeoutSeconds:*i32}
 LoadBalancerIngress{IP=ip:s Hostname:s IPMode=ipMode:*LoadBalancerIPMode Ports:[]PortStatus}
 ScopedResourceSelectorRequirement{ScopeName:ResourceQuotaScope Operator:ScopeSelectorOperator Values:[]s}
+RollingUpdateStatefulSetStrategy{Partition:*i32 MaxUnavailable:*intstr.IntOrString}
+RollingUpdateDaemonSet{MaxUnavailable:*intstr.IntOrString MaxSurge:*intstr.IntOrString}
+PodFailurePolicyRule{Action:PodFailurePolicyAction OnExitCodes:*PodFailurePolicyOnExitCodesRequirement
+  OnPodConditions:[]PodFailurePolicyOnPodConditionsPattern}
+SuccessPolicyRule{SucceededIndexes:*s SucceededCount:*i32}
+NetworkPolicyPort{Protocol:*~ Port:*intstr.IntOrString EndPort:*i32}
+NetworkPolicyPeer{PodSelector:*LabelSelector NamespaceSelector:*LabelSelector IPBlock=ipBlock:*~}
+IngressServiceBackend{Name:s Port:ServiceBackendPort}
+IngressRuleValue{HTTP=http:*HTTPIngressRuleValue}
+IngressLoadBalancerIngress{IP=ip:s Hostname:s Ports:[]IngressPortStatus}
+ObjectMetricSource{DescribedObject:CrossVersionObjectReference Target:MetricTarget Metric:MetricIdentifier}
+PodsMetricSource{Metric:MetricIdentifier Target:MetricTarget}
+ResourceMetricSource{Name:ResourceName Target:MetricTarget}
+ContainerResourceMetricSource{Name:ResourceName Target:MetricTarget Container:s}
+ExternalMetricSource{Metric:MetricIdentifier Target:MetricTarget}
+HPAScalingRules{StabilizationWindowSeconds:*i32 SelectPolicy:*ScalingPolicySelect Policies:[]HPAScalingPolicy Tolerance:*resource.Quantity}
+ObjectMetricStatus{Metric:MetricIdentifier Current:MetricValueStatus DescribedObject:CrossVersionObjectReference}
+PodsMetricStatus{Metric:MetricIdentifier Current:MetricValueStatus}
+ResourceMetricStatus{Name:ResourceName Current:MetricValueStatus}
+ContainerResourceMetricStatus{Name:ResourceName Current:MetricValueStatus Container:s}
+ExternalMetricStatus{Metric:MetricIdentifier Current:MetricValueStatus}
+CustomResourceValidation{OpenAPIV3Schema:*JSONSchemaProps}
+CustomResourceSubresources{Status:*CustomResourceSubresourceStatus Scale:*CustomResourceSubresourceScale}
+CustomResourceColumnDefinition{Name:s Type:s Format:s Description:s Priority:i32 JSONPath=jsonPath:s}
+SelectableField{JSONPath=jsonPath:s}
+WebhookConversion{ClientConfig:*WebhookClientConfig ConversionReviewVersions:[]s}
 ContainerStateWaiting{Reason:s Message:s}
 ContainerStateRunning{StartedAt:Time}
 ContainerStateTerminated{ExitCode:i32 Signal:i32 Reason:s Message:s StartedAt:Time FinishedAt:Time ContainerID:s}
@@ -114,5 +233,20 @@ VolumeStatus{Image:*ImageVolumeStatus}
 LinuxContainerUser{UID=uid:i64 GID=gid:i64 SupplementalGroups:[]i64}
 ResourceHealth{ResourceID:~ Health:ResourceHealthStatus Message:*s}
 PortStatus{Port:i32 Protocol:~ Error:*s}
+PodFailurePolicyOnExitCodesRequirement{ContainerName:*s Operator:PodFailurePolicyOnExitCodesOperator Values:[]i32}
+PodFailurePolicyOnPodConditionsPattern{Type:corev1.PodConditionType Status:corev1.ConditionStatus}
+IPBlock{CIDR=cidr:s Except:[]s}
+ServiceBackendPort{Name:s Number:i32}
+HTTPIngressRuleValue{Paths:[]HTTPIngressPath}
+IngressPortStatus{Port:i32 Protocol:~ Error:*s}
+MetricTarget{Type:MetricTargetType Value:*resource.Quantity AverageValue:*resource.Quantity AverageUtilization:*i32}
+MetricIdentifier{Name:s Selector:*LabelSelector}
+HPAScalingPolicy{Type:HPAScalingPolicyType Value:i32 PeriodSeconds:i32}
+MetricValueStatus{Value:*resource.Quantity AverageValue:*resource.Quantity AverageUtilization:*i32}
+CustomResourceSubresourceStatus{}
+CustomResourceSubresourceScale{SpecReplicasPath:s StatusReplicasPath:s LabelSelectorPath:*s}
+WebhookClientConfig{URL=url:*s Service:*ServiceReference CABundle=caBundle:bytes}
 ImageVolumeStatus{ImageRef:s}
+HTTPIngressPath{Path:s PathType:*~ Backend:IngressBackend}
+ServiceReference{Namespace:s Name:s Path:*s Port:*i32}
 `;

@@ -1,4 +1,5 @@
-/** The served resources and their differences; all other code is common to them. */
+/** The built-in resources and their differences; all other code is common to them. */
+import type { JsonObject } from "@deltaloop/base";
 import type { GroupResource } from "./api-error.ts";
 
 export interface ResourceDefinition extends GroupResource {
@@ -10,13 +11,15 @@ export interface ResourceDefinition extends GroupResource {
   readonly resource: string;
   readonly singular: string;
   readonly kind: string;
+  /** The kind whose rules apply; empty for a custom resource, which may have the kind of a built-in one. */
+  readonly builtInKind: string;
   readonly namespaced: boolean;
   readonly shortNames: readonly string[];
-  /** Included in `kubectl get all`. */
-  readonly inAll: boolean;
+  /** `all`: included in `kubectl get all`. */
+  readonly categories: readonly string[];
   readonly subresources: readonly Subresource[];
   /** Changes that raise metadata.generation on the main resource; "none": objects have no generation. */
-  readonly generation: "none" | "spec" | "spec and annotations";
+  readonly generation: "none" | "spec" | "spec and annotations" | "all but metadata";
   /** A PUT to a missing name creates the object. */
   readonly createOnUpdate: boolean;
   /** A PUT may omit the resourceVersion. */
@@ -27,20 +30,38 @@ export interface ResourceDefinition extends GroupResource {
   readonly returnsDeletedObject: boolean;
   /** Field selectors beyond metadata.name and metadata.namespace. */
   readonly selectableFields: readonly string[];
+  /** Present for a version of a CustomResourceDefinition. */
+  readonly custom?: CustomVersion;
+}
+
+/** What a CustomResourceDefinition declares of one of its versions. */
+export interface CustomVersion {
+  readonly listKind: string;
+  readonly isServed: boolean;
+  /** The version in which objects are stored. */
+  readonly storageVersion: string;
+  /** While the definition is being deleted, no objects can be created. */
+  readonly isTerminating: boolean;
+  /** The structural schemas of all versions. */
+  readonly schemas: ReadonlyMap<string, JsonObject>;
+  readonly columns: readonly JsonObject[];
+  /** The paths of /scale; undefined without that subresource. */
+  readonly scale: JsonObject | undefined;
 }
 
 export type Subresource = "status" | "scale" | "binding" | "finalize" | "resize";
 
 type Given = Pick<ResourceDefinition, "group" | "resource" | "kind"> & Partial<ResourceDefinition>;
 
-function define(given: Given): ResourceDefinition {
+export function define(given: Given): ResourceDefinition {
   return {
     id: given.group === "" ? given.resource : `${given.resource}.${given.group}`,
     version: "v1",
     singular: given.kind.toLowerCase(),
+    builtInKind: given.kind,
     namespaced: true,
     shortNames: [],
-    inAll: false,
+    categories: [],
     subresources: [],
     generation: "none",
     createOnUpdate: false,
@@ -77,7 +98,7 @@ export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
     resource: "pods",
     kind: "Pod",
     shortNames: ["po"],
-    inAll: true,
+    categories: ["all"],
     subresources: ["status", "binding", "resize"],
     generation: "spec",
     returnsDeletedObject: true,
@@ -96,7 +117,7 @@ export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
     resource: "replicationcontrollers",
     kind: "ReplicationController",
     shortNames: ["rc"],
-    inAll: true,
+    categories: ["all"],
     subresources: ["status", "scale"],
     generation: "spec",
     defaultPropagation: "Orphan",
@@ -130,7 +151,7 @@ export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
     resource: "services",
     kind: "Service",
     shortNames: ["svc"],
-    inAll: true,
+    categories: ["all"],
     subresources: ["status"],
     createOnUpdate: true,
     returnsDeletedObject: true,
@@ -149,7 +170,7 @@ export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
     resource: "deployments",
     kind: "Deployment",
     shortNames: ["deploy"],
-    inAll: true,
+    categories: ["all"],
     subresources: ["status", "scale"],
     generation: "spec and annotations",
   }),
@@ -158,33 +179,111 @@ export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
     resource: "replicasets",
     kind: "ReplicaSet",
     shortNames: ["rs"],
-    inAll: true,
+    categories: ["all"],
     subresources: ["status", "scale"],
     generation: "spec",
     selectableFields: ["status.replicas"],
   }),
+  define({
+    group: "",
+    resource: "persistentvolumeclaims",
+    kind: "PersistentVolumeClaim",
+    shortNames: ["pvc"],
+    subresources: ["status"],
+    returnsDeletedObject: true,
+  }),
+  define({
+    group: "apps",
+    resource: "statefulsets",
+    kind: "StatefulSet",
+    shortNames: ["sts"],
+    categories: ["all"],
+    subresources: ["status", "scale"],
+    generation: "spec",
+  }),
+  define({
+    group: "apps",
+    resource: "daemonsets",
+    kind: "DaemonSet",
+    shortNames: ["ds"],
+    categories: ["all"],
+    subresources: ["status"],
+    generation: "spec",
+  }),
+  define({
+    group: "batch",
+    resource: "jobs",
+    kind: "Job",
+    categories: ["all"],
+    subresources: ["status"],
+    generation: "spec",
+    defaultPropagation: "Orphan",
+    selectableFields: ["status.successful"],
+  }),
+  define({
+    group: "batch",
+    resource: "cronjobs",
+    kind: "CronJob",
+    shortNames: ["cj"],
+    categories: ["all"],
+    subresources: ["status"],
+    generation: "spec",
+  }),
+  define({
+    group: "autoscaling",
+    version: "v2",
+    resource: "horizontalpodautoscalers",
+    kind: "HorizontalPodAutoscaler",
+    shortNames: ["hpa"],
+    categories: ["all"],
+    subresources: ["status"],
+  }),
+  define({
+    group: "policy",
+    resource: "poddisruptionbudgets",
+    kind: "PodDisruptionBudget",
+    shortNames: ["pdb"],
+    subresources: ["status"],
+    generation: "spec",
+    unconditionalUpdate: false,
+  }),
+  define({
+    group: "networking.k8s.io",
+    resource: "networkpolicies",
+    kind: "NetworkPolicy",
+    shortNames: ["netpol"],
+    generation: "spec",
+  }),
+  define({
+    group: "networking.k8s.io",
+    resource: "ingresses",
+    kind: "Ingress",
+    shortNames: ["ing"],
+    subresources: ["status"],
+    generation: "spec",
+  }),
+  ...["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"].map((kind) =>
+    define({
+      group: "rbac.authorization.k8s.io",
+      resource: `${kind.toLowerCase()}s`,
+      kind,
+      namespaced: !kind.startsWith("Cluster"),
+      createOnUpdate: true,
+    }),
+  ),
+  define({
+    group: "apiextensions.k8s.io",
+    resource: "customresourcedefinitions",
+    kind: "CustomResourceDefinition",
+    namespaced: false,
+    shortNames: ["crd", "crds"],
+    categories: ["api-extensions"],
+    subresources: ["status"],
+    generation: "spec",
+    unconditionalUpdate: false,
+  }),
   define({ group: "coordination.k8s.io", resource: "leases", kind: "Lease", createOnUpdate: true, unconditionalUpdate: false }),
 ];
-
-const BY_PLACE = new Map(
-  RESOURCE_DEFINITIONS.map((definition) => [`${definition.group}/${definition.version}/${definition.resource}`, definition]),
-);
-const BY_KIND = new Map(RESOURCE_DEFINITIONS.map((definition) => [`${apiVersionOf(definition)}/${definition.kind}`, definition]));
-
-export function findResource(group: string, version: string, resource: string): ResourceDefinition | undefined {
-  return BY_PLACE.get(`${group}/${version}/${resource}`);
-}
-
-export function findKind(apiVersion: string, kind: string): ResourceDefinition | undefined {
-  return BY_KIND.get(`${apiVersion}/${kind}`);
-}
-
-/** @throws {RangeError} for an unknown resource, which is a bug in the server */
-export function resourceById(id: string): ResourceDefinition {
-  const found = RESOURCE_DEFINITIONS.find((definition) => definition.id === id);
-  if (found === undefined) throw new RangeError(`no resource "${id}"`);
-  return found;
-}
 
 /** `apps/v1`, or `v1` in the core group. */
 export function apiVersionOf({ group, version }: Pick<ResourceDefinition, "group" | "version">): string {

@@ -161,7 +161,7 @@ test("ignores an owner with the same name and another uid, but not a second, exi
 
 test("ignores owners of kinds that are not served here", async () => {
   const fixture = setUp();
-  await fixture.post(PODS, pod("p", { ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "j", uid: "1" }] }));
+  await fixture.post(PODS, pod("p", { ownerReferences: [{ apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "1" }] }));
   await fixture.clock.advance(1_000);
   expect(await status(fixture, `${PODS}/p`)).toBe(200);
 });
