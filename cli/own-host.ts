@@ -26,6 +26,11 @@ async function runOwnHost(named: readonly string[]): Promise<void> {
   // Ignores signals, because the parent decides when this process ends.
   for (const signal of ["SIGINT", "SIGHUP", "SIGTERM"] as const) process.on(signal, () => undefined);
   const say = (message: FromHost): void => void process.send?.(message);
+  const load = new Promise<void>((resolve) => {
+    process.on("message", (message: ToHost) => message.kind === "load" && resolve());
+  });
+  say({ kind: "started" });
+  await load;
   const loaded = await loadFiles(named, (file) => say({ kind: "loads", file }));
   const { files, problem } = loaded;
   if (problem !== undefined) return say({ kind: "unloadable", problem, files }); // the parent ends this process
@@ -70,6 +75,7 @@ async function runOwnHost(named: readonly string[]): Promise<void> {
       reads.delete(message.read);
       return;
     }
+    if (message.kind === "load") return;
     const { id } = message;
     sync(message)
       .then((result) => say({ kind: "returned", id, result }))

@@ -38,7 +38,7 @@ export async function runOwnDev(files: readonly string[], flags: OwnDevFlags): P
   const signalled = untilSignalled();
   const log = consoleLog("deltaloop: ", flags.verbose ? "debug" : "info");
   const [clock, random] = [createSystemClock(), createSystemRandom()];
-  const hosts = ownHosts({ start: () => startMessagingVerb("own-host", files), clock, log });
+  const hosts = ownHosts({ start: () => startMessagingVerb("own-host", files), clock, log, keepsSpare: true });
   let target: OwnTarget | undefined;
   let system: OwnSystem | undefined;
   let reloader: Reloader | undefined;

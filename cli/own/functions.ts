@@ -7,6 +7,7 @@
  * FH3 at most `concurrency` keys of a controller run at a time.
  * FH4 saved files are loaded by a new host, while the old one runs. Once it is used, all later calls go to it; the old one is killed after a
  *     short time, and what it still runs fails and is retried. A key runs once at a time, so the writes of two versions never alternate.
+ * FH5 with `keepsSpare`, the next new host has already started, because that takes longer than to load a file.
  */
 import { createSlots } from "@deltaloop/base";
 import type { OwnFunctions } from "@deltaloop/controllers/own";
@@ -30,10 +31,11 @@ export interface LoadedHost extends Loaded {
   discard(): void;
 }
 
-export function ownHosts(options: HostOptions): OwnHosts {
+export function ownHosts(options: HostOptions & { readonly keepsSpare?: boolean }): OwnHosts {
   let usual: Host | undefined;
   let second: Host | undefined;
   let slots = new Map<string, ReturnType<typeof createSlots>>();
+  let spare: Host | undefined;
   const stopped = new AbortController();
   const endless = new Set<string>();
   const hosts = new Set<Host>();
@@ -61,13 +63,16 @@ export function ownHosts(options: HostOptions): OwnHosts {
 
   return {
     async load() {
-      const host = start("function host");
+      const host = spare?.isStopped === false ? spare : start("function host");
+      spare = undefined;
       try {
         const loaded = await host.loaded();
         return { ...loaded, use: () => use(host, loaded), discard: () => stop(host, "not used") };
       } catch (error) {
         stop(host, "does not load");
         throw error;
+      } finally {
+        if (options.keepsSpare && !stopped.signal.aborted) spare = start("function host");
       }
     },
     stop() {

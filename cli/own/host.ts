@@ -1,4 +1,4 @@
-/** One function host: a process that has loaded the files and runs their `sync` functions. */
+/** One function host: a process that loads the files when it is asked to, and runs their `sync` functions. */
 import type { Clock, Log } from "@deltaloop/base";
 import { UsageError } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
@@ -53,6 +53,8 @@ export class Host {
   #child: MessagingChild | undefined;
   #loaded: PromiseWithResolvers<Loaded> = Promise.withResolvers();
   #loading = "";
+  #isAsked = false;
+  #isStarted = false;
   #loadTimer = new AbortController();
   #calls = 0;
   /** The call whose code ran last. */
@@ -66,9 +68,23 @@ export class Host {
     this.#start();
   }
 
-  /** @throws {LoadError} if a file does not load */
+  /** Loads the files at the first call. @throws {LoadError} if a file does not load */
   async loaded(): Promise<Loaded> {
+    if (!this.#isAsked) {
+      this.#isAsked = true;
+      this.#load();
+    }
     return await this.#loaded.promise;
+  }
+
+  /** The time to load is limited; a process that waits for `load` may wait for long. */
+  #load(): void {
+    this.#limitLoad(START_MS_MAX, () => `the ${this.#name} does not start`);
+    if (this.#isStarted) this.#send({ kind: "load" });
+  }
+
+  get isStopped(): boolean {
+    return this.#stopped !== undefined;
   }
 
   /** Fails the running syncs with `why`. */
@@ -110,13 +126,12 @@ export class Host {
   }
 
   #start(): void {
-    const { start, log } = this.#options;
-    const child = start();
+    const child = this.#options.start();
     this.#child = child;
     this.#loaded.promise.catch(() => undefined); // nobody may wait for it
-    log.info(`${this.#name} started`, { pid: child.pid });
     this.#loading = "";
-    this.#limitLoad(START_MS_MAX, () => `the ${this.#name} does not start`);
+    this.#isStarted = false;
+    if (this.#isAsked) this.#load();
     child.onMessage((message) => this.#hear(message as FromHost)); // cli/own-host.ts sends it
     void child.exited.then(({ code, signal }) => this.#exited(child.pid, signal ?? `code ${code}`));
   }
@@ -153,6 +168,9 @@ export class Host {
 
   #hear(message: FromHost): void {
     switch (message.kind) {
+      case "started":
+        this.#isStarted = true;
+        return this.#isAsked ? this.#send({ kind: "load" }) : undefined;
       case "loads":
         this.#loading = message.file;
         return this.#limitLoad(
@@ -161,6 +179,7 @@ export class Host {
         );
       case "loaded":
         this.#loadTimer.abort();
+        this.#options.log.info(`${this.#name} started`, { pid: this.#child?.pid });
         return this.#loaded.resolve({ definitions: message.definitions, files: message.files });
       case "unloadable":
         return this.#fail(message.problem, message.files);

@@ -3,6 +3,8 @@ import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
 import type { Definition, KindId } from "@deltaloop/sdk/definitions";
 
 export type ToHost =
+  /** Loads the files, once. */
+  | { readonly kind: "load" }
   | {
       readonly kind: "sync";
       readonly id: number;
@@ -14,6 +16,8 @@ export type ToHost =
   | { readonly kind: "read"; readonly id: number; readonly read: number; readonly object?: VisibleObject; readonly error?: string };
 
 export type FromHost =
+  /** It waits for `load`. */
+  | { readonly kind: "started" }
   /** Before the code of a file runs: the last one is the file whose code never ends. */
   | { readonly kind: "loads"; readonly file: string }
   /** `files` are the paths of all that was loaded, without packages. */

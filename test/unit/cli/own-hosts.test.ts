@@ -29,11 +29,12 @@ function child(
     exited: exited.promise,
     onMessage(listener) {
       hear = listener;
-      queueMicrotask(() => hear(loads));
+      queueMicrotask(() => hear({ kind: "started" }));
     },
     send(message) {
       if (isHanging) return;
       const sent = message as ToHost; // of the host
+      if (sent.kind === "load") return queueMicrotask(() => hear(loads));
       if (sent.kind === "sync") {
         seen.push(sent.key);
         hear({ kind: "runs", id: sent.id });
