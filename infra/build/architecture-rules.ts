@@ -18,6 +18,7 @@ export const PACKAGE_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   replay: ["base", "kube", "store", "controllers", "api-server", "local"],
   timeline: ["base"],
   sdk: [],
+  "test-kit": ["base", "kube", "store", "controllers", "api-server", "local", "sdk"],
 };
 /** Folders that may use files, sockets, processes and timers. */
 const EDGE = [

@@ -1,5 +1,5 @@
 export { assembleSystem, memoryBackend } from "./assemble-system.ts";
-export type { MakeHandlers, RunningWatcher, SystemOptions, SystemPorts } from "./assemble-system.ts";
+export type { MakeHandlers, MemoryBackend, RunningWatcher, SystemOptions, SystemPorts } from "./assemble-system.ts";
 export { startFauxqs } from "./fauxqs.ts";
 export type { OwnSqs } from "./fauxqs.ts";
 export { startFunctionHost } from "./function-host.ts";

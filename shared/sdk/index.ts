@@ -3,7 +3,7 @@ export { defineController } from "./definition/controller.ts";
 export { kind } from "./definition/kind.ts";
 export { s } from "./definition/schema.ts";
 export { only, own, watch } from "./definition/sources.ts";
-export type { Controller, Where } from "./definition/controller.ts";
+export type { Controller, ControllerTypes, Where } from "./definition/controller.ts";
 export type { Context, Duration, Live, Meta, Result, Seen, SyncLog } from "./definition/context.ts";
 export type { AnyKind, Applied, Body, Kind } from "./definition/kind.ts";
 export type { Condition, Json, Schema } from "./definition/schema.ts";

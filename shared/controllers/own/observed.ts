@@ -1,6 +1,7 @@
 /** What a sync of a user controller sees, and what its decision compares, from the run's snapshot. */
 import { objectKey } from "@deltaloop/kube/objects";
 import type { CachedObject, ObjectKey } from "@deltaloop/kube/objects";
+import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Row, Snapshot as StoreSnapshot } from "@deltaloop/store/ports";
 import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
 import { apiVersionOf } from "@deltaloop/sdk/definitions";
@@ -62,6 +63,12 @@ export function snapshotOf({ views }: OwnControllerEntry, row: Row, { slices }: 
         : [],
     );
   return { object: shown(views[0].kind, cachedOf(row)), owned: of("owned"), watched: of("watched") };
+}
+
+/** The object as a sync sees it through a view; undefined if the view has it without content. */
+export function seenThrough(view: OwnViewOf, object: unknown, digester: Digester): VisibleObject | undefined {
+  const cached = view.project(object, digester) as CachedObject; // a view of this module
+  return ownFields(cached).isOut ? undefined : shown(view.kind, cached);
 }
 
 function shown(kind: KindData, object: CachedObject): VisibleObject {

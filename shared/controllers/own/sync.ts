@@ -228,7 +228,8 @@ function notesOf(events: unknown): readonly EventNote[] {
   });
 }
 
-function durationMs(field: string, text: unknown): number {
+/** Milliseconds of `30s`. @throws {Error} that names `field` */
+export function durationMs(field: string, text: unknown): number {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(text)) ?? [];
   const ms = Number(number) * (UNITS_MS[unit] ?? NaN);
   if (Number.isFinite(ms)) return ms;

@@ -62,9 +62,21 @@ export interface ReadData {
 
 const CONTROLLER = Symbol.for("deltaloop.controller");
 
-export interface Controller {
+declare const types: unique symbol;
+
+/** The kinds of a definition as types: the primary, and the lists `owns`, `watches` and `reads`. */
+export interface ControllerTypes<P = unknown, O = unknown, W = unknown, R = unknown> {
+  readonly primary: P;
+  readonly owns: O;
+  readonly watches: W;
+  readonly reads: R;
+}
+
+/** `T`: the kinds that it names, for tests of it. */
+export interface Controller<T = unknown> {
   /** The property by which a controller is recognized, also one of another copy of this package. */
   readonly [CONTROLLER]: true;
+  readonly [types]?: T;
   readonly name: string;
   readonly definition: Definition;
   /** Takes what `createContext` returns for this definition. */
@@ -113,7 +125,7 @@ export function defineController<
   const O extends readonly (AnyKind | Owned)[] = readonly [],
   const W extends readonly Watched[] = readonly [],
   const R extends readonly (AnyKind | Only)[] = readonly [],
->(defined: Defined<P, A, M, F, O, W, R>): Controller {
+>(defined: Defined<P, A, M, F, O, W, R>): Controller<ControllerTypes<P, O, W, R>> {
   const { name, for: primary, where = {}, see = {}, annotations = [], owns = [], watches = [], reads = [], resync } = defined;
   const definition: Definition = {
     name,

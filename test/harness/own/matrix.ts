@@ -1,6 +1,7 @@
 /** Which faults the trials have: every call of every example once, and random ones. */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
-import type { CallName, Fault } from "./call-faults.ts";
+import type { Fault } from "../../../shared/test-kit/simulation.ts";
+import type { CallName } from "./call-faults.ts";
 import { SCENES } from "./scenes.ts";
 import type { Scene } from "./scenes.ts";
 import type { Outcome, Trial } from "./trials.ts";
@@ -61,7 +62,7 @@ export function randomTrials({ calls }: Outcome, count: number, seed: number): r
 }
 
 function isRequest(call: CallName): boolean {
-  return !call.startsWith("writeThrough") && !call.startsWith("correlateEvents");
+  return !["writeThrough", "correlateEvents", "done"].some((name) => call.startsWith(`${name} `));
 }
 
 /** `create pods 1` also as `create pods 2`. */

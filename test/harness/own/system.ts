@@ -12,7 +12,6 @@ import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import { shutGate } from "../../../shared/controllers/cache/gates.ts";
 import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
 import { UPKEEP_TIMES } from "../../../shared/controllers/cache/watcher/upkeep.ts";
-import type { KeySync, OwnSync } from "../../../shared/controllers/kit/sync/session.ts";
 import { createSyncFunction } from "../../../shared/controllers/lambda/sync-function.ts";
 import { ownControllers, registryOf } from "../../../shared/controllers/own/registry.ts";
 import { ownKeySync } from "../../../shared/controllers/own/sync.ts";
@@ -35,7 +34,7 @@ import type { StoreOptions } from "../../../shared/store/store-options.ts";
 import { eventually } from "../../support/eventually.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import { payloadOf, testSigner } from "../../support/signer.ts";
-import type { CallFaults } from "./call-faults.ts";
+import type { PlannedFaults } from "./call-faults.ts";
 
 const CLUSTER = "0123456789ab";
 const CONCURRENCY = 200;
@@ -51,7 +50,7 @@ export interface OwnSystemOptions {
   readonly kube: (component: string) => Kube;
   /** Default: real time. */
   readonly clock?: Clock;
-  readonly faults?: CallFaults;
+  readonly faults?: PlannedFaults;
   /** The Store's data, which a test can lose. */
   readonly data?: MemoryData;
   /** Default: in memory. */
@@ -95,21 +94,22 @@ export async function startOwnSystem(options: OwnSystemOptions): Promise<OwnSyst
   const functionStore = faults?.store(store) ?? options.functionStore?.(store) ?? store;
   const functions = options.functions ?? inThisProcess(controllers);
   const handlers = new Map(entries.map((entry) => [entry.name as ControllerName, ownKeySync(entry, { functions, report })]));
-  const faulty = (keySync: KeySync, name: string): KeySync => {
-    const { own } = keySync.sync as OwnSync; // as ownKeySync makes it
-    return faults ? { sync: { own: (ports, run) => faults.during(name, run, () => own(ports, run)) } } : keySync;
-  };
   const system = assembleSystem<ControllerName>(
     {
       ...{ clock, random, digester, signer, log },
       ...{ ...memory, store, functionStore, queue: heard(memory.queue, options.onMessage) },
-      kube: (component) => faults?.kube(kube(component)) ?? kube(component),
+      kube,
       functions: (wiring, onChanges) => ({
         applyDeltas: createApplyDeltas({ ...wiring("apply-deltas"), registry: cache, ...(onChanges && { onChanges }) }),
         deadDeltas: createDeadDeltas(wiring("dead-deltas")),
         sync: tableOf(cache.catalog.controllers, (name) => {
           const keySync = handlers.get(name);
-          return createSyncFunction(wiring(syncFunction(name)), registry, name, keySync ? { [name]: faulty(keySync, name) } : {});
+          return createSyncFunction(
+            wiring(syncFunction(name)),
+            registry,
+            name,
+            keySync ? { [name]: faults?.keySync(name, keySync) ?? keySync } : {},
+          );
         }),
       }),
     },

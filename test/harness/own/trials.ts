@@ -16,8 +16,9 @@ import { crdManifest } from "../../../shared/sdk/definitions.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { RawClient } from "../../support/raw-client.ts";
-import { createCallFaults } from "./call-faults.ts";
-import type { CallName, Fault } from "./call-faults.ts";
+import type { Fault } from "../../../shared/test-kit/simulation.ts";
+import { createPlannedFaults } from "./call-faults.ts";
+import type { CallName } from "./call-faults.ts";
 import { addBystanders, EXAMPLES, KINDS, pathOf, SOURCE } from "./scenes.ts";
 import type { Plural, Scene, Stage } from "./scenes.ts";
 import { fasterClock, startOwnSystem } from "./system.ts";
@@ -105,7 +106,7 @@ export async function runTrials(
   const user = cluster.client;
   const access = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "own" });
   const clock = fasterClock(timesFaster, AHEAD_MS);
-  const faults = createCallFaults();
+  const faults = createPlannedFaults();
   for (const { id, scene, faults: planned } of trials)
     for (const [call, fault] of planned) faults.plan(`${scene.controller} ${scene.key(id)}`, call, fault);
   const data = createMemoryData(cacheOf(registryOf(ownControllers(EXAMPLES.map(({ definition }) => definition)))).catalog);

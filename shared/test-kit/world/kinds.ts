@@ -1,0 +1,36 @@
+/** The kinds that a world knows: those of the controllers, and the built-in ones. */
+import * as builtIn from "@deltaloop/sdk/kinds";
+import { apiVersionOf, kindsOf } from "@deltaloop/sdk/definitions";
+import type { Definition, KindData } from "@deltaloop/sdk/definitions";
+
+export interface Kinds {
+  readonly all: readonly KindData[];
+  /** @throws {Error} for a kind that the world does not know */
+  of(object: { readonly apiVersion?: unknown; readonly kind?: unknown }): KindData;
+}
+
+export function kindsIn(definitions: readonly Definition[]): Kinds {
+  const all = [...definitions.flatMap(kindsOf), ...Object.values(builtIn).map(({ data }) => data)];
+  const byName = new Map<string, KindData>(all.toReversed().map((kind) => [`${apiVersionOf(kind)} ${kind.kind}`, kind]));
+  return {
+    all: [...byName.values()],
+    of({ apiVersion, kind }) {
+      const found = byName.get(`${String(apiVersion)} ${String(kind)}`);
+      if (found !== undefined) return found;
+      throw new Error(
+        `${String(apiVersion)} ${String(kind)} is no kind of the controllers and no built-in kind: check apiVersion and kind`,
+      );
+    },
+  };
+}
+
+/** `deployments.apps`: the key of a resource in the API server. */
+export function resourceId({ group, plural }: KindData): string {
+  return group === "" ? plural : `${plural}.${group}`;
+}
+
+export function pathOf({ group, version, plural, scope }: KindData, namespace: string, name?: string): string {
+  const root = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
+  const place = scope === "Namespaced" && namespace !== "" ? `/namespaces/${namespace}` : "";
+  return `${root}${place}/${plural}${name === undefined ? "" : `/${name}`}`;
+}
