@@ -138,10 +138,12 @@ export async function bundleSdk(root: string, outdir: string): Promise<void> {
     outdir,
     splitting: true,
     banner: { js: REQUIRE },
+    external: ["fauxqs"], // nothing here starts the queue emulator
     plugins: [...COMMON.plugins, npmExternal(published)],
     minify: false,
   });
-  await writeFile(join(outdir, LICENSES_FILE), await licensesOf(root, metafile));
+  const licenses = await licensesOf(root, metafile);
+  if (licenses !== "") await writeFile(join(outdir, LICENSES_FILE), licenses);
   for (const [path, text] of declarationsOf(root, entryPoints)) {
     await mkdir(dirname(join(outdir, path)), { recursive: true });
     await writeFile(join(outdir, path), text);
