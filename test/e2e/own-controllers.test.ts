@@ -2,6 +2,7 @@
  * User controllers on a real API server. Catches: a CRD or role that it refuses, a right that is missing, a create whose fields stay when
  * the code drops them, a request without a reason, and an object of another owner that is touched.
  */
+import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { upgradePatch } from "../../shared/sdk/writes.ts";
 import type { ObjectBody } from "../../shared/sdk/writes.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { deltaloop, eventually, ROOT, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 
@@ -322,6 +324,47 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         );
         expect(running.output()).not.toContain("sync failed");
       });
+    });
+
+    it("saves that change code and definitions in turn never alternate the writes of two versions", async () => {
+      const version = async (n: number): Promise<string> => {
+        const path = await code(`v${n}`);
+        // A definition that differs in every second version.
+        await writeFile(path, (await readFile(path, "utf8")).replace("for: Website,", `for: Website, concurrency: ${1 + (n >> 1)},`));
+        return path;
+      };
+      const running = await dev(await version(0), "--act", "--yes");
+      const names = Array.from({ length: 8 }, (_, i) => `roll-${i}`);
+      for (const name of names) await site(name);
+      const binaries = await controlPlaneBinaries();
+      if ("missing" in binaries) throw new Error(binaries.missing);
+      const columns = '{.metadata.name} {.metadata.labels.extra}{"\\n"}';
+      const watch = spawn(binaries.kubectl, ["get", "services", "-w", "-o", `jsonpath=${columns}`], {
+        env: { ...process.env, KUBECONFIG: cluster.plane.adminKubeconfig },
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      let seen = "";
+      watch.stdout.setEncoding("utf8").on("data", (text: string) => (seen += text));
+      const last = 6;
+      try {
+        await eventually("all Services", () => names.every((name) => seen.includes(`${name} v0`)));
+        for (let n = 1; n <= last; n++) {
+          await version(n);
+          await eventually(`version ${n}`, () => seen.includes(` v${n}`));
+        }
+        await eventually("the last version everywhere", () => names.every((name) => seen.includes(`${name} v${last}`)));
+      } finally {
+        watch.kill();
+        await stop(running);
+      }
+      for (const name of names) {
+        const versions = [...seen.matchAll(new RegExp(`^${name} v(\\d)$`, "gm"))].map(([, n]) => Number(n));
+        expect(versions, name).toEqual(versions.toSorted());
+        expect(versions.length, name).toBeGreaterThan(1);
+      }
+      expect(running.output()).toContain("loaded with changed definitions");
+      expect(running.output()).toMatch(/saved: loaded in \d+ ms, \d+ keys requeued/);
+      await cluster.kubectl("delete", SITE, ...names);
     });
 
     it("--built-in: runs the built-in controllers as well, so that a Website becomes ready", async () => {
