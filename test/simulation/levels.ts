@@ -4,10 +4,11 @@ import { liveRandomly } from "./crashes/life.ts";
 import type { ChosenFault } from "./losses.ts";
 import { simulateNode } from "./node/simulate-node.ts";
 import { describeFailure, runProtocol } from "./protocol/run-protocol.ts";
+import { simulateOwn } from "./own/simulate-own.ts";
 import type { Rule } from "./rules.ts";
 import { simulate } from "./world.ts";
 
-export const LEVELS = ["system", "protocol", "node", "crashes"] as const;
+export const LEVELS = ["system", "protocol", "node", "crashes", "own"] as const;
 export type Level = (typeof LEVELS)[number];
 
 export interface SeedSettings {
@@ -40,8 +41,9 @@ export async function runSeed({ level, off, fault }: SeedSettings, seed: number,
     }
     case "node":
     case "crashes":
+    case "own":
       try {
-        const { stats } = await (level === "node" ? simulateNode : liveRandomly)(seed, trace);
+        const { stats } = await { node: simulateNode, crashes: liveRandomly, own: simulateOwn }[level](seed, trace);
         return { seed, violations: [], stats };
       } catch (error) {
         return { seed, violations: [{ rule: level, what: messageOf(error) }], stats: {} };

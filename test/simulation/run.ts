@@ -2,6 +2,7 @@
  * `npm run sim -- [--seed n | --seeds a-b]`: the simulation, seed by seed.
  *
  *     --node, --crashes, --protocol     that of a node agent; functions that die in a Deployment's life; the memory Store alone
+ *     --own     user controllers; with --plants: which seed, and whether everyCrash, finds each planted mistake
  *     --fault flush|damage|restore|rewind|clock|clone    in every run
  *     --off rule,rule                   without these rules; --protocol --rules: the first seed that fails without each
  *     --workers n                       threads, one per core by default
@@ -18,6 +19,7 @@ import { LEVELS } from "./levels.ts";
 import type { SeedResult } from "./levels.ts";
 import { CHOSEN_FAULTS } from "./losses.ts";
 import { ProgressFile } from "./progress-file.ts";
+import { findPlants } from "./own/find-plants.ts";
 import { printRules } from "./protocol/rules-table.ts";
 import { isRule, RULES } from "./rules.ts";
 import { runSeeds } from "./threads.ts";
@@ -35,6 +37,8 @@ const { values } = parseArgs({
     crashes: { type: "boolean", default: false },
     protocol: { type: "boolean", default: false },
     rules: { type: "boolean", default: false },
+    own: { type: "boolean", default: false },
+    plants: { type: "boolean", default: false },
     workers: { type: "string", default: String(availableParallelism()) },
     resume: { type: "string" },
   },
@@ -58,6 +62,10 @@ const { first, last } = rangeOf(values);
 if (level === "protocol" && values.rules) {
   await printRules(values.seeds === undefined ? RULE_SEEDS : last, console.log);
   process.exit();
+}
+
+if (level === "own" && values.plants) {
+  process.exit((await findPlants(values.seeds === undefined ? RULE_SEEDS : last, console.log)) ? 0 : 1);
 }
 
 const options = `${level}${fault ? ` --fault ${fault}` : ""}${names.length > 0 ? ` --off ${names.join(",")}` : ""}`;

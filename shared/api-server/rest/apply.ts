@@ -9,7 +9,16 @@ import { ApplyConflictError, appliedObject } from "../apply/field-manager.ts";
 import { TypeMismatchError } from "../apply/typed.ts";
 import { type FieldWriter, managedKindOf } from "../registry/field-managers.ts";
 import type { Registry } from "../registry/registry.ts";
-import { ApiError, badRequest, fieldForbidden, fieldRequired, invalid, notFound, unsupportedMediaType } from "../scheme/api-error.ts";
+import {
+  ApiError,
+  badRequest,
+  conflict,
+  fieldForbidden,
+  fieldRequired,
+  invalid,
+  notFound,
+  unsupportedMediaType,
+} from "../scheme/api-error.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { decodedPatch } from "./decode-body.ts";
 import type { ResourcePath } from "./request-info.ts";
@@ -48,7 +57,12 @@ export function applyConfiguration(
   if (registry.find(definition, namespace, name) !== undefined)
     return registry.update(definition, { namespace, name, subresource, verb: "patch", dryRun, isApplied: true, transform });
   if (subresource !== "") throw notFound(definition, name);
-  const { name: given } = metaOf(configuration);
+  const { name: given, uid = "" } = metaOf(configuration);
+  // A uid names the object that is meant, which was deleted.
+  if (uid !== "") {
+    const why = `uid mismatch: the provided object specified uid ${String(uid)}, and no existing object was found`;
+    throw conflict(definition, name, why);
+  }
   if (given !== name) throw badRequest(`the name of the object (${String(given)}) does not match the name on the URL (${name})`);
   const object = transform(managedKindOf(definition).empty);
   return { object: registry.create(definition, namespace, object, { dryRun, isApplied: true }), isCreated: true };

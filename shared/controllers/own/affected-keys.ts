@@ -15,7 +15,7 @@ export function ownAffectedKeys(name: string, views: readonly [OwnViewOf, ...Own
     if (view === undefined) return [];
     // the view names the shape of its objects
     const [before, after] = [delta.old as CachedObject | undefined, delta.new as CachedObject | undefined];
-    if (before && after && !isChanged(before, after, view.role === "owned")) return [];
+    if (before && after && !isChanged(before, after, view.role === "owned" || view.isMetadataOnly)) return [];
     const known = [before, after].flatMap((object) => (object === undefined || ownFields(object).isOut ? [] : [object]));
     if (known.length === 0) return [];
     const effect = (key: ObjectKey, uid: string, self = false): Effect => ({ controller, key, uid, urgency: "act", self });

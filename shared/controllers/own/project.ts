@@ -162,12 +162,15 @@ function groupOf(apiVersion: string): string {
   return apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
 }
 
-/** Whether a change of the object's row concerns its controller: visible fields, and content where the controller writes. */
-export function isChanged(before: CachedObject, after: CachedObject, isOwned: boolean): boolean {
+/**
+ * Whether a change of the object's row concerns its controller: visible fields, and content where the controller writes.
+ * @param hasContent content matters although the object has no entry of the controller: it is owned, or watched as metadata alone
+ */
+export function isChanged(before: CachedObject, after: CachedObject, hasContent: boolean): boolean {
   const [a, b] = [seenOf(before), seenOf(after)];
   if (sentText(a) !== sentText(b)) return true;
   const [old, now] = [ownFields(before), ownFields(after)];
-  const matters = isOwned || old.isManaged === true || now.isManaged === true;
+  const matters = hasContent || old.isManaged === true || now.isManaged === true;
   return matters && sentText(old) !== sentText(now);
 }
 

@@ -18,7 +18,7 @@ const NOT_FOUND = 404;
 const CONFLICT = 409;
 
 export interface Objects {
-  apply(object: GivenObject): Promise<JsonObject>;
+  apply(object: GivenObject, manager?: string): Promise<JsonObject>;
   edit(kind: KindData, namespace: string, name: string, patch: object): Promise<JsonObject>;
   delete(kind: KindData, namespace: string, name: string): Promise<void>;
   get(kind: KindData, namespace: string, name: string): JsonObject | undefined;
@@ -45,14 +45,14 @@ export function objectsOf(server: ApiServer, kinds: Kinds): Objects {
     return body;
   };
   return {
-    async apply(given) {
+    async apply(given, manager = MANAGER) {
       const kind = kinds.of(given);
       const { status, ...object } = given;
       const { name, namespace = kind.scope === "Namespaced" ? NAMESPACE : "" } = given.metadata;
       if (namespace !== "" && server.peek("namespaces", "", namespace) === undefined)
         await request("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
       const path = pathOf(kind, namespace, name);
-      const applied = await request("PATCH", path, object, APPLY, { fieldManager: MANAGER, force: "true" });
+      const applied = await request("PATCH", path, object, APPLY, { fieldManager: manager, force: "true" });
       return status === undefined || !kind.status ? applied : await request("PATCH", `${path}/status`, { status }, MERGE);
     },
     async edit(kind, namespace, name, patch) {

@@ -1,11 +1,11 @@
 /** The user's controllers on the API server: watcher, applier, views, work queue and own writes, on the memory Store and queue. */
+import type { Clock } from "@deltaloop/base";
 import { createInProcessKube } from "@deltaloop/api-server";
 import type { ApiServer } from "@deltaloop/api-server";
 import { UPKEEP_TIMES } from "@deltaloop/controllers/cache";
-import type { KeySync } from "@deltaloop/controllers/kit";
 import { createApplierFunction, createSyncFunction } from "@deltaloop/controllers/lambda";
 import { ownControllers, ownKeySync, registryOf } from "@deltaloop/controllers/own";
-import type { OwnControllerEntry, OwnReport } from "@deltaloop/controllers/own";
+import type { OwnReport } from "@deltaloop/controllers/own";
 import { cacheOf, syncFunction } from "@deltaloop/controllers/registry";
 import { tableOf } from "@deltaloop/kube/objects";
 import type { ControllerName } from "@deltaloop/kube/objects";
@@ -13,6 +13,7 @@ import type { Kube } from "@deltaloop/kube/client";
 import { assembleSystem, memoryBackend } from "@deltaloop/local";
 import type { MemoryBackend } from "@deltaloop/local";
 import type { Controller } from "@deltaloop/sdk";
+import { createMemoryData } from "@deltaloop/store/memory";
 import type { MemoryData } from "@deltaloop/store/memory";
 import type { CallFaults } from "../crashes/call-faults.ts";
 import { DifferentResultsError, syncTwice } from "../decide/twice.ts";
@@ -24,13 +25,9 @@ import type { Recorder } from "./record.ts";
 export interface Hooks {
   readonly faults?: CallFaults;
   /** Wraps the client of a component: `watcher`, `apply-deltas`, `sync-<controller>`. */
-  readonly kube?: (kube: Kube, component: string) => Kube;
-  /** Replaces the engine of one controller. */
-  readonly keySync?: (entry: OwnControllerEntry, keySync: KeySync) => KeySync;
+  readonly kube?: (kube: Kube, component: string, clock: Clock) => Kube;
   readonly deltaFaults?: Parameters<typeof memoryBackend>[0]["deltaFaults"];
   readonly doorbellFaults?: Parameters<typeof memoryBackend>[0]["doorbellFaults"];
-  /** The Store's data, which a simulation may lose. */
-  readonly data?: MemoryData;
 }
 
 export interface PipelineOptions extends Surroundings {
@@ -44,6 +41,8 @@ export interface PipelineOptions extends Surroundings {
 }
 
 export interface Pipeline extends MemoryBackend {
+  /** The Store's data. */
+  readonly data: MemoryData;
   /** Names of the controllers. */
   readonly names: readonly ControllerName[];
 }
@@ -52,10 +51,10 @@ export function startPipeline({ server, controllers, recorder, hooks, report, on
   const entries = ownControllers(controllers.map(({ definition }) => definition));
   const registry = registryOf(entries);
   const cache = cacheOf(registry);
-  const { faults, data, deltaFaults, doorbellFaults } = hooks;
+  const { faults, deltaFaults, doorbellFaults } = hooks;
+  const data = createMemoryData(cache.catalog);
   const backend = memoryBackend({
-    ...{ clock, random, digester: DIGESTER, deployment: "own", cluster: CLUSTER, catalog: cache.catalog },
-    ...(data && { data }),
+    ...{ clock, random, digester: DIGESTER, deployment: "own", cluster: CLUSTER, catalog: cache.catalog, data },
     ...(deltaFaults && { deltaFaults }),
     ...(doorbellFaults && { doorbellFaults }),
   });
@@ -74,8 +73,7 @@ export function startPipeline({ server, controllers, recorder, hooks, report, on
   };
   const handlers = new Map(
     entries.map((entry) => {
-      const engine = ownKeySync(entry, { functions, report });
-      const keySync = hooks.keySync?.(entry, engine) ?? engine;
+      const keySync = ownKeySync(entry, { functions, report });
       return [entry.name as ControllerName, recorder.keySync(entry.definition, faults?.keySync(entry.name, keySync) ?? keySync)];
     }),
   );
@@ -85,7 +83,7 @@ export function startPipeline({ server, controllers, recorder, hooks, report, on
       ...(faults && { functionStore: faults.store(backend.store) }),
       kube: (component) => {
         const kube = createInProcessKube(server, { component });
-        return hooks.kube?.(kube, component) ?? kube;
+        return hooks.kube?.(kube, component, clock) ?? kube;
       },
       functions: (wiring, onChanges) => ({
         applyDeltas: createApplierFunction({ ...wiring("apply-deltas"), registry: cache, ...(onChanges && { onChanges }) }),
@@ -98,5 +96,5 @@ export function startPipeline({ server, controllers, recorder, hooks, report, on
     },
     { cluster: CLUSTER, clusterUid: "own", registry, upkeep: UPKEEP_TIMES },
   );
-  return { ...backend, names: cache.catalog.controllers };
+  return { ...backend, data, names: cache.catalog.controllers };
 }

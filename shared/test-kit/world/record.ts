@@ -4,6 +4,8 @@
  * WR1 no write changes an object that the primary of its run does not own.
  * WR2 no object is created, pruned or removed before the primary was read live in the same run.
  * WR3 no apply creates an object.
+ * WR4 an apply carries the uid, and every other change the uid and resourceVersion, of what the decision read.
+ * WR5 every answer is written through before the run ends, unless its process dies.
  */
 import type { KeySync, OwnSync, WriteGateway } from "@deltaloop/controllers/kit";
 import type { OwnReport } from "@deltaloop/controllers/own";
@@ -39,6 +41,11 @@ export interface Recorder {
 
 type RunGateway = ReturnType<WriteGateway["forRun"]>;
 type Run = Parameters<OwnSync["own"]>[1];
+interface RunState {
+  hasRead: boolean;
+  /** Writes since the last write-through. */
+  unsaved: string[];
+}
 type Peek = (resource: string, namespace: string, name: string) => JsonObject | undefined;
 interface Target {
   readonly resource: string;
@@ -46,6 +53,12 @@ interface Target {
   readonly name: string;
 }
 
+interface Identity {
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+}
+
+const NO_IDENTITY = "without uid and resourceVersion";
 const APPLY = "application/apply-patch+yaml";
 
 export function createRecorder(clock: Clock, peek: Peek): Recorder {
@@ -53,12 +66,15 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
   const created = new Map<string, number>();
   const wrong: string[] = [];
 
-  const ofRun = (definition: Definition, run: Run, real: RunGateway, hasRead: () => boolean): RunGateway => {
+  const ofRun = (definition: Definition, run: Run, real: RunGateway, state: RunState): RunGateway => {
     const { name: controller, primary, owns } = definition;
-    const note = (what: string): void => void writes.push({ controller, key: run.key, what, at: new Date(clock.now()) });
+    const note = (what: string): void => {
+      writes.push({ controller, key: run.key, what, at: new Date(clock.now()) });
+      if (what !== "remove") state.unsaved.push(what);
+    };
     const break_ = (what: string, why: string): void => void wrong.push(`${controller} ${run.key}: ${what}, ${why}`);
     const ownedKind = (resource: string): KindData | undefined => owns.find(({ kind }) => resourceOfKind(kind) === resource)?.kind;
-    const [namespace = "", name = ""] = [run.key.slice(0, run.key.indexOf("/")), run.key.slice(run.key.indexOf("/") + 1)];
+    const [namespace, name] = [run.key.slice(0, run.key.indexOf("/")), run.key.slice(run.key.indexOf("/") + 1)];
     const isPrimary = (to: Target): boolean =>
       to.resource === resourceOfKind(primary) && to.name === name && (to.namespace === namespace || primary.scope === "Cluster");
     const before = (kind: KindData, to: Target, what: string): boolean => {
@@ -70,7 +86,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
       return true;
     };
     const guarded = (what: string): void => {
-      if (!hasRead()) break_(what, "before the primary was read live");
+      if (!state.hasRead) break_(what, "before the primary was read live");
     };
     return {
       async create(request) {
@@ -88,7 +104,10 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
       async patch(request, row) {
         const kind = ownedKind(request.resource);
         const isApply = request.type === APPLY;
+        const { metadata = {} } = isApply ? (request.body as { readonly metadata?: Identity }) : {}; // an apply has metadata
         if (isPrimary(request)) {
+          const sent = request.subresource === "status" ? "status" : "self";
+          if (isApply && (metadata.uid === undefined || metadata.resourceVersion === undefined)) break_(sent, NO_IDENTITY);
           const answer = await real.patch(request, row);
           note(request.subresource === "status" ? "status" : isApply ? "self" : "release");
           return answer;
@@ -96,6 +115,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
         if (kind === undefined) return await real.patch(request, row); // the count of an Event
         const what = `apply ${nameOf(kind, request.namespace, request.name)}`;
         const isThere = before(kind, request, what);
+        if (isApply && metadata.uid === undefined) break_(what, "without its uid");
         const answer = await real.patch(request, row);
         if (!isThere) break_(what, "which had been deleted");
         if (isApply) note(what);
@@ -105,6 +125,8 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
         const kind = ownedKind(request.resource);
         const what = isPrimary(request) ? "remove" : kind ? `prune ${nameOf(kind, request.namespace, request.name)}` : "delete";
         guarded(what);
+        const { uid, resourceVersion } = request.preconditions as Identity; // a planted mistake may leave it out
+        if (uid === undefined || resourceVersion === undefined) break_(what, NO_IDENTITY);
         if (kind !== undefined && !isPrimary(request)) before(kind, request, what);
         const answer = await real.delete(request, row);
         note(what);
@@ -116,22 +138,32 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
   return {
     keySync(definition, { sync, ...limits }) {
       if (!("own" in sync)) return { sync, ...limits };
-      const own: OwnSync["own"] = (ports, run) => {
-        let hasRead = false;
-        const { primary } = definition;
+      const own: OwnSync["own"] = async (ports, run) => {
+        const state: RunState = { hasRead: false, unsaved: [] };
+        const { primary, name: controller } = definition;
         const reader = {
           ...ports.reader,
           get: (...args: Parameters<typeof ports.reader.get>) => {
             const [resource, namespace, name] = args;
-            if (resource === resourceOfKind(primary) && `${namespace}/${name}` === run.key) hasRead = true;
+            if (resource === resourceOfKind(primary) && `${namespace}/${name}` === run.key) state.hasRead = true;
             return ports.reader.get(...args);
           },
         };
         const gateway: WriteGateway = {
           ...ports.gateway,
-          forRun: (owner) => ofRun(definition, run, ports.gateway.forRun(owner), () => hasRead),
+          forRun: (owner) => ofRun(definition, run, ports.gateway.forRun(owner), state),
         };
-        return sync.own({ ...ports, reader, gateway }, run);
+        const store: typeof ports.store = {
+          ...ports.store,
+          writeThrough: async (...args) => {
+            const saved = await ports.store.writeThrough(...args);
+            state.unsaved = [];
+            return saved;
+          },
+        };
+        const result = await sync.own({ ...ports, reader, gateway, store }, run);
+        for (const what of state.unsaved) wrong.push(`${controller} ${run.key}: ${what}, whose answer was not written through`);
+        return result;
       };
       return { sync: { own }, ...limits };
     },

@@ -1,6 +1,7 @@
 /** Waits on virtual time until nothing is outstanding: no sync, no message, no write of anyone, no failing key. */
 import type { ApiServer } from "@deltaloop/api-server";
 import type { VirtualClock } from "@deltaloop/base/memory";
+import { shutGate } from "@deltaloop/controllers/cache";
 import type { OwnReport } from "@deltaloop/controllers/own";
 import { keysOf, nextMs, skip } from "./idle.ts";
 import type { QueuedKey, Watched } from "./idle.ts";
@@ -58,7 +59,7 @@ export async function pass(clock: VirtualClock, ms: number, activity: Activity, 
   while (clock.now() < untilMs) {
     const count = activity.count();
     const keys = await keysOf(systems());
-    if (count === before && !isMoving(systems())) await skip(clock, systems(), Math.min(untilMs, nextMs(keys)));
+    if (count === before && !(await isMoving(systems()))) await skip(clock, systems(), Math.min(untilMs, nextMs(keys)));
     before = count;
     await clock.advance(Math.min(QUIET_MS, untilMs - clock.now()));
   }
@@ -75,19 +76,22 @@ export async function settle(clock: VirtualClock, activity: Activity, systems: (
     await clock.advance(STEP_MS);
     check();
     const keys = await keysOf(systems());
-    why = isMoving(systems()) ? "changes are on their way to the cache" : outstanding(clock.now(), keys, activity);
+    const moving = await isMoving(systems());
+    why = moving ? "changes are on their way to the cache" : outstanding(clock.now(), keys, activity);
     const count = activity.count();
     if (count !== before) unchangedSinceMs = clock.now();
     // What is left waits, such as for the lease of a process that died.
-    const waits = clock.now() - unchangedSinceMs >= QUIET_MS && !isMoving(systems());
+    const waits = clock.now() - unchangedSinceMs >= QUIET_MS && !moving;
     if (waits && why !== undefined) await skip(clock, systems(), nextMs(keys));
     if (why !== undefined || count !== before) quietSinceMs = clock.now();
     before = count;
   }
 }
 
-function isMoving(systems: readonly Watched[]): boolean {
-  return systems.some(({ backend }) => backend.queue.size() > 0);
+async function isMoving(systems: readonly Watched[]): Promise<boolean> {
+  if (systems.some(({ backend }) => backend.queue.size() > 0)) return true;
+  const gates = await Promise.all(systems.map(({ backend, names }) => shutGate(backend.store, names)));
+  return gates.some((reason) => reason !== undefined);
 }
 
 function outstanding(nowMs: number, keys: readonly QueuedKey[], activity: Activity): string | undefined {

@@ -1,7 +1,7 @@
 /** What a test sees of a world. */
 import type { AnyKind, Applied, Controller, Duration } from "@deltaloop/sdk";
 import type { FieldsOf } from "@deltaloop/sdk/definitions";
-import type { EndState } from "../crashes/end-state.ts";
+import type { EndState } from "./end-state.ts";
 import type { GivenObject } from "../decide/given.ts";
 import type { WorldWrite } from "./record.ts";
 
@@ -16,6 +16,8 @@ export interface WorldOptions {
   readonly now?: Date;
   /** The seed of all randomness in it, such as uids. Default: 1. */
   readonly seed?: number;
+  /** False: no built-in controllers and nodes, so no pod starts. Such a world is faster. Default: true. */
+  readonly builtIn?: boolean;
 }
 
 /** An object as the API server has it. Frozen. */
@@ -53,9 +55,10 @@ export interface World {
   readonly now: Date;
   /**
    * Creates or changes an object as `kubectl apply` does, with its status if there is one. A missing namespace is created.
+   * @param manager the field manager, which takes fields of others over. Default: `test`
    * @returns the stored object. @throws {Error} with the API server's message
    */
-  apply(object: GivenObject | Applied): Promise<StoredObject>;
+  apply(object: GivenObject | Applied, manager?: string): Promise<StoredObject>;
   /** Merges `patch` into an object, as another writer. `namespace` is "" for a cluster-scoped kind. @throws {Error} with the API server's message */
   edit<K extends AnyKind>(kind: K, namespace: string, name: string, patch: object): Promise<Stored<K>>;
   /** @throws {Error} with the API server's message, also if there is no such object */
@@ -89,4 +92,8 @@ export interface OpenWorld extends World {
   endState(): Promise<EndState>;
   /** How often each object was created. */
   created(): ReadonlyMap<string, number>;
+  /** Syncs every primary once more. @throws {Error} if that sends a write, although nothing has changed */
+  resync(): Promise<void>;
+  /** The cache loses everything, as when Redis is emptied. */
+  emptyStore(): void;
 }

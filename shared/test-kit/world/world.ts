@@ -6,8 +6,8 @@ import { shutGate } from "@deltaloop/controllers/cache";
 import { durationMs } from "@deltaloop/controllers/own";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { problemsOf } from "@deltaloop/sdk/definitions";
-import { endState } from "../crashes/end-state.ts";
-import { everyCrash } from "../crashes/every-crash.ts";
+import { endState } from "./end-state.ts";
+import { everyCrash } from "./every-crash.ts";
 import type { GivenObject } from "../decide/given.ts";
 import { startBuiltIn } from "./built-in.ts";
 import { kindsIn } from "./kinds.ts";
@@ -33,7 +33,7 @@ export async function world(options: WorldOptions): Promise<World> {
 
 /** @param hooks where simulations interfere */
 export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promise<OpenWorld> {
-  const { controllers, now = NOW, seed = SEED } = options;
+  const { controllers, now = NOW, seed = SEED, builtIn = true } = options;
   const definitions = controllers.map(({ definition }) => definition);
   const problems = problemsOf(definitions, CONTROLLERS);
   if (problems.length > 0) throw new Error(problems.join("; "));
@@ -56,7 +56,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
   const systems: Watched[] = [{ backend: pipeline, names: pipeline.names }];
   server.onRequest(({ verb, resource, status }) => {
     // Its Leases and heartbeats cost time, so it starts with the first workload.
-    if (systems.length === 1 && verb !== "list" && verb !== "watch" && verb !== "get" && status < 300 && WORKLOADS.has(resource))
+    if (builtIn && systems.length === 1 && verb !== "list" && verb !== "watch" && verb !== "get" && status < 300 && WORKLOADS.has(resource))
       systems.push({ backend: startBuiltIn(server, { clock, random }), names: CONTROLLERS });
   });
   const check = (): void => {
@@ -75,7 +75,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
     get now() {
       return new Date(clock.now());
     },
-    apply: async (object) => stored(await objects.apply(object as GivenObject)), // a made body is an object
+    apply: async (object, manager) => stored(await objects.apply(object as GivenObject, manager)), // a made body is an object
     edit: async (kind, namespace, name, patch) => stored(await objects.edit(kind.data, namespace, name, patch)),
     delete: (kind, namespace, name) => objects.delete(kind.data, namespace, name),
     get(kind, namespace, name) {
@@ -92,6 +92,22 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
     everyCrash: (scenario, at) => everyCrash((faults) => openWorld(options, { ...hooks, faults }), scenario, at),
     endState: () => endState(kinds.all, objects),
     created: () => recorder.created(),
+    emptyStore() {
+      pipeline.data.epoch = undefined;
+    },
+    async resync() {
+      const { current } = await pipeline.store.lineage();
+      const before = recorder.writes().length;
+      for (const name of current ? pipeline.names : [])
+        await pipeline.doorbells.ring(await pipeline.store.resync(current?.record.epoch ?? "", name, 0));
+      await made.settle();
+      const [sent] = recorder.writes().slice(before);
+      if (sent === undefined) return;
+      const why = sent.why === undefined ? "" : ` (${sent.why})`;
+      throw new Error(
+        `one more sync of ${sent.controller} ${sent.key} sends ${sent.what}${why}, although nothing has changed: its result must depend on the snapshot alone`,
+      );
+    },
   };
   return made;
 }

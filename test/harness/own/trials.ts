@@ -3,8 +3,7 @@
  * end, if an object is created twice, or if the controller writes an object that its primary does not own.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { Clock } from "../../../shared/base/clock.ts";
-import type { Kube, KubeWatch } from "../../../shared/kube/client/kube.ts";
+import type { Kube } from "../../../shared/kube/client/kube.ts";
 import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
 import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
 import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
@@ -18,6 +17,7 @@ import { eventually } from "../../support/eventually.ts";
 import type { RawClient } from "../../support/raw-client.ts";
 import type { Fault } from "../../../shared/test-kit/simulation.ts";
 import { createPlannedFaults } from "./call-faults.ts";
+import { late } from "./late-watch.ts";
 import type { CallName } from "./call-faults.ts";
 import { addBystanders, EXAMPLES, KINDS, pathOf, SOURCE } from "./scenes.ts";
 import type { Plural, Scene, Stage } from "./scenes.ts";
@@ -279,37 +279,6 @@ function look(user: RawClient, signal: AbortSignal): { readonly state: () => Pro
     next.reject(new Error("the trials have ended"));
   })();
   return { state: () => next.promise, ended };
-}
-
-/** Every line arrives `ms` later, in order. */
-function late(watch: KubeWatch["watch"], clock: Clock, ms: number): KubeWatch["watch"] {
-  return async function* (resource, query, signal) {
-    const lines: { readonly group: readonly string[]; readonly atMs: number }[] = [];
-    let [wake, isEnded, failure] = [(): void => undefined, false, undefined as unknown];
-    const reading = (async () => {
-      for await (const group of watch(resource, query, signal)) {
-        lines.push({ group, atMs: clock.now() + ms });
-        wake();
-      }
-    })()
-      .catch((error: unknown) => (failure = error))
-      .finally(() => {
-        isEnded = true;
-        wake();
-      });
-    for (;;) {
-      const first = lines.shift();
-      if (first === undefined) {
-        if (isEnded) break;
-        await new Promise<void>((resolve) => (wake = resolve));
-        continue;
-      }
-      await clock.after(first.atMs - clock.now(), signal);
-      yield first.group;
-    }
-    await reading;
-    if (failure !== undefined) throw failure as Error;
-  };
 }
 
 export async function inTurns<T>(all: readonly T[], act: (one: T) => Promise<unknown>): Promise<void> {

@@ -106,6 +106,7 @@ describe("affected keys of a user controller", () => {
   const keys = (delta: object): readonly string[] => entry.affectedKeys(delta as Delta, lookups).map(({ key, uid }) => `${key} ${uid}`);
   const [self, ofOwned, ofWatched] = [{ resource: primary.name }, { resource: owned.name }, { resource: watched.name }];
   const note = watched.project({ metadata: meta({ uid: "c1", labels: { site: "a" } }), data: { k: "CANARY" } }, digester);
+  const rotated = watched.project({ metadata: meta({ uid: "c1", resourceVersion: "6", labels: { site: "a" } }) }, digester);
 
   it.each([
     { why: "a new primary", delta: { ...self, new: site() }, want: ["shop/a u1"] },
@@ -132,6 +133,7 @@ describe("affected keys of a user controller", () => {
       want: [],
     },
     { why: "a watched object", delta: { ...ofWatched, new: note }, want: ["shop/a u1"] },
+    { why: "another version of a watched ConfigMap: its data", delta: { ...ofWatched, old: note, new: rotated }, want: ["shop/a u1"] },
     { why: "another view", delta: { resource: "pods", new: site() }, want: [] },
   ])("$why: $want", ({ delta, want }) => {
     expect(keys(delta)).toEqual(want);

@@ -1,8 +1,8 @@
 /** `world` of the test kit. */
 import { expect, it } from "vitest";
-import { podJanitor } from "../../../examples/controllers/pod-janitor.ts";
-import { pullSecret } from "../../../examples/controllers/pull-secret.ts";
-import { scheduledScaler } from "../../../examples/controllers/scheduled-scaler.ts";
+import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
+import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
+import { scheduledScaler } from "../../../examples/scheduled-scaler/scheduled-scaler.ts";
 import { defineController } from "../../../shared/sdk/index.ts";
 import { ConfigMap, Deployment, Namespace, Pod, Secret } from "../../../shared/sdk/kinds.ts";
 import { world } from "../../../shared/test-kit/index.ts";
@@ -123,19 +123,18 @@ it("everyCrash passes for a controller that is safe, and says which crash is not
     for: ConfigMap,
     where: { labels: { copy: "*" } },
     owns: [Secret],
-    // The first world has one Secret, all others have another.
-    sync: ({ object }) => ({ apply: [Secret({ metadata: { name: `${object.metadata.name}-${Math.min(lives, 1)}` } })] }),
+    // The first world has another Secret than the others.
+    sync: ({ object }) => ({ apply: [Secret({ metadata: { name: `${object.metadata.name}-${Math.min(lives, 2)}` } })] }),
   });
   const f = await world({ controllers: [forgetful] });
   const scenario: Parameters<typeof f.everyCrash>[0] = async (each) => {
-    await each.apply(source());
-    await each.settle();
     lives++;
+    await each.apply(source());
   };
   await expect(f.everyCrash(scenario)).rejects.toThrow(
     [
       "a crash before call 1 of 5 (forgetful shop/a: get configmaps) changes the end",
-      "  forgetful Secret shop/a-1 was created 1 times, without the crash 0 times",
+      "  forgetful Secret shop/a-2 was created 1 times, without the crash 0 times",
       '  repeat it: everyCrash(scenario, { at: "before 1" })',
     ].join("\n"),
   );

@@ -74,3 +74,13 @@ test("the eleventh updating manager joins the oldest ones", async () => {
     expect.objectContaining({ manager: "ancient-changes", fieldsV1: { "f:data": { "f:k0": {}, "f:k1": {}, "f:k2": {} } } }),
   );
 });
+
+test("an apply with the uid of a deleted object creates nothing", async () => {
+  const { body } = await apply({ ...CONFIG, metadata: { name: "c", uid: "gone" } }, "one");
+  expect(body).toMatchObject({
+    code: 409,
+    message:
+      'Operation cannot be fulfilled on configmaps "c": uid mismatch: the provided object specified uid gone, and no existing object was found',
+  });
+  expect((await apply(CONFIG, "one")).status).toBe(201);
+});

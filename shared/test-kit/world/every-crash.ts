@@ -1,7 +1,7 @@
 /** Runs one scenario with a crash before and after each of its calls. */
-import type { EveryCrashOptions, OpenWorld, Scenario } from "../world/types.ts";
-import { createCallFaults } from "./call-faults.ts";
-import type { Call, CallFaults } from "./call-faults.ts";
+import type { EveryCrashOptions, OpenWorld, Scenario } from "./types.ts";
+import { createCallFaults } from "../crashes/call-faults.ts";
+import type { Call, CallFaults } from "../crashes/call-faults.ts";
 import { differenceBetween } from "./end-state.ts";
 import type { EndState } from "./end-state.ts";
 
@@ -22,7 +22,9 @@ export async function everyCrash(
     const world = await open(faults);
     await scenario(world);
     await world.settle();
-    return { state: await world.endState(), created: world.created(), calls: faults.calls() };
+    const ended = { state: await world.endState(), created: new Map(world.created()), calls: [...faults.calls()] };
+    await world.resync();
+    return ended;
   };
   const plain = await run(() => undefined);
   if (plain.calls.length === 0) throw new Error("the scenario causes no call of a controller: apply an object that one of them syncs");

@@ -3,8 +3,8 @@ import { isObject } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
 import type { KindData } from "@deltaloop/sdk/definitions";
 import { differenceOf } from "../decide/twice.ts";
-import { resourceId } from "../world/kinds.ts";
-import type { Objects } from "../world/objects.ts";
+import { resourceId } from "./kinds.ts";
+import type { Objects } from "./objects.ts";
 
 /** Objects by `<kind> <namespace>/<name>`. */
 export type EndState = ReadonlyMap<string, unknown>;

@@ -1,0 +1,23 @@
+/** User controllers under faults. `npm run sim -- --own --seeds 1-2000` runs more, and `--own --plants` shows what the checks find. */
+import { randomInt } from "node:crypto";
+import { expect, test } from "vitest";
+import { messageOf } from "../../../shared/kube/objects/errors.ts";
+import { PLANTS } from "./plants.ts";
+import { simulateOwn } from "./simulate-own.ts";
+
+const SEEDS = 40;
+const FIRST_MAX = 1_000_000;
+test("fresh seeds end in the desired state, with nothing of others touched", async () => {
+  const first = randomInt(FIRST_MAX);
+  for (let seed = first; seed < first + SEEDS; seed++) {
+    const why = await simulateOwn(seed).then(
+      () => undefined,
+      (error: unknown) => `npm run sim -- --own --seed ${seed}: ${messageOf(error)}`,
+    );
+    expect(why).toBeUndefined();
+  }
+});
+
+test("plants twelve mistakes", () => {
+  expect(PLANTS.map(({ what }) => what)).toHaveLength(12);
+});
