@@ -5,7 +5,7 @@
  * OD2 saved code with unchanged definitions restarts the function host alone (functions.ts); changed definitions also restart what watches
  *     and caches (system.ts). Then all keys are enqueued.
  */
-import { relative, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { Log } from "@deltaloop/base";
 import { UsageError } from "@deltaloop/base";
 import { consoleLog, printable } from "@deltaloop/base/output";
@@ -19,6 +19,7 @@ import { managerOf } from "@deltaloop/sdk/writes";
 import { ownHosts } from "./functions.ts";
 import type { LoadedHost, OwnHosts } from "./functions.ts";
 import { LoadError } from "./host.ts";
+import { shown } from "./load-files.ts";
 import { startOwnSystem } from "./system.ts";
 import type { OwnSystem } from "./system.ts";
 import type { OwnTarget } from "./target.ts";
@@ -123,7 +124,7 @@ class Reloader {
 
   async #untilNoneSaved(): Promise<void> {
     while (this.#saved !== undefined && !this.#isStopped) {
-      const saved = relative("", this.#saved);
+      const saved = shown(this.#saved);
       this.#saved = undefined;
       await this.#reload(saved).catch((error: unknown) => {
         if (error instanceof LoadError) this.#watched.set([...this.#running.files.map((file) => resolve(file)), ...error.files]);

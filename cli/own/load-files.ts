@@ -66,8 +66,8 @@ export function placeOf(error: unknown, files: readonly string[]): string | unde
   return checked.flatMap(({ stderr }) => placesIn(stderr, files))[0];
 }
 
-/** An imported file is shown relative to the working folder, if it is in there. */
-function shown(file: string): string {
+/** A path as messages show it: relative to the working folder, if it is in there. */
+export function shown(file: string): string {
   const path = relative("", file);
   return path.startsWith("..") ? file : path;
 }

@@ -1,5 +1,5 @@
 /** Reports saves of files. Watches their folders, because many editors replace a file instead of writing to it. */
-import { watch } from "node:fs";
+import { statSync, watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -20,7 +20,10 @@ export function watchFiles(saved: (file: string) => void): WatchedFiles {
   const changed = (file: string): void => {
     if (!files.has(file)) return;
     clearTimeout(timer);
-    timer = setTimeout(() => saved(file), SETTLE_MS);
+    timer = setTimeout(() => {
+      // An editor may empty a file before it writes it.
+      if (statSync(file, { throwIfNoEntry: false })?.size !== 0) saved(file);
+    }, SETTLE_MS);
   };
   return {
     set(paths) {
