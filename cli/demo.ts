@@ -18,6 +18,7 @@ import type { DemoView, ReplicaSetLine } from "./dev/demo-view.ts";
 import { describeTrace } from "./explain/describe.ts";
 import type { LivePage } from "./explain/timeline/open-page.ts";
 import { startEmbedded } from "./dev/embedded.ts";
+import { embeddedKubeconfig } from "./dev/embedded-kubeconfig.ts";
 import type { Embedded } from "./dev/embedded.ts";
 import { LagMeter } from "./dev/lag-meter.ts";
 import { createOwnFolder } from "@deltaloop/local/processes";
@@ -261,7 +262,7 @@ function activityLine(atMs: number, who: string, what: string): string {
 
 async function keep(embedded: Embedded, view: DemoView): Promise<void> {
   const file = join(createOwnFolder("demo").path, "kubeconfig");
-  writeFileSync(file, kubeconfig(embedded.url), { mode: 0o600 });
+  writeFileSync(file, embeddedKubeconfig(embedded.url, "demo"), { mode: 0o600 });
   view.say(`
 The cluster runs until Ctrl-C. In another terminal:
   export KUBECONFIG=${file}
@@ -271,18 +272,6 @@ The cluster runs until Ctrl-C. In another terminal:
   kubectl rollout undo deployment web
   kubectl delete deployment web`);
   await new Promise<never>(() => undefined); // until a signal
-}
-
-function kubeconfig(url: string): string {
-  const config = {
-    apiVersion: "v1",
-    kind: "Config",
-    "current-context": "demo",
-    clusters: [{ name: "demo", cluster: { server: url } }],
-    contexts: [{ name: "demo", context: { cluster: "demo", user: "demo", namespace: "default" } }],
-    users: [{ name: "demo", user: {} }],
-  };
-  return `${JSON.stringify(config, null, 2)}\n`; // JSON is YAML
 }
 
 function seconds(ms: number): string {

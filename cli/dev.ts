@@ -33,6 +33,7 @@ import type { StartupFlags } from "./cluster/startup.ts";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import type { LivePage } from "./explain/timeline/open-page.ts";
 import { startNodes } from "./dev/nodes.ts";
+import type { OwnDevFlags } from "./own/dev.ts";
 import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 
@@ -63,18 +64,18 @@ export function registerDev(program: Command): void {
   withDetails(
     program
       .command("dev")
-      .description("Runs watcher, queue, Redis and functions on this machine against a cluster.")
-      .argument("[file...]", "run the controllers of these files instead; they take no Lease, so run one process")
+      .description("Runs watcher, queue, Redis and functions on this machine against a cluster, or your own controllers.")
+      .argument("[file...]", "run the controllers of these files instead, again after each save, on an embedded API server or a cluster")
       .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
       .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
-      .option("--yes", "with files: accept a cluster-admin")
-      .option("--built-in", "with files: also run the built-in controllers")
+      .option("--yes", "with files and --act: accept a cluster-admin")
+      .option("--built-in", "with files on a cluster: also run the built-in controllers")
       .option("--open", "draw workloads and decisions live in a page on this machine")
       .option("-v, --verbose", "print debug messages")
       .optionsGroup("Cluster access:")
       .option(
         "--kubeconfig <file>",
-        "kubeconfig; contexts with the names of our roles are used for these roles (default: KUBECONFIG, then ~/.kube/config)",
+        "kubeconfig; contexts with the names of our roles are used for these roles (default without files: KUBECONFIG, then ~/.kube/config)",
       )
       .option("--context <name>", "context of the kubeconfig")
       .option("--lease-namespace <name>", "with --act: namespace of the watcher's Lease", "kube-system")
@@ -90,8 +91,17 @@ export function registerDev(program: Command): void {
         process.exit();
       }),
     {
-      notes: ["Exits with 3 when another controller manager writes to the objects that --act manages."],
-      examples: ["dev", "dev website.ts --act", "dev --kubeconfig roles.yaml --context staging", "dev --act --watchers 2"],
+      notes: [
+        "With files and neither --kubeconfig nor --context, it acts on an embedded API server with the CRDs, the built-in controllers and scripted nodes. On a cluster, your controllers take no Lease: run one process.",
+        "Exits with 3 when another controller manager writes to the objects that --act manages.",
+      ],
+      examples: [
+        "dev",
+        "dev website.ts",
+        "dev website.ts --kubeconfig staging.yaml --act",
+        "dev --kubeconfig roles.yaml --context staging",
+        "dev --act --watchers 2",
+      ],
     },
   );
 }
@@ -107,19 +117,32 @@ async function runBuiltIn(flags: DevFlags): Promise<number> {
 
 async function runOwn(files: readonly string[], flags: DevFlags, command: Command): Promise<number> {
   const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
+  const onCluster = flags.kubeconfig !== undefined || flags.context !== undefined;
   const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
   if (foreign !== undefined && !flags.builtIn)
     throw new UsageError(
       `${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files, or add --built-in`,
     );
-  const kube = await pinContext({
-    ...(flags.context !== undefined && { context: flags.context }),
-    kubeconfig: kubeconfigPath(flags.kubeconfig),
-  });
-  const { runOwnDev } = await import("./own/dev.ts");
+  const [ofCluster] = given.filter((option) => option.attributeName() !== "verbose");
+  if (ofCluster !== undefined && !onCluster)
+    throw new UsageError(
+      `${ofCluster.long ?? ofCluster.flags} applies to a cluster: add --kubeconfig or --context. Without them, dev acts on an embedded API server`,
+    );
   const { act = false, yes = false, anyKubernetes = false, verbose = false } = flags;
+  const [{ runOwnDev }, target] = await Promise.all([import("./own/dev.ts"), onCluster ? cluster() : embedded()]);
   const beside = flags.builtIn && { beside: (ends: AbortSignal) => new Dev(flags).run(ends) };
-  return await runOwnDev(files, { ...flags, kube, act, yes, anyKubernetes, verbose, ...beside });
+  return await runOwnDev(files, { verbose, target, ...beside });
+
+  async function cluster(): Promise<OwnDevFlags["target"]> {
+    const context = flags.context !== undefined && { context: flags.context };
+    const kube = await pinContext({ ...context, kubeconfig: kubeconfigPath(flags.kubeconfig) });
+    const { clusterTarget } = await import("./own/target.ts");
+    return (log) => clusterTarget({ ...flags, kube, act, yes, anyKubernetes }, log);
+  }
+
+  async function embedded(): Promise<OwnDevFlags["target"]> {
+    return (await import("./own/embedded.ts")).embeddedTarget;
+  }
 }
 
 class Dev {

@@ -18,6 +18,7 @@ const VERBS: Verbs = {
     shadow: async () => (await import("./shadow.ts")).registerShadow,
   },
   "Write a controller:": {
+    init: async () => (await import("./init.ts")).registerInit,
     "own-host": async () => (await import("./own-host.ts")).registerOwnHost,
     manifests: async () => (await import("./manifests.ts")).registerManifests,
   },

@@ -5,7 +5,7 @@ import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { crdManifest, kindsOf, NAMESPACE_MANIFEST, problemsOf, rbacManifests } from "@deltaloop/sdk/definitions";
 import type { Manifest } from "@deltaloop/sdk/definitions";
 import { withDetails } from "./command/help.ts";
-import { loadDefinitions } from "./manifests/load-definitions.ts";
+import { loadDefinitions } from "./own/load-definitions.ts";
 import { objectText } from "./output/output-option.ts";
 
 export function registerManifests(program: Command): void {
@@ -21,7 +21,7 @@ export function registerManifests(program: Command): void {
 }
 
 async function runManifests(files: readonly string[]): Promise<void> {
-  const definitions = (await Promise.all(files.map(loadDefinitions))).flat();
+  const definitions = await loadDefinitions(files);
   const problems = problemsOf(definitions, CONTROLLERS);
   if (problems.length > 0) throw new UsageError(problems.join("\n"));
   const crds = new Map<string, Manifest>();

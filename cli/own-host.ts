@@ -2,14 +2,12 @@
  * `deltaloop own-host`: runs the `sync` functions of user controllers, started by `dev`. It has no credentials and no keys: it gets
  * snapshots, requests live reads from its parent, and returns results. So its end at any moment only fails the running sync.
  */
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import type { Command } from "commander";
 import { messageOf } from "@deltaloop/kube/objects";
 import { printable } from "@deltaloop/base/output";
 import { createContext } from "@deltaloop/sdk/context";
 import type { VisibleObject } from "@deltaloop/sdk/context";
-import type { Controller } from "@deltaloop/sdk";
+import { loadFiles, placeOf } from "./own/load-files.ts";
 import type { FromHost, ToHost } from "./own/messages.ts";
 
 export function registerOwnHost(program: Command): void {
@@ -23,13 +21,20 @@ export function registerOwnHost(program: Command): void {
 /** Time between the abort of `signal` and the kill of the process. */
 const ABORT_MS = 50_000;
 
-async function runOwnHost(files: readonly string[]): Promise<void> {
+async function runOwnHost(named: readonly string[]): Promise<void> {
+  process.on("disconnect", () => process.exit());
+  // Ignores signals, because the parent decides when this process ends.
+  for (const signal of ["SIGINT", "SIGHUP", "SIGTERM"] as const) process.on(signal, () => undefined);
   const say = (message: FromHost): void => void process.send?.(message);
-  const controllers = new Map<string, Controller>();
-  for (const file of files) {
-    const exports = (await import(pathToFileURL(resolve(file)).href)) as Readonly<Record<string, unknown>>; // a module
-    for (const value of Object.values(exports)) if (isController(value)) controllers.set(value.name, value);
-  }
+  const load = new Promise<void>((resolve) => {
+    process.on("message", (message: ToHost) => message.kind === "load" && resolve());
+  });
+  say({ kind: "started" });
+  await load;
+  const loaded = await loadFiles(named, (file) => say({ kind: "loads", file }));
+  const { files, problem } = loaded;
+  if (problem !== undefined) return say({ kind: "unloadable", problem, files }); // the parent ends this process
+  const controllers = new Map(loaded.controllers.map((controller) => [controller.name, controller]));
   const reads = new Map<number, (answer: Extract<ToHost, { readonly kind: "read" }>) => void>();
   let lastRead = 0;
 
@@ -57,36 +62,26 @@ async function runOwnHost(files: readonly string[]): Promise<void> {
     return await found.sync(createContext(found.definition, snapshot, { now: new Date(nowMs), signal, log, live }));
   }
 
+  /** `TypeError: … at website.ts:14:31`. */
+  const failureOf = (error: unknown): string => {
+    if (!(error instanceof Error)) return messageOf(error);
+    const place = placeOf(error, [...named, ...files]);
+    return `${error.name === "Error" ? "" : `${error.name}: `}${error.message}${place === undefined ? "" : ` at ${place}`}`;
+  };
+
   process.on("message", (message: ToHost) => {
     if (message.kind === "read") {
       reads.get(message.read)?.(message);
       reads.delete(message.read);
       return;
     }
+    if (message.kind === "load") return;
     const { id } = message;
     sync(message)
       .then((result) => say({ kind: "returned", id, result }))
-      .catch((error: unknown) => say({ kind: "failed", id, error: failureOf(error, files) }));
+      .catch((error: unknown) => say({ kind: "failed", id, error: failureOf(error) }));
   });
-  process.on("disconnect", () => process.exit());
-  // Ignores signals, because the parent decides when this process ends.
-  for (const signal of ["SIGINT", "SIGHUP", "SIGTERM"] as const) process.on(signal, () => undefined);
   // A promise that the developer's code does not await must not end the other keys' syncs.
-  process.on("unhandledRejection", (error) => process.stderr.write(`${printable(`unhandled rejection: ${failureOf(error, files)}`)}\n`));
-  say({ kind: "ready" });
-}
-
-function isController(value: unknown): value is Controller {
-  return typeof value === "object" && value !== null && Symbol.for("deltaloop.controller") in value;
-}
-
-/** `TypeError: … at website.ts:14:31`. */
-function failureOf(error: unknown, files: readonly string[]): string {
-  if (!(error instanceof Error)) return messageOf(error);
-  const place = files.flatMap((file) => {
-    const url = pathToFileURL(resolve(file)).href;
-    const [, at] = /^:(\d+:\d+)/.exec((error.stack ?? "").split(url)[1] ?? "") ?? [];
-    return at === undefined ? [] : [` at ${file}:${at}`];
-  });
-  return `${error.name === "Error" ? "" : `${error.name}: `}${error.message}${place[0] ?? ""}`;
+  process.on("unhandledRejection", (error) => process.stderr.write(`${printable(`unhandled rejection: ${failureOf(error)}`)}\n`));
+  say({ kind: "loaded", definitions: loaded.controllers.map(({ definition }) => definition), files });
 }

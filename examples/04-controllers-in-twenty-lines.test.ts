@@ -1,14 +1,14 @@
 // 4. A controller of your own is a definition and a function: what the cluster has goes in, what should exist comes out. These five are in
-//    examples/controllers. `decide` calls the function alone; `world` is a cluster in memory, in which time passes only when a test says so.
+//    the folders here. `decide` calls the function alone; `world` is a cluster in memory, in which time passes only when a test says so.
 import { expect, test } from "vitest";
 import { Deployment, Namespace, NetworkPolicy, Pod, ResourceQuota, Secret, Service } from "@deltaloop/sdk/kinds";
 import { decide, world } from "@deltaloop/test-kit";
 import type { World } from "@deltaloop/test-kit";
-import { podJanitor } from "./controllers/pod-janitor.ts";
-import { pullSecret } from "./controllers/pull-secret.ts";
-import { scheduledScaler } from "./controllers/scheduled-scaler.ts";
-import { teamGuard } from "./controllers/team-guard.ts";
-import { Website, website } from "./controllers/website.ts";
+import { podJanitor } from "./pod-janitor/pod-janitor.ts";
+import { pullSecret } from "./pull-secret/pull-secret.ts";
+import { scheduledScaler } from "./scheduled-scaler/scheduled-scaler.ts";
+import { teamGuard } from "./team-guard/team-guard.ts";
+import { Website, website } from "./website/website.ts";
 
 const now = new Date("2026-03-01T12:00:00Z");
 

@@ -1,178 +1,98 @@
 /**
- * The function host of user controllers, seen from `dev`.
+ * The function hosts of user controllers, seen from `dev`.
  *
  * FH1 a sync that has not ended after 60 s is killed with its host. Its key runs in a second host from then on until it ends in time, so a
  *     loop that never ends stops its own key only.
  * FH2 a host that ends is started again; the syncs that it ran have failed, and are retried with back-off.
  * FH3 at most `concurrency` keys of a controller run at a time.
+ * FH4 saved files are loaded by a new host, while the old one runs. Once it is used, all later calls go to it; the old one is killed after a
+ *     short time, and what it still runs fails and is retried. A key runs once at a time, so the writes of two versions never alternate.
+ * FH5 with `keepsSpare`, the next new host has already started, because that takes longer than to load a file.
  */
 import { createSlots } from "@deltaloop/base";
-import type { Clock, Log } from "@deltaloop/base";
-import { messageOf } from "@deltaloop/kube/objects";
-import type { OwnCall, OwnFunctions } from "@deltaloop/controllers/own";
-import type { MessagingChild } from "@deltaloop/local/processes";
-import type { Definition } from "@deltaloop/sdk/definitions";
-import type { FromHost, ToHost } from "./messages.ts";
+import type { OwnFunctions } from "@deltaloop/controllers/own";
+import { EndlessError, Host } from "./host.ts";
+import type { HostOptions, Loaded } from "./host.ts";
 
-const SYNC_MS_MAX = 60_000;
-const RESTART_MS = 1_000;
-const READY_MS_MAX = 30_000;
+/** Time in which running syncs may end after their files were saved. */
+const REPLACED_MS = 200;
+/** Why a sync failed that would have run old code. */
+export const REPLACED = "its files were saved while it ran";
 
 export interface OwnHosts extends OwnFunctions {
-  /** Resolves when the host can be called. @throws {Error} if it does not start */
-  ready(): Promise<void>;
+  /** Loads the files in a new host. @throws {LoadError} if one does not load */
+  load(): Promise<LoadedHost>;
   stop(): void;
 }
 
-interface HostOptions {
-  readonly start: () => MessagingChild;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface LoadedHost extends Loaded {
+  /** Runs all later calls in this host. */
+  use(): void;
+  discard(): void;
 }
 
-export function ownHosts(definitions: readonly Definition[], options: HostOptions): OwnHosts {
-  const usual = new Host("function host", options);
+export function ownHosts(options: HostOptions & { readonly keepsSpare?: boolean }): OwnHosts {
+  let usual: Host | undefined;
   let second: Host | undefined;
+  let slots = new Map<string, ReturnType<typeof createSlots>>();
+  let spare: Host | undefined;
   const stopped = new AbortController();
   const endless = new Set<string>();
-  const slots = new Map(definitions.map(({ name, concurrency }) => [name, createSlots(concurrency)]));
+  const hosts = new Set<Host>();
+  const start = (name: string): Host => {
+    const host = new Host(name, options);
+    hosts.add(host);
+    return host;
+  };
+  const stop = (host: Host | undefined, why: string): void => {
+    host?.stop(why);
+    if (host) hosts.delete(host);
+  };
+
+  function use(host: Host, { definitions }: Loaded): void {
+    const replaced = [usual, second];
+    usual = host;
+    second = undefined;
+    endless.clear();
+    slots = new Map(definitions.map(({ name, concurrency }) => [name, createSlots(concurrency)]));
+    void options.clock.after(REPLACED_MS, stopped.signal).then(
+      () => replaced.forEach((each) => stop(each, REPLACED)),
+      () => undefined, // all are stopped
+    );
+  }
+
   return {
-    ready: () => usual.ready(),
+    async load() {
+      const host = spare?.isStopped === false ? spare : start("function host");
+      spare = undefined;
+      try {
+        const loaded = await host.loaded();
+        return { ...loaded, use: () => use(host, loaded), discard: () => stop(host, "not used") };
+      } catch (error) {
+        stop(host, "does not load");
+        throw error;
+      } finally {
+        if (options.keepsSpare && !stopped.signal.aborted) spare = start("function host");
+      }
+    },
     stop() {
       stopped.abort(new Error("stopping"));
-      usual.stop();
-      second?.stop();
+      for (const host of hosts) stop(host, "stopping");
     },
     async sync(call) {
       const key = `${call.controller} ${call.key}`;
       const release = await slots.get(call.controller)?.acquire(stopped.signal);
-      const host = endless.has(key) ? (second ??= new Host("second function host", options)) : usual;
+      const host = endless.has(key) ? (second ??= start("second function host")) : usual;
       try {
-        const result = await host.sync(call);
-        endless.delete(key);
+        const result = await host?.sync(call);
+        if (host === usual || host === second) endless.delete(key);
         return result;
       } catch (error) {
-        if (error instanceof EndlessError) endless.add(key);
+        if (error instanceof EndlessError && (host === usual || host === second)) endless.add(key);
         throw error;
       } finally {
         release?.();
       }
     },
   };
-}
-
-class EndlessError extends Error {
-  override readonly name = "EndlessError";
-  constructor() {
-    super(`sync did not end within ${SYNC_MS_MAX / 1_000} s: killed with its function host`);
-  }
-}
-
-interface Waiting extends PromiseWithResolvers<unknown> {
-  readonly call: OwnCall;
-}
-
-class Host {
-  readonly #name: string;
-  readonly #options: HostOptions;
-  readonly #waiting = new Map<number, Waiting>();
-  #child: MessagingChild | undefined;
-  #ready: PromiseWithResolvers<void> = Promise.withResolvers();
-  #calls = 0;
-  /** The call whose code ran last. */
-  #running: number | undefined;
-  #isStopped = false;
-
-  constructor(name: string, options: HostOptions) {
-    this.#name = name;
-    this.#options = options;
-    this.#start();
-  }
-
-  async ready(): Promise<void> {
-    await Promise.race([
-      this.#ready.promise,
-      this.#options.clock.after(READY_MS_MAX).then(() => Promise.reject(new Error(`the ${this.#name} does not start`))),
-    ]);
-  }
-
-  stop(): void {
-    this.#isStopped = true;
-    this.#child?.kill();
-  }
-
-  async sync(call: OwnCall): Promise<unknown> {
-    await this.ready();
-    const id = ++this.#calls;
-    const waiting: Waiting = { ...Promise.withResolvers<unknown>(), call };
-    this.#waiting.set(id, waiting);
-    const { controller, key, snapshot, nowMs } = call;
-    this.#send({ kind: "sync", id, controller, key, snapshot, nowMs });
-    const ended = new AbortController();
-    void this.#options.clock.after(SYNC_MS_MAX, ended.signal).then(
-      () => this.#end(id),
-      () => undefined, // it has ended
-    );
-    try {
-      return await waiting.promise;
-    } finally {
-      ended.abort();
-      this.#waiting.delete(id);
-    }
-  }
-
-  /** FH1. While one key's code never returns, the time of all others passes too. */
-  #end(id: number): void {
-    const blocking = this.#running !== undefined && this.#waiting.has(this.#running) ? this.#running : id;
-    this.#waiting.get(blocking)?.reject(new EndlessError());
-    this.#child?.kill();
-  }
-
-  #send(message: ToHost): void {
-    this.#child?.send(message);
-  }
-
-  #start(): void {
-    const { start, log, clock } = this.#options;
-    const child = start();
-    this.#child = child;
-    log.info(`${this.#name} started`, { pid: child.pid });
-    child.onMessage((message) => this.#hear(message as FromHost)); // cli/own-host.ts sends it
-    void child.exited.then(async ({ code, signal }) => {
-      const how = signal ?? `code ${code}`;
-      this.#ready = Promise.withResolvers();
-      this.#running = undefined;
-      for (const { reject } of this.#waiting.values()) reject(new Error(`the function host ended (${how})`));
-      this.#waiting.clear();
-      if (this.#isStopped) return;
-      log.warn(`${this.#name} ended, restarting it`, { pid: child.pid, how });
-      await clock.after(RESTART_MS);
-      if (!this.#isStopped) this.#start();
-    });
-  }
-
-  #hear(message: FromHost): void {
-    switch (message.kind) {
-      case "ready":
-        return this.#ready.resolve();
-      case "runs":
-        this.#running = message.id;
-        return;
-      case "returned":
-        return this.#waiting.get(message.id)?.resolve(message.result);
-      case "failed":
-        return this.#waiting.get(message.id)?.reject(new Error(message.error));
-      case "live":
-        return void this.#read(message);
-    }
-  }
-
-  async #read({ id, read, of, name, namespace }: Extract<FromHost, { readonly kind: "live" }>): Promise<void> {
-    try {
-      const object = await this.#waiting.get(id)?.call.live(of, name, namespace);
-      this.#send({ kind: "read", id, read, ...(object && { object }) });
-    } catch (error) {
-      this.#send({ kind: "read", id, read, error: messageOf(error) });
-    }
-  }
 }

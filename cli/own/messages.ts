@@ -1,8 +1,10 @@
 /** What `dev` and its function host send each other. Values are cloned, so dates stay dates. */
 import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
-import type { KindId } from "@deltaloop/sdk/definitions";
+import type { Definition, KindId } from "@deltaloop/sdk/definitions";
 
 export type ToHost =
+  /** Loads the files, once. */
+  | { readonly kind: "load" }
   | {
       readonly kind: "sync";
       readonly id: number;
@@ -14,7 +16,14 @@ export type ToHost =
   | { readonly kind: "read"; readonly id: number; readonly read: number; readonly object?: VisibleObject; readonly error?: string };
 
 export type FromHost =
-  | { readonly kind: "ready" }
+  /** It waits for `load`. */
+  | { readonly kind: "started" }
+  /** Before the code of a file runs: the last one is the file whose code never ends. */
+  | { readonly kind: "loads"; readonly file: string }
+  /** `files` are the paths of all that was loaded, without packages. */
+  | { readonly kind: "loaded"; readonly definitions: readonly Definition[]; readonly files: readonly string[] }
+  /** `problem` is one line. */
+  | { readonly kind: "unloadable"; readonly problem: string; readonly files: readonly string[] }
   /** Before the code of a key runs: a key whose code never returns is the last one. */
   | { readonly kind: "runs"; readonly id: number }
   | {

@@ -1,22 +1,24 @@
 /**
- * `npm run build`: writes a minified bundle and a zip of each function to dist/functions and the command to dist/cli, and prints the sizes.
+ * `npm run build`: writes a minified bundle and a zip of each function to dist/functions, the command to dist/cli and what controllers
+ * import to dist/sdk, and prints the sizes.
  * Fails if a bundle exceeds its budget.
  */
 import { chmod, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 import { BUNDLE_KIB_MAX } from "./budgets.ts";
-import { bundleCli, bundleFunction, functionNames } from "./bundle.ts";
+import { bundleCli, bundleFunction, bundleSdk, functionNames } from "./bundle.ts";
 import { importMs } from "./import-time.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const DIST = join(ROOT, "dist");
 const KIB = 1024;
 
-const [cli, functions] = [join(DIST, "cli"), join(DIST, "functions")];
+const [cli, sdk, functions] = [join(DIST, "cli"), join(DIST, "sdk"), join(DIST, "functions")];
 // Keeps dist/image, which `npm run image` writes.
-for (const folder of [cli, functions]) await rm(folder, { recursive: true, force: true });
+for (const folder of [cli, sdk, functions]) await rm(folder, { recursive: true, force: true });
 await bundleCli(ROOT, cli);
+await bundleSdk(ROOT, sdk);
 await chmod(join(cli, "deltaloop.js"), 0o755);
 
 console.log(`${"function".padEnd(28)}bundle KiB   at most   own KiB   zip KiB   import ms`);

@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import { build } from "esbuild";
 import type { BuildOptions, Metafile, Plugin } from "esbuild";
 
+import { declarationsOf } from "./declarations.ts";
 import { inlineScripts } from "./inline-scripts.ts";
 import { leftOut } from "./left-out.ts";
 import { licensesOf } from "./licenses.ts";
@@ -126,6 +127,33 @@ export async function bundleCli(root: string, outdir: string): Promise<void> {
     minify: false,
   });
   await writeFile(join(outdir, LICENSES_FILE), await licensesOf(root, metafile));
+}
+
+/** Writes what controllers import from the published package: its entry points in infra/package as JavaScript and declarations. */
+export async function bundleSdk(root: string, outdir: string): Promise<void> {
+  const folder = join(root, "infra", "package");
+  const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as {
+    readonly exports: Readonly<Record<string, string>>;
+  }; // our own
+  const entryPoints = Object.values(manifest.exports).map((file) => join(folder, file));
+  const published = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as Manifest; // our own
+  const { metafile } = await build({
+    ...COMMON,
+    absWorkingDir: root,
+    entryPoints,
+    outdir,
+    splitting: true,
+    banner: { js: REQUIRE },
+    external: ["fauxqs"], // nothing here starts the queue emulator
+    plugins: [...COMMON.plugins, npmExternal(published)],
+    minify: false,
+  });
+  const licenses = await licensesOf(root, metafile);
+  if (licenses !== "") await writeFile(join(outdir, LICENSES_FILE), licenses);
+  for (const [path, text] of declarationsOf(root, entryPoints)) {
+    await mkdir(dirname(join(outdir, path)), { recursive: true });
+    await writeFile(join(outdir, path), text);
+  }
 }
 
 /** Bundles the command of the watcher's image as one file. Returns it with esbuild's metafile. */

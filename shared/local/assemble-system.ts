@@ -53,6 +53,8 @@ export interface SystemOptions
   readonly mode?: WriteGateway["mode"];
   /** The Lease that watchers compete for; if absent, a watcher leads at once and must be the only one. */
   readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
+  /** Without a Lease: the first fence, which must exceed the fences of earlier systems with the same Store. Default 1. */
+  readonly fence?: number;
   /** Watchers that start with the system. Default 1. */
   readonly watchers?: number;
   readonly holeRelistMs?: number;
@@ -144,7 +146,7 @@ export function assembleSystem<N extends string = Controller>(ports: SystemPorts
     const lead: WatcherPorts["lead"] = async (signal) => {
       const { lease } = options;
       const leasePorts = { reader: kube, writer: kube, clock: outside.clock, random: outside.random, log: outside.log };
-      const leadership = lease ? await acquireLease(leasePorts, { ...lease, identity: name }, signal) : soleLeader();
+      const leadership = lease ? await acquireLease(leasePorts, { ...lease, identity: name }, signal) : soleLeader(options.fence);
       if (leadership) options.onLead?.(watcher);
       return leadership;
     };
@@ -193,9 +195,9 @@ function ownSource<N extends string>(
   return name === "apply-deltas" ? { source: deltas } : {};
 }
 
-/** Leadership of a single watcher: it leads while it runs, with fences from 1. */
-export function soleLeader(): Leadership {
-  let fence = 1;
+/** Leadership of a single watcher: it leads while it runs, with fences from `first`. */
+export function soleLeader(first = 1): Leadership {
+  let fence = first;
   return {
     fence: () => String(fence),
     raise: () => Promise.resolve(String(++fence)),

@@ -12,7 +12,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { website } from "../../examples/controllers/website.ts";
+import { website } from "../../examples/website/website.ts";
 import { OWN_BUNDLE_KIB_MAX } from "../../infra/build/budgets.ts";
 import { bundleFunction } from "../../infra/build/bundle.ts";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
@@ -25,7 +25,7 @@ import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
-const FILES = { website: join(ROOT, "examples/controllers/website.ts"), elsewhere: join(import.meta.dirname, "own/elsewhere.ts") };
+const FILES = { website: join(ROOT, "examples/website/website.ts"), elsewhere: join(import.meta.dirname, "own/elsewhere.ts") };
 const [WARM_UP, EVENTS, WEBSITES_AT_ONCE, POSTERS] = [50, 200, 1_000, 16];
 const KIB = 1024;
 const PART_MS_MAX = 120_000;

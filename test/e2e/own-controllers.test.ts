@@ -2,6 +2,7 @@
  * User controllers on a real API server. Catches: a CRD or role that it rejects, a missing right, a field that stays after the code has
  * dropped it, a request without a reason, and a change of another owner's object.
  */
+import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,11 +11,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { upgradePatch } from "../../shared/sdk/writes.ts";
 import type { ObjectBody } from "../../shared/sdk/writes.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { deltaloop, eventually, ROOT, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 
 const MANAGER = "deltaloop-site";
-const FILES = ["website", "team-guard", "pull-secret", "scheduled-scaler", "pod-janitor"].map((name) => `examples/controllers/${name}.ts`);
+const FILES = ["website", "team-guard", "pull-secret", "scheduled-scaler", "pod-janitor"].map((name) => `examples/${name}/${name}.ts`);
 
 await whereRealPartsAre("user controllers on a real API server", () => {
   let cluster: Cluster;
@@ -125,15 +127,15 @@ await whereRealPartsAre("user controllers on a real API server", () => {
     /** Like the example, with fields that the test drops and a sync that can hang. */
     const labels = "{ app: name, ...(EXTRA ? { extra: EXTRA } : {}) }";
     const code = (extra: string): Promise<string> =>
-      readFile(join(ROOT, "examples/controllers/website.ts"), "utf8").then((text) =>
+      readFile(join(ROOT, "examples/website/website.ts"), "utf8").then((text) =>
         fileOf(
           "site.ts",
           text
             .replace("const labels = { app: name };", `const EXTRA = ${JSON.stringify(extra)}; const labels = { app: name };`)
             .replace("Service({ metadata: { name }", `Service({ metadata: { name, labels: ${labels} }`)
             .replace("apply: [deployment, service]", 'apply: image === "alone" ? [deployment] : [deployment, service]')
-            .replaceAll("@deltaloop/sdk/kinds", join(ROOT, "shared/sdk/kinds.ts"))
-            .replaceAll("@deltaloop/sdk", join(ROOT, "shared/sdk/index.ts"))
+            .replaceAll('"deltaloop/kinds"', JSON.stringify(join(ROOT, "shared/sdk/kinds.ts")))
+            .replaceAll('"deltaloop"', JSON.stringify(join(ROOT, "shared/sdk/index.ts")))
             .replace(
               "  sync({ object, owned, condition }) {",
               '  async sync({ object, owned, condition }) {\n    if (object.spec.image === "slow") await new Promise((end) => setTimeout(end, 3_000));',
@@ -324,6 +326,47 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       });
     });
 
+    it("saves that change code and definitions in turn never alternate the writes of two versions", async () => {
+      const version = async (n: number): Promise<string> => {
+        const path = await code(`v${n}`);
+        // A definition that differs in every second version.
+        await writeFile(path, (await readFile(path, "utf8")).replace("for: Website,", `for: Website, concurrency: ${1 + (n >> 1)},`));
+        return path;
+      };
+      const running = await dev(await version(0), "--act", "--yes");
+      const names = Array.from({ length: 8 }, (_, i) => `roll-${i}`);
+      for (const name of names) await site(name);
+      const binaries = await controlPlaneBinaries();
+      if ("missing" in binaries) throw new Error(binaries.missing);
+      const columns = '{.metadata.name} {.metadata.labels.extra}{"\\n"}';
+      const watch = spawn(binaries.kubectl, ["get", "services", "-w", "-o", `jsonpath=${columns}`], {
+        env: { ...process.env, KUBECONFIG: cluster.plane.adminKubeconfig },
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      let seen = "";
+      watch.stdout.setEncoding("utf8").on("data", (text: string) => (seen += text));
+      const last = 6;
+      try {
+        await eventually("all Services", () => names.every((name) => seen.includes(`${name} v0`)));
+        for (let n = 1; n <= last; n++) {
+          await version(n);
+          await eventually(`version ${n}`, () => seen.includes(` v${n}`));
+        }
+        await eventually("the last version everywhere", () => names.every((name) => seen.includes(`${name} v${last}`)));
+      } finally {
+        watch.kill();
+        await stop(running);
+      }
+      for (const name of names) {
+        const versions = [...seen.matchAll(new RegExp(`^${name} v(\\d)$`, "gm"))].map(([, n]) => Number(n));
+        expect(versions, name).toEqual(versions.toSorted());
+        expect(versions.length, name).toBeGreaterThan(1);
+      }
+      expect(running.output()).toContain("loaded with changed definitions");
+      expect(running.output()).toMatch(/saved: loaded in \d+ ms, \d+ keys requeued/);
+      await cluster.kubectl("delete", SITE, ...names);
+    });
+
     it("--built-in: runs the built-in controllers as well, so that a Website becomes ready", async () => {
       const running = await dev(await code(""), "--act", "--yes", "--built-in", "--lease-namespace", "kube-system");
       await running.line("ready: cache synced");
@@ -336,7 +379,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
     });
 
     it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and leaving `where`", async () => {
-      const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/controllers/${name}.ts`);
+      const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/${name}/${name}.ts`);
       const running = deltaloop(["dev", ...files, "--act", "--yes", "--kubeconfig", cluster.plane.adminKubeconfig]);
       started.push(running);
       await eventually("ready", () => running.output().includes("ready: "));

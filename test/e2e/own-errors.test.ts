@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { crdManifest } from "../../shared/sdk/definitions.ts";
-import { Website } from "../../examples/controllers/website.ts";
+import { Website } from "../../examples/website/website.ts";
 import { deltaloop, eventually, ROOT, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 
@@ -20,7 +20,7 @@ const controller = (name: string, rest: string): string =>
   `export const ${name.replaceAll(/\W/g, "_")} = defineController({ name: "${name}", ${rest}, sync: () => undefined });\n`;
 const SITE = `customResource({ group: "demo.example.com", version: "v1", kind: "Site", spec: s.object({ image: s.string() }) })`;
 const CERTIFICATE = `kind()({ group: "cert-manager.io", version: "v1", kind: "Certificate", plural: "certificates", scope: "Namespaced" })`;
-const WEBSITE = join(ROOT, "examples/controllers/website.ts");
+const WEBSITE = join(ROOT, "examples/website/website.ts");
 const CRD = { name: "websites.demo.example.com", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" };
 const ACCOUNT = "deltaloop-sync-website";
 

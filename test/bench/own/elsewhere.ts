@@ -1,6 +1,6 @@
 /** A controller whose `where` no Website matches, so that each is a row without content. */
 import { defineController } from "../../../shared/sdk/index.ts";
-import { Website } from "../../../examples/controllers/website.ts";
+import { Website } from "../../../examples/website/website.ts";
 
 export const elsewhere = defineController({
   name: "elsewhere",

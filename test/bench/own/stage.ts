@@ -1,6 +1,6 @@
 /** A real API server, a redis-server and user controllers whose `sync` runs in a function host, for the benchmark `own`. */
 import { Redis } from "ioredis";
-import { Website } from "../../../examples/controllers/website.ts";
+import { Website } from "../../../examples/website/website.ts";
 import { ownHosts } from "../../../cli/own/functions.ts";
 import { createSystemClock } from "../../../shared/base/system/clock.ts";
 import { isAlreadyExists } from "../../../shared/kube/client/errors.ts";

@@ -2,17 +2,17 @@
  * The scenes of the five examples, each in one namespace: a user's requests in stages, and the expected state at the end of each stage. In
  * addition there are objects that the controller does not own and must not change.
  */
-import { podJanitor } from "../../../examples/controllers/pod-janitor.ts";
-import { pullSecret } from "../../../examples/controllers/pull-secret.ts";
-import { scheduledScaler } from "../../../examples/controllers/scheduled-scaler.ts";
-import { teamGuard } from "../../../examples/controllers/team-guard.ts";
-import { website } from "../../../examples/controllers/website.ts";
+import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
+import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
+import { scheduledScaler } from "../../../examples/scheduled-scaler/scheduled-scaler.ts";
+import { teamGuard } from "../../../examples/team-guard/team-guard.ts";
+import { website } from "../../../examples/website/website.ts";
 import type { Controller } from "../../../shared/sdk/index.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { RawClient } from "../../support/raw-client.ts";
 
 export const EXAMPLES: readonly Controller[] = [website, teamGuard, pullSecret, scheduledScaler, podJanitor];
-export const EXAMPLE_FILES: readonly string[] = EXAMPLES.map(({ name }) => `examples/controllers/${name}.ts`);
+export const EXAMPLE_FILES: readonly string[] = EXAMPLES.map(({ name }) => `examples/${name}/${name}.ts`);
 
 /** Plural, and path before the namespace. */
 export const KINDS = {

@@ -2,11 +2,11 @@
  * What happens to each of the five examples: steps of users and other writers, each with the state in which it must end. `everyCrash` plays
  * them as they are, the simulation under faults.
  */
-import { podJanitor } from "../../../examples/controllers/pod-janitor.ts";
-import { pullSecret } from "../../../examples/controllers/pull-secret.ts";
-import { scheduledScaler } from "../../../examples/controllers/scheduled-scaler.ts";
-import { teamGuard } from "../../../examples/controllers/team-guard.ts";
-import { Website, website } from "../../../examples/controllers/website.ts";
+import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
+import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
+import { scheduledScaler } from "../../../examples/scheduled-scaler/scheduled-scaler.ts";
+import { teamGuard } from "../../../examples/team-guard/team-guard.ts";
+import { Website, website } from "../../../examples/website/website.ts";
 import type { Controller } from "../../../shared/sdk/index.ts";
 import { ConfigMap, Deployment, Namespace, NetworkPolicy, Pod, ResourceQuota, Secret, Service } from "../../../shared/sdk/kinds.ts";
 import type { World } from "../../../shared/test-kit/index.ts";

@@ -26,7 +26,7 @@ it("prints only the YAML to standard output, for any number of files", () => {
 });
 
 it("prints one CRD, the namespace, and the rights of each controller", () => {
-  const { status, stdout, stderr } = run("examples/controllers/website.ts", "examples/controllers/team-guard.ts");
+  const { status, stdout, stderr } = run("examples/website/website.ts", "examples/team-guard/team-guard.ts");
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { readonly kind: string });
   expect(documents.map(({ kind }) => kind)).toEqual([

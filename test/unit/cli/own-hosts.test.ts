@@ -11,8 +11,11 @@ import { silentLog } from "../../support/silent-log.ts";
 
 const { definition } = defineController({ name: "c", for: Pod, concurrency: 2, sync: () => undefined });
 
-/** A host whose code is `behave`; `hangs`: it never answers again, like a process in an endless loop. */
-function child(behave: (message: ToHost) => FromHost | "hangs" | undefined): MessagingChild & { readonly seen: string[]; die(): void } {
+/** A host whose code is `behave`; `hangs` never answers again, like a process in an endless loop. */
+function child(
+  behave: (message: ToHost) => FromHost | "hangs" | undefined,
+  loads: FromHost = { kind: "loaded", definitions: [definition], files: ["c.ts"] },
+): MessagingChild & { readonly seen: string[]; die(): void } {
   const exited = Promise.withResolvers<{ code: number | null; signal: NodeJS.Signals | null }>();
   const seen: string[] = [];
   let hear: (message: unknown) => void = () => undefined;
@@ -26,11 +29,12 @@ function child(behave: (message: ToHost) => FromHost | "hangs" | undefined): Mes
     exited: exited.promise,
     onMessage(listener) {
       hear = listener;
-      queueMicrotask(() => hear({ kind: "ready" }));
+      queueMicrotask(() => hear({ kind: "started" }));
     },
     send(message) {
       if (isHanging) return;
       const sent = message as ToHost; // of the host
+      if (sent.kind === "load") return queueMicrotask(() => hear(loads));
       if (sent.kind === "sync") {
         seen.push(sent.key);
         hear({ kind: "runs", id: sent.id });
@@ -42,17 +46,18 @@ function child(behave: (message: ToHost) => FromHost | "hangs" | undefined): Mes
   };
 }
 
-function scene() {
+async function scene() {
   const clock = createVirtualClock(0);
+  let loads: FromHost | undefined;
   const children: ReturnType<typeof child>[] = [];
-  const hosts = ownHosts([definition], {
+  const hosts = ownHosts({
     clock,
     log: silentLog,
     start() {
       const started = child((message) => {
         if (message.kind !== "sync" || message.key === "a/slow") return undefined;
         return message.key === "a/loop" ? "hangs" : { kind: "returned", id: message.id, result: message.key };
-      });
+      }, loads);
       children.push(started);
       return started;
     },
@@ -65,12 +70,18 @@ function scene() {
       nowMs: 0,
       live: () => Promise.resolve(undefined),
     });
-  return { clock, children, sync };
+  (await hosts.load()).use();
+  await clock.advance(1_000);
+  const loadNext = (next?: FromHost) => {
+    loads = next;
+    return hosts.load();
+  };
+  return { clock, children, sync, loadNext };
 }
 
 describe("the function host of user controllers", () => {
   it("kills a sync after 60 s with its host, and runs its key in a second host from then on", async () => {
-    const { clock, children, sync } = scene();
+    const { clock, children, sync } = await scene();
     const [loop, behind] = [sync("a/loop").catch(String), sync("a/other").catch(String)];
     await clock.advance(60_000);
     expect(await loop).toContain("sync did not end within 60 s");
@@ -84,7 +95,7 @@ describe("the function host of user controllers", () => {
   });
 
   it("blames the key whose code never returns, not an earlier key that it kept from ending in time", async () => {
-    const { clock, sync } = scene();
+    const { clock, sync } = await scene();
     const slow = sync("a/slow").catch(String);
     await clock.advance(30_000);
     const loop = sync("a/loop").catch(String);
@@ -94,7 +105,7 @@ describe("the function host of user controllers", () => {
   });
 
   it("fails running syncs when the host exits, and restarts the host after a second", async () => {
-    const { clock, children, sync } = scene();
+    const { clock, children, sync } = await scene();
     const loop = sync("a/loop").catch(String);
     await clock.advance(1);
     children[0]?.die();
@@ -102,5 +113,51 @@ describe("the function host of user controllers", () => {
     await clock.advance(1_000);
     expect(await sync("a/other")).toBe("a/other");
     expect(children).toHaveLength(2);
+  });
+
+  it("keeps the old host while saved files do not load, and names the problem", async () => {
+    const { children, sync, loadNext } = await scene();
+    const problem = "c.ts:3: does not load: Expression expected";
+    await expect(loadNext({ kind: "unloadable", problem, files: ["c.ts", "lib.ts"] })).rejects.toMatchObject({
+      message: problem,
+      files: ["c.ts", "lib.ts"],
+    });
+    expect(await sync("a/other")).toBe("a/other");
+    expect(children.map(({ seen }) => seen)).toEqual([["a/other"], []]);
+  });
+
+  it("runs later calls in the new host, and kills the old one with what still runs there", async () => {
+    const { clock, children, sync, loadNext } = await scene();
+    const slow = sync("a/slow").catch(String);
+    await clock.advance(1);
+    const loaded = await loadNext();
+    await sync("a/before");
+    loaded.use();
+    expect(await sync("a/after")).toBe("a/after");
+    expect(children.map(({ seen }) => seen)).toEqual([["a/slow", "a/before"], ["a/after"]]);
+    await clock.advance(200);
+    expect(await slow).toBe("Error: its files were saved while it ran");
+    await clock.advance(10_000);
+    expect(children).toHaveLength(2);
+  });
+
+  it("gives a key that never ended a chance in the new host", async () => {
+    const { clock, children, sync, loadNext } = await scene();
+    const loop = sync("a/loop").catch(String);
+    await clock.advance(60_000);
+    expect(await loop).toContain("sync did not end within 60 s");
+    await clock.advance(1_000);
+    (await loadNext()).use();
+    void sync("a/loop").catch(String);
+    await clock.advance(1);
+    expect(children.at(-1)?.seen).toEqual(["a/loop"]);
+    expect(children).toHaveLength(3);
+  });
+
+  it("does not load a file whose code never ends", async () => {
+    const { clock, loadNext } = await scene();
+    const loading = loadNext({ kind: "loads", file: "c.ts" }).catch(String);
+    await clock.advance(5_000);
+    expect(await loading).toContain("c.ts: does not load within 5 s");
   });
 });

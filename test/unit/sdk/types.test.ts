@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const EXAMPLES = ["pod-janitor", "pull-secret", "scheduled-scaler", "team-guard", "website"].map((name) =>
-  join(ROOT, "examples", "controllers", `${name}.ts`),
+  join(ROOT, "examples", name, `${name}.ts`),
 );
 /** 1.5 times what the design's sketch of the same programs needs: 17,950. */
 const INSTANTIATIONS_MAX = 26_925;
@@ -22,8 +22,8 @@ interface Wrong {
   readonly says: string;
 }
 
-const HEAD = `import { customResource, defineController, own, s, watch } from "@deltaloop/sdk";
-import { ConfigMap, Deployment, Namespace, Pod, Secret, Service } from "@deltaloop/sdk/kinds";
+const HEAD = `import { customResource, defineController, own, s, watch } from "deltaloop";
+import { ConfigMap, Deployment, Namespace, Pod, Secret, Service } from "deltaloop/kinds";
 import { Website } from "./website.ts";
 export const used = { customResource, defineController, own, s, watch, ConfigMap, Deployment, Namespace, Pod, Secret, Service, Website };
 `;
@@ -191,7 +191,7 @@ describe("the types", () => {
   beforeAll(() => {
     const { config } = ts.readConfigFile(join(ROOT, "tsconfig.json"), ts.sys.readFile) as { readonly config: unknown };
     const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT);
-    const texts = new Map(WRONG.map(({ program }, i) => [join(ROOT, "examples", "controllers", `wrong-${i}.ts`), HEAD + program]));
+    const texts = new Map(WRONG.map(({ program }, i) => [join(ROOT, "examples", "website", `wrong-${i}.ts`), HEAD + program]));
     const host = ts.createCompilerHost(options);
     const { fileExists, readFile } = host;
     const program = ts.createProgram([...EXAMPLES, ...texts.keys()], options, {
@@ -212,7 +212,7 @@ describe("the types", () => {
   });
 
   it.each(WRONG.map((wrong, i) => ({ ...wrong, i })))("reject $mistake", ({ program, says, i }) => {
-    const found = errors.get(join(ROOT, "examples", "controllers", `wrong-${i}.ts`)) ?? [];
+    const found = errors.get(join(ROOT, "examples", "website", `wrong-${i}.ts`)) ?? [];
     const lines = (HEAD + program).split("\n");
     const wanted = lines.flatMap((line, at) => {
       const [, code] = / \/\/ (\d+)$/.exec(line) ?? [];

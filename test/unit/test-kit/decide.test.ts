@@ -1,9 +1,9 @@
 /** `decide` of the test kit. */
 import { expect, it } from "vitest";
-import { podJanitor } from "../../../examples/controllers/pod-janitor.ts";
-import { pullSecret } from "../../../examples/controllers/pull-secret.ts";
-import { teamGuard } from "../../../examples/controllers/team-guard.ts";
-import { Website, website } from "../../../examples/controllers/website.ts";
+import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
+import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
+import { teamGuard } from "../../../examples/team-guard/team-guard.ts";
+import { Website, website } from "../../../examples/website/website.ts";
 import { customResource, defineController, s } from "../../../shared/sdk/index.ts";
 import { ConfigMap, Deployment, Ingress, Namespace, Pod, Secret } from "../../../shared/sdk/kinds.ts";
 import { decide } from "../../../shared/test-kit/index.ts";

@@ -1,8 +1,8 @@
 /** `world` of the test kit. */
 import { expect, it } from "vitest";
-import { podJanitor } from "../../../examples/controllers/pod-janitor.ts";
-import { pullSecret } from "../../../examples/controllers/pull-secret.ts";
-import { scheduledScaler } from "../../../examples/controllers/scheduled-scaler.ts";
+import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
+import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
+import { scheduledScaler } from "../../../examples/scheduled-scaler/scheduled-scaler.ts";
 import { defineController } from "../../../shared/sdk/index.ts";
 import { ConfigMap, Deployment, Namespace, Pod, Secret } from "../../../shared/sdk/kinds.ts";
 import { world } from "../../../shared/test-kit/index.ts";

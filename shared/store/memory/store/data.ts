@@ -174,6 +174,30 @@ export function createMemoryData(catalog = BUILT_IN): MemoryData {
   };
 }
 
+/**
+ * The memory for a changed catalog, for a Store that continues the epoch after the Stores of `data` have ended. Rows of views that stay, last-write
+ * records and intents are kept. A controller whose primary's view is another one starts with an empty queue, which a list fills.
+ */
+export function withCatalog(data: MemoryData, catalog: Catalog): MemoryData {
+  const { epoch } = data;
+  const stays = (view: View): boolean => catalog.views.includes(view);
+  const primaryOf = (of: Catalog, name: ControllerName): View | undefined => of.entries.get(name)?.primary;
+  return {
+    ...data,
+    catalog,
+    events: tableOf(catalog.controllers, (name) => data.events[name] ?? noCorrelations()),
+    epoch: epoch && {
+      ...epoch,
+      catalog,
+      resources: new Map([...epoch.resources].filter(([view]) => stays(view))),
+      opened: new Set([...epoch.opened].filter(stays)),
+      queues: tableOf(catalog.controllers, (name) =>
+        primaryOf(catalog, name) === primaryOf(data.catalog, name) ? (epoch.queues[name] ?? newQueue()) : newQueue(),
+      ),
+    },
+  };
+}
+
 export function newEpoch(catalog: Catalog, record: EpochRecord, token?: TermToken): EpochData {
   return {
     catalog,

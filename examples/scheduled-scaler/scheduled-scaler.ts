@@ -1,5 +1,5 @@
-import { defineController } from "@deltaloop/sdk";
-import { Deployment } from "@deltaloop/sdk/kinds";
+import { defineController } from "deltaloop";
+import { Deployment } from "deltaloop/kinds";
 
 const PLAN = "example.com/replicas";
 const DAY_MS = 86_400_000;

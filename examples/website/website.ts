@@ -1,5 +1,5 @@
-import { customResource, defineController, s } from "@deltaloop/sdk";
-import { Deployment, Service } from "@deltaloop/sdk/kinds";
+import { customResource, defineController, s } from "deltaloop";
+import { Deployment, Service } from "deltaloop/kinds";
 
 const spec = s.object({ image: s.string(), replicas: s.integer({ minimum: 0, default: 1 }) });
 const status = s.object({ ready: s.integer().optional(), conditions: s.conditions() });

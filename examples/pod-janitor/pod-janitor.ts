@@ -1,5 +1,5 @@
-import { defineController } from "@deltaloop/sdk";
-import { Pod } from "@deltaloop/sdk/kinds";
+import { defineController } from "deltaloop";
+import { Pod } from "deltaloop/kinds";
 
 const KEPT_MS = 3_600_000;
 /** Deletes a pod one hour after it has ended. */

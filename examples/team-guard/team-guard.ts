@@ -1,5 +1,5 @@
-import { defineController } from "@deltaloop/sdk";
-import { Namespace, NetworkPolicy, ResourceQuota } from "@deltaloop/sdk/kinds";
+import { defineController } from "deltaloop";
+import { Namespace, NetworkPolicy, ResourceQuota } from "deltaloop/kinds";
 
 /** Gives the namespace of each team a quota, and lets no other namespace send traffic to it. */
 export const teamGuard = defineController({

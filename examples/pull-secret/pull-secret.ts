@@ -1,5 +1,5 @@
-import { defineController, only, watch } from "@deltaloop/sdk";
-import { Namespace, Secret } from "@deltaloop/sdk/kinds";
+import { defineController, only, watch } from "deltaloop";
+import { Namespace, Secret } from "deltaloop/kinds";
 
 const source = only(Secret, { namespace: "registry", name: "pull" });
 /** Copies a Secret into every labelled namespace. */

@@ -1,0 +1,123 @@
+/** The embedded cluster of `dev FILE…`: an API server in memory with the CRDs, the built-in controllers and scripted nodes. */
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { createApiServer, createInProcessKube, runScriptedNodes, serveHttp } from "@deltaloop/api-server";
+import type { Log } from "@deltaloop/base";
+import { isObject, UsageError } from "@deltaloop/base";
+import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
+import { shutGate, UPKEEP_TIMES } from "@deltaloop/controllers/cache";
+import { isNotFound, readClusterIdentity } from "@deltaloop/kube/client";
+import { createClient, createKubeHttp, kubeOver } from "@deltaloop/kube/http";
+import type { KubeClient } from "@deltaloop/kube/http";
+import { messageOf } from "@deltaloop/kube/objects";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import { assembleSystem, memoryBackend } from "@deltaloop/local";
+import { crdManifest, kindsOf } from "@deltaloop/sdk/definitions";
+import type { KindData, Manifest } from "@deltaloop/sdk/definitions";
+import { createSigner } from "@deltaloop/store/ports";
+import { embeddedKubeconfig } from "../dev/embedded-kubeconfig.ts";
+import { functionHandlers } from "../functions/functions.ts";
+import type { OwnTarget } from "./target.ts";
+
+const NODES = 3;
+const POLL_MS = 10;
+const SERVED_MS_MAX = 5_000;
+/** In the working folder, so that another terminal finds it. */
+const FOLDER = ".deltaloop";
+const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+export async function embeddedTarget(log: Log): Promise<OwnTarget> {
+  const [clock, random] = [createSystemClock(), createSystemRandom()];
+  const server = createApiServer({ clock, random, managedFields: true });
+  const http = await serveHttp(server);
+  const access = { server: http.url };
+  const client = createClient({ ...access, component: "dev" });
+  const cluster = await readClusterIdentity(kubeOver(client));
+
+  const digester = createDigester(randomBytes(32));
+  const quiet: Log = { ...log, info: () => undefined };
+  const backend = memoryBackend({ clock, random, digester, deployment: "dev-built-in", cluster: cluster.cid });
+  const nodes = { count: NODES, clock, random, bindPods: true, log: quiet };
+  const system = assembleSystem(
+    {
+      ...{ clock, random, digester, signer: createSigner([randomBytes(32).toString("hex")], cluster.cid), log: quiet },
+      ...backend,
+      kube: (name) => createKubeHttp({ ...access, component: name.replace("sync-", "") }),
+      functions: functionHandlers,
+    },
+    {
+      ...{ cluster: cluster.cid, clusterUid: cluster.uid, upkeep: UPKEEP_TIMES },
+      nodes: (ends) => runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), nodes, ends),
+    },
+  );
+  const kubeconfig = embeddedKubeconfig(http.url, "deltaloop-dev");
+  const file = writeKubeconfig(kubeconfig);
+  log.info(`embedded API server with built-in controllers and ${NODES} scripted nodes: export KUBECONFIG=${file}`);
+  return {
+    access,
+    act: true,
+    async prepare(definitions) {
+      for (const kind of definitions.flatMap(kindsOf)) {
+        const crd = crdManifest(kind);
+        if (crd !== undefined) await applyCrd(client, kind, crd);
+      }
+      while ((await shutGate(backend.store)) !== undefined) await clock.after(POLL_MS);
+      await untilServed(client, definitions.flatMap(kindsOf), (ms) => clock.after(ms));
+      return cluster;
+    },
+    async stop() {
+      // A later `dev` in this folder may have written its own.
+      if (existsSync(file) && readFileSync(file, "utf8") === kubeconfig) rmSync(file);
+      await system.stop();
+      await http.close();
+      server.close();
+      await backend.store.close();
+    },
+  };
+}
+
+/** @returns its path */
+function writeKubeconfig(text: string): string {
+  const file = resolve(join(FOLDER, "kubeconfig"));
+  try {
+    mkdirSync(FOLDER, { recursive: true, mode: 0o700 });
+    writeFileSync(file, text, { mode: 0o600 });
+  } catch (error) {
+    throw new UsageError(`cannot write ${file}: ${messageOf(error)}: run it in a folder that you may write to`);
+  }
+  return file;
+}
+
+/** Creates the CRD, or replaces the one of earlier code. @throws {UsageError} with what the API server refuses */
+async function applyCrd(client: KubeClient, { plural, group }: KindData, crd: Manifest): Promise<void> {
+  const path = `${CRDS}/${plural}.${group}`;
+  try {
+    const stored = await client.json({ method: "GET", path }).catch((error: unknown) => {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    });
+    const metadata = isObject(stored) && isObject(stored["metadata"]) ? stored["metadata"] : undefined;
+    if (metadata === undefined) await client.json({ method: "POST", path: CRDS, body: crd });
+    else await client.json({ method: "PUT", path, body: { ...crd, metadata: { ...metadata } } });
+  } catch (error) {
+    throw new UsageError(`the CRD ${plural}.${group} is refused: ${messageOf(error)}`);
+  }
+}
+
+/** @throws {UsageError} for a kind that the embedded API server lacks */
+async function untilServed(client: KubeClient, kinds: readonly KindData[], after: (ms: number) => Promise<void>): Promise<void> {
+  for (const { group, version, kind, plural } of kinds) {
+    const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
+    for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+      const list = await client.json({ method: "GET", path }).catch(() => undefined);
+      const resources = isObject(list) && Array.isArray(list["resources"]) ? list["resources"] : [];
+      if (resources.some((each: unknown) => isObject(each) && each["name"] === plural)) break;
+      if (waitedMs >= SERVED_MS_MAX)
+        throw new UsageError(
+          `the embedded API server lacks the kind ${kind} (${plural}.${group}, ${version}): run it with --kubeconfig on a cluster that has it`,
+        );
+      await after(POLL_MS);
+    }
+  }
+}

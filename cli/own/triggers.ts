@@ -1,0 +1,49 @@
+/** What `dev` prints of each sync: why its key was enqueued, what it wrote, how long it took. */
+import { printable } from "@deltaloop/base/output";
+import type { OwnControllerEntry, OwnReport } from "@deltaloop/controllers/own";
+import type { View } from "@deltaloop/kube/objects";
+import type { ItemChange } from "@deltaloop/store/ports";
+
+/** Why keys were enqueued, for their next line. */
+export class Triggers {
+  readonly #views: ReadonlyMap<View, string>;
+  readonly #noted = new Map<string, Set<string>>();
+
+  constructor(entries: readonly OwnControllerEntry[]) {
+    this.#views = new Map(entries.flatMap(({ views }) => views.map(({ name, kind }) => [name as View, kind.kind] as const)));
+  }
+
+  note(view: View, items: readonly ItemChange[]): void {
+    for (const { key: changed, type, expected, effects } of items) {
+      const what = type === "put" ? (expected ? "changed" : "created") : "deleted";
+      for (const { controller, key, self = false } of effects)
+        this.enqueued(controller, key, self ? what : `${this.#views.get(view) ?? view} ${changed} ${what}`);
+    }
+  }
+
+  enqueued(controller: string, key: string, why: string): void {
+    const id = `${controller} ${key}`;
+    this.#noted.set(id, (this.#noted.get(id) ?? new Set()).add(why));
+  }
+
+  take({ controller, key, failures }: OwnReport): string {
+    const id = `${controller} ${key}`;
+    const texts = [...(this.#noted.get(id) ?? [])];
+    this.#noted.delete(id);
+    const [first, second, ...others] = texts;
+    if (first === undefined) return failures > 0 ? `retry ${failures}` : "own write or requeue";
+    return [first, ...(second === undefined ? [] : [second]), ...(others.length === 0 ? [] : [`${others.length} more`])].join(", ");
+  }
+}
+
+/** `12:00:04.120 website shop/a   created → create Deployment shop/a (missing)   18 ms`. */
+export function lineOf({ controller, key, writes, isShadow, note, durationMs }: OwnReport, trigger: string, at: Date): string {
+  const sent = writes.map(({ what, why }) => `${what} (${why})`).join(", ");
+  const end = [...(sent === "" ? [] : [isShadow ? `would ${sent}` : sent]), ...(note === undefined ? [] : [note])].join("; ");
+  return printable(`${timeText(at)} ${controller} ${key}   ${trigger} → ${end || "nothing"}   ${Math.round(durationMs)} ms`);
+}
+
+/** `12:00:04.120`, in UTC. */
+export function timeText(at: Date): string {
+  return at.toISOString().slice("2026-01-01T".length, -1);
+}

@@ -1,0 +1,187 @@
+/**
+ * A controller of one's own from the tarball in an empty folder, as a new user writes it. Catches: an entry point or a type that is not in the
+ * tarball, a project that does not install, test or run, an edit that is not reverted, and a save that is not run or stops the old code.
+ */
+import { spawn } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { bundleCli, bundleSdk } from "../../infra/build/bundle.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { eventually, measured, ROOT } from "../support/e2e.ts";
+
+const PACKED = ["package.json", "README.md", "LICENSE", "docs", "examples/website"];
+const CODE = "website.ts";
+
+let scratch: string;
+let tarball: string;
+let project: string;
+let path: string;
+beforeAll(async () => {
+  scratch = await mkdtemp(join(tmpdir(), "deltaloop-own-"));
+  const checkout = join(scratch, "checkout");
+  for (const file of PACKED) await cp(join(ROOT, file), join(checkout, file), { recursive: true });
+  await Promise.all([bundleCli(ROOT, join(checkout, "dist", "cli")), bundleSdk(ROOT, join(checkout, "dist", "sdk"))]);
+  const binaries = await controlPlaneBinaries();
+  if ("missing" in binaries) throw new Error(binaries.missing);
+  const bin = join(scratch, "bin");
+  await mkdir(bin);
+  await symlink(binaries.kubectl, join(bin, "kubectl"));
+  path = [bin, dirname(process.execPath), process.env["PATH"]].join(":");
+  tarball = join(scratch, (await run(checkout, "npm pack --ignore-scripts --silent --pack-destination ..")).trim());
+  const folder = join(scratch, "empty");
+  await mkdir(folder);
+  project = join(folder, "a");
+});
+afterAll(() => rm(scratch, { recursive: true, force: true }));
+
+/** Standard output and standard error of a command line. @throws with them when it fails */
+async function run(cwd: string, line: string, environment: Readonly<Record<string, string>> = {}): Promise<string> {
+  const { KUBECONFIG: _ours, ...inherited } = process.env;
+  const env = { ...inherited, NO_COLOR: "1", npm_config_prefer_offline: "true", PATH: path, ...environment };
+  const child = spawn("sh", ["-c", line], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const code = await new Promise((resolve) => child.once("close", resolve));
+  if (code !== 0) throw new Error(`${line}: exit ${String(code)}: ${output}`);
+  return output;
+}
+
+describe("the tarball", () => {
+  it("installs in an empty folder without a warning", async () => {
+    expect(await run(dirname(project), `npm install --no-audit --no-fund ${tarball}`)).not.toMatch(/warn/i);
+  });
+
+  it("creates a project that depends on it, and refuses a folder that is not empty", async () => {
+    expect(await run(dirname(project), "npx deltaloop init a")).toContain("cd a && npm install && npm test");
+    const { dependencies } = JSON.parse(await readFile(join(project, "package.json"), "utf8")) as { readonly dependencies: object };
+    expect(dependencies).toEqual({ deltaloop: expect.stringMatching(/^file:\.\.\/\.\.\/deltaloop-.*\.tgz$/) as string });
+    await expect(run(dirname(project), "npx deltaloop init a")).rejects.toThrow(
+      /exit 2: deltaloop: a is not empty: it holds \.gitignore, /,
+    );
+    await expect(run(dirname(project), "npx deltaloop init My_Site")).rejects.toThrow(/exit 2: .*"My_Site" cannot be the name/);
+  });
+
+  it("has types that need no other package, and JavaScript for Node", async () => {
+    const alone = join(scratch, "types");
+    await mkdir(alone);
+    await cp(join(project, CODE), join(alone, CODE));
+    await mkdir(join(alone, "node_modules", "deltaloop"), { recursive: true });
+    await run(alone, `tar -xzf ${tarball} -C node_modules/deltaloop --strip-components=1`);
+    await writeFile(join(alone, "package.json"), '{ "type": "module" }');
+    const compilerOptions = {
+      target: "es2024",
+      module: "nodenext",
+      types: [],
+      noEmit: true,
+      strict: true,
+      exactOptionalPropertyTypes: true,
+    };
+    await writeFile(join(alone, "tsconfig.json"), JSON.stringify({ compilerOptions, files: [CODE] }));
+    expect(await run(alone, `node ${join(ROOT, "node_modules/typescript/bin/tsc")}`)).toBe("");
+    const printed = await run(alone, `node --input-type=module --eval 'console.log(Object.keys(await import("./${CODE}")).join())'`);
+    expect(printed.trim()).toBe("Website,website");
+  });
+});
+
+describe("the project", () => {
+  it("installs, type-checks and passes its tests", async () => {
+    expect(await run(project, "npm install --no-audit --no-fund")).not.toMatch(/warn/i);
+    await run(project, "npm run -s types");
+    const startedMs = performance.now();
+    expect(await run(project, "npm test")).toMatch(/pass 3\b[\s\S]*fail 0\b/);
+    measured(`npm test of the project: ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
+  });
+
+  describe("npx deltaloop dev", () => {
+    let dev: ReturnType<typeof spawn>;
+    let output = "";
+    let isClosed = false;
+    const closed = Promise.withResolvers<void>();
+    const kubectl = (line: string): Promise<string> =>
+      run(project, `kubectl ${line}`, { KUBECONFIG: join(project, ".deltaloop", "kubeconfig") });
+    const save = async (from: string, to: string): Promise<void> => {
+      const text = await readFile(join(project, CODE), "utf8");
+      expect(text).toContain(from);
+      await writeFile(join(project, CODE), text.replace(from, to));
+    };
+    /** The lines that were printed after this call. */
+    const later = (): (() => string) => {
+      const from = output.length;
+      return () => output.slice(from);
+    };
+    beforeAll(async () => {
+      const { KUBECONFIG: _ours, ...inherited } = process.env;
+      const env = { ...inherited, NO_COLOR: "1", PATH: path };
+      dev = spawn("npx", ["deltaloop", "dev", CODE], { cwd: project, env, stdio: ["ignore", "pipe", "pipe"], detached: true });
+      for (const stream of [dev.stdout, dev.stderr]) stream?.setEncoding("utf8").on("data", (text: string) => (output += text));
+      dev.once("close", () => {
+        isClosed = true;
+        closed.resolve();
+      });
+      await eventually("ready", () => /^ready: /m.test(output));
+    });
+    afterAll(async () => {
+      if (dev.pid !== undefined && !isClosed) process.kill(-dev.pid, "SIGTERM");
+      await closed.promise;
+    });
+
+    it("prints its kubeconfig, and reconciles a Website until it is ready", async () => {
+      expect(output).toContain(`export KUBECONFIG=${join(project, ".deltaloop", "kubeconfig")}`);
+      await kubectl("apply -f website.yaml");
+      await eventually("READY is 2", async () => /^a +2 /m.test(await kubectl("get website")));
+      expect(output).toMatch(/website default\/a {3}created → create Deployment default\/a \(missing\), create Service default\/a/);
+      expect(await kubectl("get deploy,svc -o name")).toBe("deployment.apps/a\nservice/a\n");
+    });
+
+    it("reverts an edit of its field, keeps one of another field, and creates a deleted Service again", async () => {
+      await kubectl("scale deploy/a --replicas=9");
+      await eventually("2 replicas", async () => (await kubectl("get deploy/a -o jsonpath={.spec.replicas}")) === "2");
+      await kubectl("annotate deploy/a x=y");
+      await kubectl("delete svc/a");
+      await eventually("a Service", async () => (await kubectl("get svc -o name")) === "service/a\n");
+      expect(await kubectl("get deploy/a -o jsonpath={.metadata.annotations.x}")).toBe("y");
+    });
+
+    it("reports a saved syntax error with its line, and the old code keeps running", async () => {
+      const printed = later();
+      await save("const labels = ", "const labels = = ");
+      await eventually("the report", () => /website\.ts:\d+: does not load: .*; the old code keeps running\n/.test(printed()));
+      await kubectl("delete svc/a");
+      await eventually("a Service", async () => (await kubectl("get svc -o name")) === "service/a\n");
+    });
+
+    it("runs saved code", async () => {
+      const startedMs = performance.now();
+      await save("const labels = = ", "const labels = ");
+      await save("port: 80,", "port: 81,");
+      await eventually("port 81", async () => (await kubectl("get svc/a -o jsonpath={.spec.ports[0].port}")) === "81");
+      measured(`save to changed object: ${((performance.now() - startedMs) / 1_000).toFixed(2)} s`);
+    });
+
+    it("runs changed definitions: the CRD is updated, and settled objects are not written again", async () => {
+      const printed = later();
+      await save("s.object({ image: s.string(),", "s.object({ note: s.string().optional(), image: s.string(),");
+      await eventually("the new definition", () => printed().includes("loaded with changed definitions"));
+      await eventually("a sync", () => printed().includes("website.ts saved → "));
+      expect(printed()).toContain("website.ts saved → nothing");
+      await kubectl(`patch website/a --type=merge -p '{"spec":{"note":"kept"}}'`);
+      expect(await kubectl("get website/a -o jsonpath={.spec.note}")).toBe("kept");
+      await save('name: "website"', 'name: "Website"');
+      await eventually("the report", () => printed().includes("must be a DNS label"));
+      await save('name: "Website"', 'name: "website"');
+    });
+
+    it("leaves nothing of a deleted Website, and no process and no kubeconfig after Ctrl-C", async () => {
+      await kubectl("delete website/a");
+      await eventually("nothing", async () => (await kubectl("get website,deploy,rs,pods,svc -o name")) === "");
+      expect(output).not.toContain("sync failed");
+      if (dev.pid !== undefined) process.kill(-dev.pid, "SIGINT");
+      await closed.promise;
+      expect(await readdir(join(project, ".deltaloop"))).toEqual([]);
+    });
+  });
+});
