@@ -21,9 +21,8 @@ const log = consoleLog("deltaloop: ", "info");
 const access = await kubeHttpConfigFrom(kubeconfig, { component: "own" });
 const redis = new Redis(url, { retryStrategy: () => RETRY_MS, commandTimeout: COMMAND_MS_MAX, maxRetriesPerRequest: 1 });
 redis.on("error", () => undefined); // each command fails with it
-const definitions = EXAMPLES.map(({ definition }) => definition);
-const functions = ownHosts(definitions, { start: () => startFunctionHost(EXAMPLE_FILES), clock: createSystemClock(), log });
-await functions.ready();
+const functions = ownHosts({ start: () => startFunctionHost(EXAMPLE_FILES), clock: createSystemClock(), log });
+(await functions.load()).use();
 await startOwnSystem({
   ...{ controllers: EXAMPLES, functions, log },
   kube: (component) => createKubeHttp({ ...access, component }),

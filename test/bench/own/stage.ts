@@ -103,11 +103,8 @@ async function run(plane: ControlPlane, redisUrl: string, controllers: readonly 
     };
   };
   let host: MessagingChild | undefined;
-  const hosts = ownHosts(
-    controllers.map(({ definition }) => definition),
-    { start: () => (host = startFunctionHost([file])), clock: createSystemClock(), log: silentLog },
-  );
-  await hosts.ready();
+  const hosts = ownHosts({ start: () => (host = startFunctionHost([file])), clock: createSystemClock(), log: silentLog });
+  (await hosts.load()).use();
   const system = await startOwnSystem({
     ...{ controllers, kube, functions: hosts, concurrency: INVOCATIONS },
     makeStore: (options) => createRedisStore(redis, options),
