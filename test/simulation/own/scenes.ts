@@ -205,7 +205,8 @@ const PULL_SECRET: Scene = {
   ],
   others: [
     (w) => w.edit(Secret, NS, "pull", { metadata: { labels: { other: "x" } } }),
-    (w) => w.delete(Secret, NS, "pull"),
+    // A copy that is deleted after its source stays deleted.
+    (w) => (w.get(Secret, "registry", "pull") ? w.delete(Secret, NS, "pull") : Promise.resolve()),
     (w) => w.edit(Namespace, "", NS, { metadata: { annotations: { other: "x" } } }),
   ],
 };

@@ -14,6 +14,8 @@ import { addBystanders, SCENES } from "./scenes.ts";
 const LATE_MS_MAX = 60_000;
 /** What is late has arrived, and the longest lease has ended. */
 const CALM_MS = 90_000;
+/** The world skips no time as short as this. Where it skips, a watch ends, and the next one is late again. */
+const AWAKE_MS = 4_000;
 /** Beyond five reverts in ten minutes a controller waits, which a test of its own shows. */
 const OTHERS_MAX = 3;
 /** Beyond that the Store closes its gates (LN5): two programs may be at work. */
@@ -59,6 +61,7 @@ export async function simulateOwn(
   const calm = async (): Promise<void> => {
     isCalm = true;
     await w.advance(`${CALM_MS}ms`);
+    for (let ms = 0; lateMs > 0 && ms < lateMs + AWAKE_MS; ms += AWAKE_MS) await w.advance(`${AWAKE_MS}ms`);
     await w.settle();
     isCalm = false;
   };
