@@ -56,8 +56,8 @@ export class Users {
   async setUp(): Promise<void> {
     await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: SHOP } });
     await this.#ask("POST", `${CORE}/pods`, pod("loner", { app: "elsewhere" }));
-    // Labelled like our pods, but owned by a controller of another kind.
-    const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "foreign-uid", controller: true };
+    // Labelled like our pods, but owned by a controller of another kind, which the API server does not serve: nothing collects them.
+    const owner = { apiVersion: "example.com/v1", kind: "Database", name: "db", uid: "foreign-uid", controller: true };
     await this.#ask("POST", `${CORE}/pods`, pod("db-0", { app: "x" }, [owner]));
     await this.#ask("POST", `${APPS}/replicasets`, {
       ...replicaSet("foreign", "never", 0),

@@ -76,6 +76,6 @@ it.each([
 it.each(["```\nls\n```\n", "```bash\nls\n```\n", "```sh somewhere\nls\n```\n", "```yaml\na: 1\n```\n"])(
   "%j has no known language",
   (text) => {
-    expect(() => blocksOf("page.md", text)).toThrow("page.md:1: a block must say");
+    expect(() => blocksOf("page.md", text)).toThrow("page.md:1: a block must have a known label");
   },
 );

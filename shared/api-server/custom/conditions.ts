@@ -2,7 +2,7 @@
  * Names and conditions in the status of a CustomResourceDefinition.
  *
  * Source: apiextensions-apiserver/pkg/controller/status/naming_controller.go, pkg/controller/establish,
- * pkg/apis/apiextensions/v1/helper.go (SetCRDCondition).
+ * apiextensions-apiserver/pkg/apihelpers/helpers.go SetCRDCondition.
  */
 import { clone, ensureObject, type JsonObject, jsonEqual, listAt, nameOf, objectAt, objectsAt, textAt } from "@deltaloop/base";
 

@@ -1,7 +1,7 @@
 /**
  * Paths in objects: the simple ones of /scale and selectors, and those of printer columns.
  *
- * Source: client-go/util/jsonpath, as far as a CustomResourceDefinition allows it.
+ * Only what a CustomResourceDefinition may use. Source: client-go/util/jsonpath.
  */
 import { isObject, type Json, type JsonObject, ownAt, setOwn } from "@deltaloop/base";
 

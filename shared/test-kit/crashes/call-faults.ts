@@ -3,8 +3,8 @@
  *
  * A call is a request to the API server, a live read included, or a change of the Store: what is written through, the count of Events, and
  * the end of the run.
- * CF1 a run whose process died makes no further call, not even to renew its lease; nothing of it returns.
- * CF2 calls are counted in order over all runs, so the same seed has the same calls up to the first fault.
+ * KF1 a run whose process died makes no further call, not even to renew its lease; nothing of it returns.
+ * KF2 calls are counted in order over all runs, so the same seed has the same calls up to the first fault.
  */
 import type { KeySync, WriteGateway } from "@deltaloop/controllers/kit";
 import { UnansweredError } from "@deltaloop/kube/client";

@@ -2,8 +2,10 @@
  * User controllers under faults, from one seed: processes die before and after calls, answers are lost, the Store is emptied, the watch is
  * up to a minute late, and other writers change and delete what the controllers own. Names are taken by the scenes themselves.
  *
- * OS1 each scene ends in its last state, with all that other writers own untouched. OS2 one more sync sends nothing. The world checks each
- * write besides (shared/test-kit/world/record.ts).
+ * OS1 each scene ends in its last state, with all that other writers own untouched.
+ * OS2 one more sync sends nothing.
+ *
+ * The world checks each write besides (shared/test-kit/world/record.ts).
  */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { createCallFaults, openWorld } from "../../../shared/test-kit/simulation.ts";

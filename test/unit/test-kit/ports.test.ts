@@ -1,7 +1,7 @@
 /**
  * Controllers of other frameworks, written for deltaloop: they end in the states in which the originals end.
  *
- * Source: kubernetes/sample-controller controller.go; operator-framework/java-operator-sdk sample-operators/webpage; metacontroller
+ * The originals: kubernetes/sample-controller controller.go; operator-framework/java-operator-sdk sample-operators/webpage; metacontroller
  * examples/secretpropagation.
  */
 import { hash } from "node:crypto";
