@@ -71,7 +71,7 @@ function structsOf(files: readonly string[]): Structs {
 
 function fieldsOf(body: string, aliases: ReadonlyMap<string, string>): readonly Field[] {
   return [...body.matchAll(/^\s*(?:(\w+)\s+)?([\w.*[\]]+)\s+`json:"([^",]*)[^`\n]*`/gmu)].map(([, name, type = "", key = ""]) => {
-    const local = type.replace(/(?<=^[*[\]]*)(?:metav1|v1|logsapi|tracingapi)\./u, "");
+    const local = type.replace(/\b(?:\w+v\d\w*|v1|logsapi|tracingapi)\./gu, "");
     return { name: name ?? local.replace(/^[*[\]]*/u, ""), key, type: local === "ResourceList" ? local : (aliases.get(local) ?? local) };
   });
 }

@@ -17,6 +17,12 @@ const SOURCES = [
   `${api}/core/v1/types.go`,
   `${api}/core/v1/objectreference.go`,
   `${api}/apps/v1/types.go`,
+  `${api}/scheduling/v1alpha3/types.go`,
+  `${api}/batch/v1/types.go`,
+  `${api}/networking/v1/types.go`,
+  `${api}/policy/v1/types.go`,
+  `${api}/rbac/v1/types.go`,
+  `${api}/autoscaling/v2/types.go`,
   `${api}/autoscaling/v1/types.go`,
   `${api}/coordination/v1/types.go`,
   `${api}/authentication/v1/types.go`,
@@ -47,6 +53,21 @@ const ROOTS = [
     "SelfSubjectAccessReview",
     "SelfSubjectRulesReview",
     "DeleteOptions",
+  ],
+  ...[
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "CronJob",
+    "NetworkPolicy",
+    "Ingress",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "HorizontalPodAutoscaler",
   ],
 ];
 
@@ -101,7 +122,7 @@ for (const file of SOURCES) {
 }
 
 function encode(type: string, reached: (name: string) => void): string {
-  const bare = type.replace(/^(?:metav1|v1|corev1|resource|intstr|runtime|types)\./u, "");
+  const bare = type.replace(/^(?:\w+v\d\w*|v1|resource|intstr|runtime|types)\./u, "");
   if (bare.startsWith("*")) {
     const inner = encode(bare.slice(1), reached);
     return /^[sbif]$/u.test(inner) ? `${inner}?` : inner;

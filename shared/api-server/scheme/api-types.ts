@@ -83,20 +83,20 @@ DaemonSetSpec{Selector:*LabelSelector Template:PodTemplateSpec UpdateStrategy:Da
 DaemonSetStatus{CurrentNumberScheduled:i32 NumberMisscheduled:i32 DesiredNumberScheduled:i32 NumberReady:i32 ObservedGeneration:i64
   UpdatedNumberScheduled:i32 NumberAvailable:i32 NumberUnavailable:i32 CollisionCount:*i32 Conditions:[]DaemonSetCondition}
 JobSpec{Parallelism:*i32 Completions:*i32 ActiveDeadlineSeconds:*i64 PodFailurePolicy:*~ SuccessPolicy:*~ BackoffLimit:*i32
-  BackoffLimitPerIndex:*i32 MaxFailedIndexes:*i32 Selector:*LabelSelector ManualSelector:*b Template:corev1.PodTemplateSpec
+  BackoffLimitPerIndex:*i32 MaxFailedIndexes:*i32 Selector:*LabelSelector ManualSelector:*b Template:PodTemplateSpec
   TTLSecondsAfterFinished=ttlSecondsAfterFinished:*i32 CompletionMode:*~ Suspend:*b PodReplacementPolicy:*~ ManagedBy:*s
   Scheduling:*JobSchedulingConfiguration}
 JobStatus{Conditions:[]JobCondition StartTime:*Time CompletionTime:*Time Active:i32 Succeeded:i32 Failed:i32 Terminating:*i32
   CompletedIndexes:s FailedIndexes:*s UncountedTerminatedPods:*~ Ready:*i32}
 CronJobSpec{Schedule:s TimeZone:*s StartingDeadlineSeconds:*i64 ConcurrencyPolicy:~ Suspend:*b JobTemplate:JobTemplateSpec
   SuccessfulJobsHistoryLimit:*i32 FailedJobsHistoryLimit:*i32}
-CronJobStatus{Active:[]corev1.ObjectReference LastScheduleTime:*Time LastSuccessfulTime:*Time}
+CronJobStatus{Active:[]ObjectReference LastScheduleTime:*Time LastSuccessfulTime:*Time}
 NetworkPolicySpec{PodSelector:LabelSelector Ingress:[]NetworkPolicyIngressRule Egress:[]NetworkPolicyEgressRule PolicyTypes:[]PolicyType}
 IngressSpec{IngressClassName:*s DefaultBackend:*IngressBackend TLS=tls:[]IngressTLS Rules:[]IngressRule}
 IngressStatus{LoadBalancer:IngressLoadBalancerStatus}
 PodDisruptionBudgetSpec{MinAvailable:*intstr.IntOrString Selector:*LabelSelector MaxUnavailable:*intstr.IntOrString
   UnhealthyPodEvictionPolicy:*UnhealthyPodEvictionPolicyType}
-PodDisruptionBudgetStatus{ObservedGeneration:i64 DisruptedPods:%metav1.Time DisruptionsAllowed:i32 CurrentHealthy:i32 DesiredHealthy:i32
+PodDisruptionBudgetStatus{ObservedGeneration:i64 DisruptedPods:%Time DisruptionsAllowed:i32 CurrentHealthy:i32 DesiredHealthy:i32
   ExpectedPods:i32 Conditions:[]Condition}
 HorizontalPodAutoscalerSpec{ScaleTargetRef:CrossVersionObjectReference MinReplicas:*i32 MaxReplicas:i32 Metrics:[]MetricSpec
   Behavior:*HorizontalPodAutoscalerBehavior}
@@ -158,10 +158,9 @@ DaemonSetUpdateStrategy{Type:DaemonSetUpdateStrategyType RollingUpdate:*RollingU
 DaemonSetCondition{Type:DaemonSetConditionType Status:ConditionStatus LastTransitionTime:Time Reason:s Message:s}
 PodFailurePolicy{Rules:[]PodFailurePolicyRule}
 SuccessPolicy{Rules:[]SuccessPolicyRule}
-JobSchedulingConfiguration{SchedulingPolicy:*schedulingv1alpha3.WorkloadPodGroupSchedulingPolicy
-  SchedulingConstraints:*schedulingv1alpha3.WorkloadPodGroupSchedulingConstraints
-  DisruptionMode:*schedulingv1alpha3.WorkloadPodGroupDisruptionMode ResourceClaims:[]schedulingv1alpha3.WorkloadPodGroupResourceClaim}
-JobCondition{Type:JobConditionType Status:corev1.ConditionStatus LastProbeTime:Time LastTransitionTime:Time Reason:s Message:s}
+JobSchedulingConfiguration{SchedulingPolicy:*WorkloadPodGroupSchedulingPolicy SchedulingConstraints:*WorkloadPodGroupSchedulingConstraints
+  DisruptionMode:*WorkloadPodGroupDisruptionMode ResourceClaims:[]WorkloadPodGroupResourceClaim}
+JobCondition{Type:JobConditionType Status:ConditionStatus LastProbeTime:Time LastTransitionTime:Time Reason:s Message:s}
 UncountedTerminatedPods{Succeeded:[]types.UID Failed:[]types.UID}
 JobTemplateSpec{ObjectMeta=metadata:~ Spec:JobSpec}
 NetworkPolicyIngressRule{Ports:[]NetworkPolicyPort From:[]NetworkPolicyPeer}
@@ -234,7 +233,7 @@ LinuxContainerUser{UID=uid:i64 GID=gid:i64 SupplementalGroups:[]i64}
 ResourceHealth{ResourceID:~ Health:ResourceHealthStatus Message:*s}
 PortStatus{Port:i32 Protocol:~ Error:*s}
 PodFailurePolicyOnExitCodesRequirement{ContainerName:*s Operator:PodFailurePolicyOnExitCodesOperator Values:[]i32}
-PodFailurePolicyOnPodConditionsPattern{Type:corev1.PodConditionType Status:corev1.ConditionStatus}
+PodFailurePolicyOnPodConditionsPattern{Type:PodConditionType Status:ConditionStatus}
 IPBlock{CIDR=cidr:s Except:[]s}
 ServiceBackendPort{Name:s Number:i32}
 HTTPIngressRuleValue{Paths:[]HTTPIngressPath}
