@@ -62,7 +62,7 @@ function readmeOf(name: string): string {
 A controller that keeps a Deployment and a Service for each object of the kind Website.
 
     npm install
-    npm test             # decides, and crashes at each write, without a cluster
+    npm test             # decides, and crashes before and after each call, without a cluster
     npm run dev          # runs it on an API server in memory, and again after each save
     kubectl apply -f website.yaml   # with the KUBECONFIG that it prints
 

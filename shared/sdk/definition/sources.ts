@@ -33,7 +33,7 @@ export type Mapping =
   | { readonly annotation: string }
   /** The primary with the same namespace and name. */
   | { readonly name: "same" }
-  /** The Namespace that contains the primary. */
+  /** The watched kind is Namespace: each primary in it. */
   | { readonly namespace: "own" }
   /** Every primary in the object's namespace or in the cluster, enqueued at 1,000 keys/s. */
   | { readonly all: "namespace" | "cluster" };
@@ -46,7 +46,7 @@ type StatusSeen<K> = Pick<SeenOf<K>, "status" & keyof SeenOf<K>>;
 export type MaskIn<E> =
   E extends Owned<infer K, infer M> ? Over<StatusSeen<K>, M> : E extends Watched<infer K, infer M> ? Over<StatusSeen<K>, M> : StatusSeen<E>;
 
-/** An owned kind with other visible fields, or one that is pruned although its objects hold data. */
+/** An owned kind with other visible fields, or one of those that are deleted only with `prune`, such as PersistentVolumeClaims. */
 export function own<K extends AnyKind, const M extends See<FieldsOf<K>>>(
   kind: K,
   see: M,
