@@ -41,7 +41,8 @@ type Sent =
   | { readonly kind: "again"; readonly why: string };
 
 export type PerformedOwn =
-  | { readonly kind: "done"; readonly isHeld: boolean }
+  /** `held`: writes that were refused and are held from now on. `isHeld`: these, or earlier ones. */
+  | { readonly kind: "done"; readonly isHeld: boolean; readonly held: readonly OwnWrite[] }
   /** The primary is gone or being deleted: nothing else is sent, not even an Event. */
   | { readonly kind: "gone" }
   | { readonly kind: "again"; readonly why: string };
@@ -76,14 +77,19 @@ export class OwnCalls {
       const read = await this.#readPrimary();
       if (read !== "same") return read === "gone" ? { kind: "gone" } : { kind: "again", why: "the primary changed" };
     }
-    let isHeld = isHeldBefore;
+    const held: OwnWrite[] = [];
     for (const write of writes) {
-      if (isHeld && write.kind === "prune") continue; // OW3
+      if ((isHeldBefore || held.length > 0) && write.kind === "prune") continue; // OW3
       const sent = await this.#send(write);
       if (sent.kind === "again") return sent;
-      isHeld ||= sent.kind === "held";
+      if (sent.kind === "held") held.push(write);
     }
-    return { kind: "done", isHeld };
+    return { kind: "done", isHeld: isHeldBefore || held.length > 0, held };
+  }
+
+  /** Objects that are held after this run's answers. */
+  held(): readonly Held[] {
+    return heldBy(this.#records);
   }
 
   emit(notes: readonly EventNote[]): void {
@@ -383,20 +389,26 @@ function heldId(id: string): string {
   return `${HELD}${id}`;
 }
 
-/** An object that is held, and until when. */
+/** An object that is held, and until when; then one more attempt is due. */
 export interface Held {
   readonly id: string;
   readonly reason: string;
   readonly untilMs: number;
 }
 
-/** Objects for which nothing is sent now (OW4). */
-export function heldBy(records: ReadonlyMap<string, LastWrite>, nowMs: number): readonly Held[] {
-  return [...records].flatMap(([id, { sent, revertsMs }]) => {
-    if (!id.startsWith(HELD)) return [];
-    const untilMs = (revertsMs.at(-1) ?? 0) + contestedBackOffMs(revertsMs.length);
-    return untilMs > nowMs ? [{ id: id.slice(HELD.length), reason: sent, untilMs }] : [];
-  });
+/** Objects for which nothing is sent until `untilMs` (OW4). */
+export function heldBy(records: ReadonlyMap<string, LastWrite>): readonly Held[] {
+  return [...records].flatMap(([id, { sent, revertsMs }]) =>
+    id.startsWith(HELD)
+      ? [{ id: id.slice(HELD.length), reason: sent, untilMs: (revertsMs.at(-1) ?? 0) + contestedBackOffMs(revertsMs.length) }]
+      : [],
+  );
+}
+
+/** `Deployment shop/a`, of a record's id. */
+export function shownId(id: string): string {
+  const [, kind = id, namespace = "", name = ""] = /^(\w+)\.[^/]*\/([^/]*)\/(.*)$/.exec(id) ?? [];
+  return `${kind} ${namespace === "" ? "" : `${namespace}/`}${name}`.trim();
 }
 
 export function recordId(write: OwnWrite): string {

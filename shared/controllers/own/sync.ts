@@ -4,14 +4,14 @@ import type { ObjectKey } from "@deltaloop/kube/objects";
 import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
 import { apiVersionOf } from "@deltaloop/sdk/definitions";
 import type { KindId } from "@deltaloop/sdk/definitions";
-import { decideWrites, wantedBy } from "@deltaloop/sdk/writes";
+import { decideWrites, idText, wantedBy } from "@deltaloop/sdk/writes";
 import type { OwnWrite, Wanted } from "@deltaloop/sdk/writes";
 import type { OwnRun, SyncPorts, SyncResult } from "../kit/run.ts";
 import type { KeySync } from "../kit/sync/key-sync.ts";
 import type { EventNote } from "../kit/writes.ts";
 import { cachedOf, observe, snapshotOf } from "./observed.ts";
 import type { OwnObserved } from "./observed.ts";
-import { describe, heldBy, OwnCalls, recordId } from "./perform.ts";
+import { describe, heldBy, OwnCalls, recordId, shownId } from "./perform.ts";
 import type { Held } from "./perform.ts";
 import { ownFields } from "./project.ts";
 import type { OwnControllerEntry } from "./registry.ts";
@@ -113,8 +113,9 @@ async function act(
   const checked = wantedBy(definition, observed.primary, returned);
   if ("problems" in checked) throw new Error(checked.problems.join("; "));
   const asked = isOut ? {} : askedBy(returned, nowMs, definition.resync);
-  const held = heldBy(observed.records, nowMs);
-  const wanted = withApplied(entry, checked.wanted, held, observed, row, nowMs);
+  const refused = heldBy(observed.records);
+  const held = refused.filter(({ untilMs }) => untilMs > nowMs);
+  const wanted = withApplied(entry, checked.wanted, refused, observed, row, nowMs);
   const digest = (text: string): string => ports.digester.content(text);
   const decided = decideWrites(definition, wanted, observed, digest, nowMs);
   const isIncomplete = held.length > 0 || decided.contested.length > 0;
@@ -140,8 +141,14 @@ async function act(
     if (isOut) await calls.release();
     calls.emit([...(asked.events ?? []), ...decided.contested.map(contestedNote)]);
     await calls.forget(staleRecords(wanted, observed));
-    say(writes);
-    if (performed.isHeld && !isIncomplete) return { kind: "again", afterMs: 0 };
+    const notes = calls.held().flatMap(({ id, reason, untilMs }) => (untilMs > nowMs ? [`${shownId(id)}: ${reason}`] : []));
+    say(
+      writes.filter((write) => !performed.held.includes(write)),
+      notes.length === 0 ? undefined : notes.join(", "),
+    );
+    // The status reports a hold in the next sync, and its end too.
+    const hasEnded = refused.some(({ id }) => !calls.held().some((each) => each.id === id));
+    if (hasEnded || (performed.isHeld && !isIncomplete)) return { kind: "again", afterMs: 0 };
     return again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
   } finally {
     await calls.sendEvents();
@@ -156,7 +163,7 @@ function isGuarded({ kind }: OwnWrite): boolean {
 }
 
 function contestedNote(id: string): EventNote {
-  return { type: "Warning", reason: "Contested", message: `another writer keeps changing ${id}: find it in managedFields` };
+  return { type: "Warning", reason: "Contested", message: `another writer keeps changing ${shownId(id)}: find it in managedFields` };
 }
 
 /** `Applied=False` while a name is taken, if the status has conditions. */
@@ -168,7 +175,11 @@ function withApplied(
   row: Acting["row"],
   nowMs: number,
 ): Wanted {
-  const [first] = held;
+  // An attempt after the back-off may fail again: until it has succeeded, the condition stays.
+  const unapplied = held.filter(
+    ({ id }) => id === "self" || id === "status" || wanted.apply?.some((each) => idText(each.id) === id) === true,
+  );
+  const [first] = unapplied;
   if (first === undefined || wanted.status === undefined || primary.crd?.status?.properties?.["conditions"] === undefined) return wanted;
   const listOf = (
     status: unknown,
@@ -185,7 +196,7 @@ function withApplied(
     type: "Applied",
     status: "False",
     reason: first.reason,
-    message: held.map(({ id, reason }) => `${id}: ${reason}`).join(", "),
+    message: unapplied.map(({ id, reason }) => `${shownId(id)}: ${reason}`).join(", "),
     lastTransitionTime,
     observedGeneration: generation,
   };

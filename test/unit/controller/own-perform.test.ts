@@ -170,7 +170,7 @@ describe("the writes of a user controller", () => {
 
   it("OW2 store a record of each answer", async () => {
     const { performed, records } = await perform([create("x"), apply("y")], { live: SAME, owned: [configMap("y")] });
-    expect(performed).toEqual({ kind: "done", isHeld: false });
+    expect(performed).toEqual({ kind: "done", isHeld: false, held: [] });
     expect(records).toEqual(["keep ConfigMap./shop/x", "keep ConfigMap./shop/y"]);
   });
 
@@ -233,7 +233,7 @@ describe("the writes of a user controller", () => {
   it("skip an object to prune that has changed in between", async () => {
     const errors = { "delete z": [refused(409, "Conflict")] };
     const { performed, calls } = await perform([prune("z")], { live: SAME, errors, owned: [configMap("z")] });
-    expect(performed).toEqual({ kind: "done", isHeld: false });
+    expect(performed).toEqual({ kind: "done", isHeld: false, held: [] });
     expect(calls).toEqual(['delete z {"uid":"uid-z","resourceVersion":"7"}']);
   });
 
