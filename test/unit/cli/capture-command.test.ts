@@ -65,8 +65,9 @@ class Capture {
 }
 
 const content = (name: string): string => readFileSync(join(folder, name), "utf8");
-/** Lists of the cached resources, and of the others that findings need and this API server has: events, nodes, resourcequotas. */
-const hasLists = (text: string): boolean => text.split('"k":"listend"').length === 8;
+/** Lists of the four cached resources, and of events, nodes, resource quotas, autoscalers and disruption budgets, which findings need. */
+const LISTS = 9;
+const hasLists = (text: string): boolean => text.split('"k":"listend"').length === LISTS + 1;
 
 it("rejects an existing file before any request, unless it is empty", async () => {
   const capture = Capture.begin("-o", "old.jsonl");
