@@ -31,8 +31,8 @@ const REAL_COMPONENTS = [
   "test/unit/cli/explain/{live,recordings,timeline}.test.ts",
 ];
 
-/** E2E tests that may run beside the others: of nodes, and of what is packaged, recorded or shown. */
-const BESIDE = "test/e2e/{capture,containerd,docker,node,package,pages,timeline,watcher-image}*.test.ts";
+/** E2E tests that may run beside the others: of nodes, of user controllers, and of what is packaged, recorded or shown. */
+const BESIDE = "test/e2e/{capture,containerd,docker,embedded,node,own-crashes,own-errors,package,pages,timeline,watcher-image}*.test.ts";
 
 /** One file at a time. */
 const e2e = { ...node, testTimeout: 300_000, hookTimeout: 600_000, fileParallelism: false, maxWorkers: 1 } as const;
