@@ -25,7 +25,7 @@ else {
     async () => {
       const { code, output } = await run("cgroups.test.ts", false);
       expect(output).toMatch(/✓.*Cgroups: this machine's, version 2 > CG4 CG5/u); // run, not skipped
-      expect(output).toMatch(/✓.*the kernel applies the limits of pods, and removes them/u);
+      expect(output).toMatch(/✓.*the kernel applies pod limits, changes to them, and their removal/u);
       expect(code, output).toBe(0);
     },
   );
