@@ -13,11 +13,12 @@
  *     yaml FILE, ini FILE    a file that the next blocks read
  */
 import { execFile, spawn } from "node:child_process";
-import { chmod, copyFile, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, copyFile, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { linkModules } from "./copied-modules.ts";
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -26,6 +27,8 @@ const COMMAND_MS_MAX = 120_000;
 /** A command in the background prints this when it has started. It then has this long to list its output. */
 const STARTED = /ready:|Ctrl-C/u;
 const SETTLE_MS = 3_000;
+/** Of a checkout that a page packs: these are made there, and tests are not packed. */
+const NOT_COPIED = ["dist", "node_modules", "test"];
 
 export type Place = (typeof PLACES)[number];
 
@@ -91,7 +94,8 @@ export async function runPage(
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-page-"));
   const background: Background[] = [];
   try {
-    const path = await checkoutIn(folder, programs);
+    const isPacked = blocks.some((block) => block.kind === "command" && block.text.includes("npm pack"));
+    const path = await checkoutIn(folder, programs, isPacked);
     const { KUBECONFIG: _ours, ...inherited } = process.env;
     const env = { ...inherited, NO_COLOR: "1", TERM: "dumb", ...environment, PATH: path };
     const quotations: Quotation[] = [];
@@ -122,14 +126,20 @@ export async function runPage(
   }
 }
 
-/** Links to the folders of this checkout and copies of its files, and `deltaloop` and `programs` on the returned PATH. */
-async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>): Promise<string> {
+/**
+ * Links to the folders of this checkout and copies of its files, and `deltaloop` and `programs` on the returned PATH.
+ * @param isPacked copies of the folders too, because npm leaves links out of a tarball
+ */
+async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>, isPacked: boolean): Promise<string> {
   await mkdir(join(ROOT, "dist"), { recursive: true }); // a build writes this folder, and its link must exist before
   for (const entry of await readdir(ROOT, { withFileTypes: true })) {
     const [from, to] = [join(ROOT, entry.name), join(folder, entry.name)];
     if (entry.isFile()) await copyFile(from, to);
-    else if (!entry.name.startsWith(".")) await symlink(from, to);
+    else if (entry.name.startsWith(".") || (isPacked && NOT_COPIED.includes(entry.name))) continue;
+    else if (isPacked) await cp(from, to, { recursive: true, verbatimSymlinks: true });
+    else await symlink(from, to);
   }
+  if (isPacked) linkModules(ROOT, folder);
   const bin = join(folder, ".bin");
   await mkdir(bin);
   await writeFile(join(bin, "deltaloop"), `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, "cli/main.ts")}' "$@"\n`);

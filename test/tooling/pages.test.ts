@@ -16,8 +16,6 @@ const PAGES = globSync("docs/{start,guides}/*.md")
   .map((page) => ({ page, blocks: blocksOf(page, readFileSync(page, "utf8")) }));
 /** test/e2e/node-joins.test.ts and test/e2e/node-taken-over.test.ts follow this page, also on the machine. */
 const NODE = "docs/guides/node.md";
-/** test/e2e/package-own.test.ts runs its steps: in the folder of a page, npm would install into the links to this checkout. */
-const FROM_TARBALL = "docs/start/own-controller.md";
 const SETUP = ["npm ci", "alias deltaloop='npm run -s deltaloop --'"];
 const isHere = (block: Block): boolean => block.kind === "command" && block.place === "here";
 
@@ -30,7 +28,7 @@ it.each(PAGES)("every block of $page is executed", ({ page, blocks }) => {
     const at = `${page}:${block.line}`;
     if (block.kind === "command" && block.place === "setup")
       expect(SETUP, at).toEqual(expect.arrayContaining(block.text.trim().split("\n")));
-    if (block.kind === "command" && block.place === "machine") expect([NODE, FROM_TARBALL], at).toContain(page);
+    if (block.kind === "command" && block.place === "machine") expect(page, at).toBe(NODE);
     if (block.kind !== "output") continue;
     const before = blocks.slice(0, i).findLast(({ kind }) => kind === "command");
     expect(before?.kind === "command" && (block.interrupted || !before.background), `${at}: output of which command?`).toBe(true);
