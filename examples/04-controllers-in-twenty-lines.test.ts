@@ -92,7 +92,7 @@ test("a pod is deleted an hour after its end", async () => {
 
 const site = Website({ metadata: { name: "a", namespace: "shop" }, spec: { image: "nginx", replicas: 2 } });
 
-test("in a cluster, a Website becomes ready, and its Deployment is set back when somebody else scales it", async () => {
+test("in a cluster, a Website becomes ready, and the size of its Deployment is restored when another client changes it", async () => {
   const w = await world({ controllers: [website] });
   await w.apply(site);
   await w.settle();

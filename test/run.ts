@@ -19,7 +19,7 @@ type Environment = Readonly<Record<string, string>>;
 
 interface Step {
   readonly name: string;
-  /** Its test files take so long that each one's time is printed. */
+  /** Prints the time of each test file, because they are slow. */
   readonly tellsTimes?: true;
   /** Its test files compete for the machine: up to REPEATED_MAX failed files run again alone, and the second result counts. */
   readonly repeats?: true;

@@ -128,7 +128,7 @@ export class Host {
   #start(): void {
     const child = this.#options.start();
     this.#child = child;
-    this.#loaded.promise.catch(() => undefined); // nobody may wait for it
+    this.#loaded.promise.catch(() => undefined); // possibly nothing awaits it
     this.#loading = "";
     this.#isStarted = false;
     if (this.#isAsked) this.#load();

@@ -565,7 +565,7 @@ class Life {
     }
   }
 
-  /** Only a snapshot shows intents, failures and leases, so every key is taken once, whoever holds it. */
+  /** Only a snapshot shows intents, failures and leases, so every key is taken once, even one that another run holds. */
   async #lookAtEveryKey(): Promise<void> {
     await this.#advance(LEASE_MS);
     for (const controller of CONTROLLERS) {

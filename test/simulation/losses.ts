@@ -39,7 +39,7 @@ export function snapshot(data: MemoryData): () => void {
   };
 }
 
-/** Deletes half of the keys. There are so many keys `m` and `l` that this always includes some of them; here it is `m:pods`. */
+/** Deletes half of the keys. It always includes some of the many keys `m` and `l`; here it is `m:pods`. */
 export function damage(data: MemoryData, random: Random): void {
   const { epoch } = data;
   if (!epoch) return;

@@ -56,7 +56,7 @@ export function withWrittenScale(definition: ResourceDefinition, parent: JsonObj
 /** A Scale that a client sent, with its managed fields. @param isTracked whether the parent has managed fields */
 export function trackScale(before: JsonObject, sent: JsonObject, writer: FieldWriter | undefined, isTracked: boolean): JsonObject {
   const scale = clone(sent);
-  // Go encodes no size of 0, so nobody owns it.
+  // Go omits a size of 0, so the field has no manager.
   const spec = objectAt(scale, "spec");
   if (spec?.["replicas"] === 0) delete spec["replicas"];
   const meta = ensureObject(scale, "metadata");

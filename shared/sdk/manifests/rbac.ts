@@ -67,7 +67,7 @@ export function rightsOf({ primary, owns, watches, reads, where }: Definition): 
   ];
 }
 
-/** What is looked at before a controller starts: which cluster it is, and the CRDs that the code declares. */
+/** Rights of the checks before a controller starts: the cluster's identity, and the CRDs that the code declares. */
 function lookRights(kinds: readonly KindData[]): readonly Right[] {
   const names = new Set(kinds.flatMap(({ crd, plural, group }) => (crd ? [`${plural}.${group}`] : [])));
   return [

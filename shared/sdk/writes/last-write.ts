@@ -57,7 +57,7 @@ export function sentText(body: unknown): string {
 
 /**
  * Whether `sent` is what the last write has just replaced, although the primary is the same: two versions of the code run at once. It counts
- * as a revert, so that they do not replace each other's writes without end.
+ * as a revert, so that the number of writes by which they replace each other is bounded.
  */
 export function isReturn(record: LastWrite | undefined, sent: string, generation: number, nowMs: number): boolean {
   const { replaced } = record ?? {};

@@ -70,7 +70,7 @@ export interface World {
   /** Writes of the controllers so far, with their reasons. Events are left out. */
   writes(): readonly WorldWrite[];
   /**
-   * Lets time pass until nothing is outstanding: no sync is running or due within a second, and nobody has written for a second. Keys that
+   * Lets time pass until nothing is outstanding: no sync is running or due within a second, and no client has written for a second. Keys that
    * wait longer, because of `again` or a taken name, stay. @throws {Error} that says what keeps going, or which sync fails
    */
   settle(): Promise<void>;

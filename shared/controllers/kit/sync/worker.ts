@@ -58,7 +58,7 @@ const WAIT_MAX_MS = 1_500;
 /** Number of crashed runs after which a key counts as failed. A deploy, or another key in the batch, may crash a run once or twice. */
 const UNENDED_MAX = 3;
 /** Bounds the work if a client damages rows continuously. */
-const MENDED_MS = 50;
+const REPAIRED_MS = 50;
 
 export async function runKey(
   ports: WorkerPorts,
@@ -241,15 +241,15 @@ function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): Held
 
 /** Runs the handler. If it finds rows that fail their MAC (A14), repairs them and runs the key again, which does not count as a failure. */
 async function believing(ports: SyncPorts, run: Run, sync: RunSync): Promise<SyncEnd> {
-  const mend = async (forged: readonly Forged[]): Promise<SyncEnd> => {
+  const repairRows = async (forged: readonly Forged[]): Promise<SyncEnd> => {
     await repair(ports, run, forged);
-    return { result: { kind: "again", afterMs: MENDED_MS } };
+    return { result: { kind: "again", afterMs: REPAIRED_MS } };
   };
-  if (run.snapshot.forged) return mend(run.snapshot.forged);
+  if (run.snapshot.forged) return repairRows(run.snapshot.forged);
   try {
     return await sync(ports, run);
   } catch (error) {
-    if (error instanceof ForgedRowsError) return await mend(error.forged);
+    if (error instanceof ForgedRowsError) return await repairRows(error.forged);
     throw error;
   }
 }

@@ -47,7 +47,7 @@ function selectorOf(labelSelector: TrustBundleSource["labelSelector"]): Selector
 }
 
 /**
- * Distinct certificates in an order that depends only on them and on `salt`, so that nobody relies on it.
+ * Distinct certificates in an order that depends only on them and on `salt`, so that no program relies on it.
  * Differs from upstream, which shuffles again after 5 minutes or a change.
  */
 function normalize(bundles: readonly TrustBundle[], salt: string): string {
