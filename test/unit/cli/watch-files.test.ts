@@ -10,6 +10,7 @@ import { eventually } from "../../support/eventually.ts";
 
 /** Longer than the time within which changes are one save. */
 const QUIET_MS = 200;
+const PAUSE_MS = 10;
 
 let folder: string;
 let file: string;
@@ -30,18 +31,23 @@ afterEach(() => {
 
 it.each([
   {
-    what: "several writes at once",
-    act: () => ["2", "23", "234"].forEach((text) => writeFileSync(file, text)),
+    what: "several writes",
+    act: async () => {
+      for (const text of ["2", "23", "234"]) {
+        writeFileSync(file, text);
+        await sleep(PAUSE_MS);
+      }
+    },
   },
   {
     what: "a file that replaces it",
-    act: () => {
+    act: async () => {
       writeFileSync(`${file}.tmp`, "2");
       renameSync(`${file}.tmp`, file);
     },
   },
 ])("reports $what as one save", async ({ act }) => {
-  act();
+  await act();
   await eventually("it is reported", async () => saved.length > 0);
   await sleep(QUIET_MS);
   expect(saved).toEqual([file]);
