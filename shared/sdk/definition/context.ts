@@ -82,6 +82,8 @@ interface Always {
   readonly again?: Duration | Date | undefined;
 }
 
+type SelfOf<P> = { readonly metadata?: SelfMeta } & Omit<Wanted<FieldsOf<P>>, "status">;
+
 type StatusOf<K> = FieldsOf<K> extends { readonly status?: infer St } ? Wanted<NonNullable<St>> : never;
 
 interface SelfMeta {
@@ -95,7 +97,7 @@ interface Writes<P, O extends readonly unknown[]> extends Always {
   /** Owned objects that are neither modified nor pruned. */
   readonly keep?: readonly { readonly kind: string; readonly name: string; readonly namespace?: string }[] | undefined;
   /** Fields of the primary itself. */
-  readonly self?: ({ readonly metadata?: SelfMeta } & Omit<Wanted<FieldsOf<P>>, "status">) | undefined;
+  readonly self?: SelfOf<P> | undefined;
   readonly status?: StatusOf<P> | undefined;
   readonly remove?: never;
 }
@@ -108,6 +110,37 @@ interface Removal extends Always {
   readonly self?: never;
   readonly status?: never;
 }
+
+declare const field: unique symbol;
+
+/** In a compiler's message: the schema has no field `F`. */
+interface NoSuchField<F> {
+  readonly [field]: F;
+}
+
+type KeysOf<T> = T extends unknown ? keyof T : never;
+
+type FieldOf<T, K> = T extends unknown ? (K extends keyof T ? T[K] : never) : never;
+
+/**
+ * `S` with an impossible type at each field that `T` lacks. The compiler checks no surplus properties in what a function returns; so the type
+ * of the returned value is inferred, and must be assignable to this.
+ */
+type Known<S, T> = unknown extends T
+  ? S
+  : S extends readonly (infer E)[]
+    ? readonly Known<E, NonNullable<T> extends readonly (infer F)[] ? F : unknown>[]
+    : S extends object
+      ? { readonly [K in keyof S]: K extends KeysOf<NonNullable<T>> ? Known<S[K], FieldOf<NonNullable<T>, K>> : NoSuchField<K> }
+      : S;
+
+/** What a returned result must be besides a `Result`. */
+export type KnownResult<X, P> =
+  X extends Promise<infer Y>
+    ? Promise<KnownResult<Y, P>>
+    : X extends { readonly status?: infer S; readonly self?: infer F }
+      ? { readonly status?: Known<S, StatusOf<P>>; readonly self?: Known<F, SelfOf<P>> }
+      : unknown;
 
 /** Plain data, performed in the order apply, self, status, events, again, remove. An absent field changes nothing. */
 export type Result<P, O extends readonly unknown[]> = Writes<P, O> | Removal;

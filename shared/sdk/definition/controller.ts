@@ -1,6 +1,6 @@
 /** `defineController`: a controller as plain data with its function. */
 import type { AnyKind, FieldsOf, KindData } from "./kind.ts";
-import type { Context, Duration, Meta, Result } from "./context.ts";
+import type { Context, Duration, KnownResult, Meta, Result } from "./context.ts";
 import type { Mask, See } from "./see.ts";
 import type { Mapping, Only, Owned, Place, Watched } from "./sources.ts";
 
@@ -93,6 +93,7 @@ interface Defined<
   O extends readonly (AnyKind | Owned)[],
   W extends readonly Watched[],
   R extends readonly (AnyKind | Only)[],
+  X extends Awaitable<Result<P, O> | undefined | void>,
 > {
   /** A DNS label of at most 32 characters; the field manager is `deltaloop-<name>`. */
   readonly name: string;
@@ -110,7 +111,7 @@ interface Defined<
   readonly resync?: Duration;
   /** Default: 5. */
   readonly concurrency?: number;
-  sync(context: Context<P, M, A, O, W, R>): Awaitable<Result<P, O> | undefined>;
+  sync(context: Context<P, M, A, O, W, R>): X & Awaitable<Result<P, O> | undefined | void> & KnownResult<X, P>;
 }
 
 const CONCURRENCY = 5;
@@ -125,7 +126,8 @@ export function defineController<
   const O extends readonly (AnyKind | Owned)[] = readonly [],
   const W extends readonly Watched[] = readonly [],
   const R extends readonly (AnyKind | Only)[] = readonly [],
->(defined: Defined<P, A, M, F, O, W, R>): Controller<ControllerTypes<P, O, W, R>> {
+  X extends Awaitable<Result<P, O> | undefined | void> = Awaitable<Result<P, O> | undefined>,
+>(defined: Defined<P, A, M, F, O, W, R, X>): Controller<ControllerTypes<P, O, W, R>> {
   const { name, for: primary, where = {}, see = {}, annotations = [], owns = [], watches = [], reads = [], resync } = defined;
   const definition: Definition = {
     name,

@@ -82,6 +82,46 @@ export const c = defineController({
     says: "Type '{ redy: number; }' has no properties in common",
   },
   {
+    mistake: "a status field that is not declared, beside one that is",
+    program: `
+export const c = defineController({
+  name: "a", for: Website,
+  sync: () => ({ status: { ready: 1, condition: [] } }), // 2322
+});`,
+    says: 'NoSuchField<"condition">',
+  },
+  {
+    mistake: "a status field that is not declared, from an async function, on one of two ways",
+    program: `
+export const c = defineController({
+  name: "a", for: Website,
+  sync: async ({ object, live }) => { // 2322
+    if (object.spec.replicas === 0) return { again: "5m" };
+    await live();
+    return { status: { ready: 1, redy: 2 } };
+  },
+});`,
+    says: 'NoSuchField<"redy">',
+  },
+  {
+    mistake: "an unknown field in a condition",
+    program: `
+export const c = defineController({
+  name: "a", for: Website,
+  sync: ({ condition }) => ({ status: { conditions: [{ ...condition("Ready", true, "R"), mesage: "x" }] } }), // 2322
+});`,
+    says: 'NoSuchField<"mesage">',
+  },
+  {
+    mistake: "an unknown field of the primary in self",
+    program: `
+export const c = defineController({
+  name: "a", for: Deployment,
+  sync: () => ({ self: { spec: { replicas: 3, replica: 4 } } }), // 2322
+});`,
+    says: 'NoSuchField<"replica">',
+  },
+  {
     mistake: "a mask of a field that the kind lacks",
     program: `
 export const c = defineController({
