@@ -12,6 +12,11 @@ const KUBERNETES = "k8s.io/kubernetes";
 const ETCDUTL = "go.etcd.io/etcd/etcdutl/v3";
 const ETCD_SERVER = "go.etcd.io/etcd/server/v3";
 
+/**
+ * Staging modules that module proxies lack, each with the patch release before it. Endpoint slices are in nothing that is compared.
+ */
+const MISSING: ReadonlyMap<string, string> = new Map([["k8s.io/endpointslice v0.32.13", "v0.32.12"]]);
+
 /** `v0.9.1` for `v1.9.1`: the version of a release's staging modules. */
 export function stagingVersion(release: string): string {
   return release.replace(/^v1\./, "v0.");
@@ -39,15 +44,16 @@ export function replacedIn(goMod: string): ReadonlyMap<string, string> {
  */
 export function repinned(goMod: string, release: string, upstream: string): string {
   const staging = stagingModules(upstream);
-  const lines = [...staging].map((path) => `\t${path} => ${path} ${stagingVersion(release)}\n`).join("");
+  const version = stagingVersion(release);
+  const lines = [...staging].map((path) => `\t${path} => ${path} ${MISSING.get(`${path} ${version}`) ?? version}\n`).join("");
   return goMod
     .replace(/^replace \([^)]*\)/m, `replace (\n${lines})`)
     .replaceAll(/^(\s*)(\S+\.\S+\/\S+) v[^\s]+((?: \/\/ indirect)?)$/gm, (line, space: string, path: string, note: string) => {
-      const version = wanted(path, release, upstream);
+      const pin = wanted(path, release, upstream);
       // `go mod tidy` writes v0.0.0 for modules that only upstream requires; the `replace` decides.
-      return version === undefined || line.includes(" v0.0.0") ? line : `${space}${path} ${version}${note}`;
+      return pin === undefined || line.includes(" v0.0.0") ? line : `${space}${path} ${pin}${note}`;
     })
-    .replace(/v0\.\S+ is v1\.\S+'s staging/, `${stagingVersion(release)} is ${release}'s staging`);
+    .replace(/v0\.\S+ is v1\.\S+'s staging/, `${version} is ${release}'s staging`);
 }
 
 /** One line for each pin in our go.mod that differs from the release's. */
