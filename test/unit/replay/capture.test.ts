@@ -55,7 +55,7 @@ test("reads a truncated capture up to the cut, and reports it", () => {
       const records = parseCapture(text, "f", (note) => notes.push(note));
       expect(records.length).toBeLessThan(whole);
       const cut = text.at(-1) !== undefined && text.at(-1) !== 0x0a && text.at(-1) !== "}".charCodeAt(0);
-      if (cut) expect(notes).toEqual([expect.stringMatching(/^f:\d+: the last line is cut off and left out$/)]);
+      if (cut) expect(notes).toEqual([expect.stringMatching(/^f:\d+: skipped the truncated last line$/)]);
       // All lines read are whole, and are the first ones.
       expect(records).toEqual(parseCapture(`${MANY}\n`, "f").slice(0, records.length));
     }),
@@ -130,7 +130,7 @@ test("drops an undecodable line in the middle, counts it, and reports it without
   const notes: string[] = [];
   const text = `ame":"x"}}\n${MINIMAL}\n{"t":"2026${SECRET}\n\0\0\0\n${MINIMAL}\n`;
   expect(parseCapture(text, "f", (note) => notes.push(note))).toHaveLength(2);
-  expect(notes).toEqual(["f: 3 lines are not whole and left out, as after a crash, a rotation or a full disk; the first is line 1"]);
+  expect(notes).toEqual(["f: skipped 3 truncated lines, as after a crash, a rotation or a full disk; the first is line 1"]);
 });
 
 test.each([
