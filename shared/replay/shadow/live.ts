@@ -54,7 +54,7 @@ export class LiveShadow {
     this.#options = options;
   }
 
-  /** Processes records of whole objects as they arrive. @throws {CaptureError} when an object is stripped */
+  /** Processes records of unredacted objects as they arrive. @throws {CaptureError} when an object is stripped */
   hear(record: CaptureRecord): void {
     const listing = this.#listings.get(record.resource);
     if (listing === undefined) return;

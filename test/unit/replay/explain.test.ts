@@ -306,7 +306,7 @@ describe("a summary", () => {
         "  +0.000s created: replicas 3",
         "  +9.000s replicas 3 → 1",
         "  recorded: 1 pod created",
-        "  ours: 3 syncs, 1 with nothing to do; without repeats they decide to create pods once; in the recording: 1 refused in part",
+        "  deltaloop: 3 syncs, 1 with nothing to do; decisions without repeats: create pods once; in the recording: 1 refused in part",
         `  from +2.000s to +9.000s replicaset.apps/web-a was refused (FailedCreate): ${QUOTA}`,
         "  settled since +9.000s: 1 of 1 pod available",
         "\n",
@@ -317,13 +317,13 @@ describe("a summary", () => {
   it("lists the missing pods of each creation, and creations that were completely rejected", () => {
     const late = { ...create, count: 1 };
     expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
-      "decide to create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
+      "decisions without repeats: create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
     );
   });
 
   it("lists keys whose last sync decided a write", () => {
     expect(inShort([own(9, [create])])).toContain(
-      "at the end: not settled, our controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
+      "at the end: not settled, deltaloop's controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
     );
   });
 
