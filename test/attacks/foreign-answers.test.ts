@@ -30,7 +30,7 @@ it("a pod of another namespace does not count as the answer to a create of the s
           .then(() => writer.create(request))
           .catch(() => undefined); // by then it may have been sent once more, under the same name
         await after(TIMEOUT_MS);
-        throw new UnansweredError("no answer in time");
+        throw new UnansweredError("no response in time");
       },
     }),
   });

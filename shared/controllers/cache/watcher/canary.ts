@@ -6,7 +6,7 @@
  * CY1 only the status is changed: rights on its spec would let a stolen credential start pods with any service account of the namespace.
  * CY2 functions never see the canary, since they would correct it first.
  * CY3 the watcher leaves the wrong status in place, so that a controller that starts or reacts later corrects it too.
- * CY4 the watcher delays the change until the correction's timestamp, in whole seconds, must be later than every forgiven write.
+ * CY4 the watcher delays the change until the correction's timestamp, in whole seconds, must be later than every accepted write.
  */
 import { isObject, objectAt, textAt } from "@deltaloop/base";
 import type { Clock, Log } from "@deltaloop/base";
