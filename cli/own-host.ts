@@ -13,7 +13,7 @@ import type { FromHost, ToHost } from "./own/messages.ts";
 export function registerOwnHost(program: Command): void {
   program
     .command("own-host", { hidden: true })
-    .description("Runs the functions of your own controllers; a component of `dev`.")
+    .description("Runs the functions of user controllers; a component of `dev`.")
     .argument("<file...>", "files that export controllers")
     .action(runOwnHost);
 }

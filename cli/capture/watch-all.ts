@@ -1,4 +1,4 @@
-/** Lists and watches resources for a recorder in the transport, without storing objects. */
+/** Lists and watches resources so that the transport, which records responses, sees every event. Stores no objects. */
 import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
 import { createSystemRandom } from "@deltaloop/base/system";
 import { CACHED_RESOURCES, EVIDENCE_RESOURCES, messageOf } from "@deltaloop/kube/objects";

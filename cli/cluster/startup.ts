@@ -15,7 +15,7 @@ export interface StartupFlags {
 
 const DEFAULT_MS = 60_000;
 
-export function startupTimeoutOption(what = "how long to wait for an API server that does not answer or answers 5xx"): Option {
+export function startupTimeoutOption(what = "how long to wait for an API server that does not respond or returns 5xx"): Option {
   return new Option("--startup-timeout <duration>", what).argParser(duration("--startup-timeout")).default(DEFAULT_MS, "1m0s");
 }
 

@@ -57,20 +57,25 @@ export function judgeRights(roles: readonly RoleFacts[]): readonly Finding[] {
     const lacking = rights.filter(({ allowed }) => !allowed).map(({ what }) => what);
     const number = { ...of, number: lacking.length };
     if (user !== role && !user.endsWith(`:${role}`)) {
-      const context = `no credentials of its own at hand (a context ${role} in the kubeconfig, or its token)`;
-      if (lacking.length === 0) return notChecked("rights", `${context}; ${user} would have all ${rights.length}`, number);
-      const remedy = `If ${user} is whom the role runs as, kubectl apply -f infra/manifests/rbac.yaml; else check again with the role's own credentials.`;
+      const context = `no credentials of the role (a context ${role} in the kubeconfig, or its token)`;
+      if (lacking.length === 0) return notChecked("rights", `${context}; ${user} has all ${rights.length} permissions`, number);
+      const remedy = `If the role runs as ${user}, run kubectl apply -f infra/manifests/rbac.yaml. Otherwise check again with the role's own credentials.`;
       return warning("rights", `${context}; ${user} lacks ${listOf(lacking)}`, remedy, number);
     }
     if (lacking.length === 0) return ok("rights", `${rights.length} of ${rights.length}`, number);
-    return failure("rights", `lacks ${listOf(lacking)}`, "Grant each role its rights: kubectl apply -f infra/manifests/rbac.yaml.", number);
+    return failure(
+      "rights",
+      `lacks ${listOf(lacking)}`,
+      "Grant each role its permissions: kubectl apply -f infra/manifests/rbac.yaml.",
+      number,
+    );
   });
 }
 
 export function judgeClocks({ api, server }: Facts): readonly Finding[] {
   const skew = apiSkewMs(api);
   if (skew === undefined) {
-    const why = api.version.kind === "unseen" ? "the API server does not answer" : "its answer has no Date";
+    const why = api.version.kind === "unseen" ? "the API server does not answer" : "its response has no Date header";
     return [notChecked("clock.local", why), notChecked("clock.redis", why)];
   }
   const local = judgeSkew("clock.local", "this machine", -skew);

@@ -214,7 +214,7 @@ async function seen<T>(read: () => Promise<T>, partMs = PART_MS): Promise<Seen<T
   const from = performance.now();
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new NothingThereError(`no answer within ${partMs / 1000} s`)), partMs);
+    timer = setTimeout(() => reject(new NothingThereError(`no response within ${partMs / 1000} s`)), partMs);
   });
   try {
     const value = await Promise.race([read(), late]);

@@ -139,15 +139,15 @@ export class Host {
   async #exited(pid: number, how: string): Promise<void> {
     const { log, clock } = this.#options;
     this.#fail(
-      `${this.#loading === "" ? `the ${this.#name}` : `${this.#loading}:`} ended the process while it loaded: call no process.exit`,
+      `${this.#loading === "" ? `the ${this.#name}` : `${this.#loading}:`} exited the process while it loaded: remove the call of process.exit`,
     );
-    const why = this.#stopped ?? `the function host ended (${how})`;
+    const why = this.#stopped ?? `the function host exited (${how})`;
     for (const { reject } of this.#waiting.values()) reject(new Error(why));
     this.#waiting.clear();
     if (this.#stopped !== undefined) return;
     this.#loaded = Promise.withResolvers();
     this.#running = undefined;
-    log.warn(`${this.#name} ended, restarting it`, { pid, how });
+    log.warn(`${this.#name} exited; restarting it`, { pid, how });
     await clock.after(RESTART_MS);
     if (this.#stopped === undefined) this.#start();
   }

@@ -50,7 +50,9 @@ export async function clusterTarget(flags: ClusterFlags, log: Log): Promise<OwnT
       // First, because the other calls need some of these rights.
       const missing = await missingRights(client, definitions, act).catch(unusable);
       if (missing.length > 0)
-        throw new UsageError(missing.map((right) => `missing right: ${right}: grant what \`deltaloop manifests FILE\` prints`).join("\n"));
+        throw new UsageError(
+          missing.map((right) => `missing permission: ${right}: grant what \`deltaloop manifests FILE\` prints`).join("\n"),
+        );
       const cluster = await readClusterIdentity(kubeOver(client)).catch(unusable);
       const problems = await kindProblems(client, definitions).catch(unusable);
       if (problems.length > 0) throw new UsageError(problems.join("\n"));

@@ -223,7 +223,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         return dev
           .output()
           .split("\n")
-          .flatMap((line) => /missing right: "?([^"]+)"? role=deltaloop-(.*)/.exec(line)?.slice(1, 3).join(" | ") ?? []);
+          .flatMap((line) => /missing permission: "?([^"]+)"? role=deltaloop-(.*)/.exec(line)?.slice(1, 3).join(" | ") ?? []);
       };
       const reads = ["list pods", "get pods", "get deployments.apps", "get replicasets.apps", "list replicasets.apps"].map(
         (what) => `${what} | sync-deployment`,

@@ -198,7 +198,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       const hanging = await doctor().finally(() => redis?.resume());
       await redis?.kill();
       for (const [said, why] of [
-        [hanging, /no answer: .*(timed out|no answer within)/],
+        [hanging, /no answer: .*(timed out|no response within)/],
         [await doctor(), /no answer: .*ECONNREFUSED/],
       ] as const) {
         expect(failures(said)).toContainEqual(expect.stringMatching(/^redis\.answers/));

@@ -277,7 +277,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         const pid = Number(/function host started pid=(\d+)/.exec(running.output())?.[1]);
         await new Promise((resolve) => setTimeout(resolve, 1_000));
         process.kill(pid, "SIGKILL");
-        await eventually("the failure", () => running.output().includes("the function host ended (SIGKILL)"));
+        await eventually("the failure", () => running.output().includes("the function host exited (SIGKILL)"));
         await eventually("both objects", async () =>
           (await cluster.kubectl("get", "deployment/killed", "service/killed", "-o", "name")).includes("service/killed"),
         );

@@ -51,8 +51,8 @@ it("records requests in order, whatever their result", async () => {
 });
 
 it.each([
-  { fate: "lost", stored: ["a"], error: new UnansweredError("no answer within 5s") },
-  { fate: "never", stored: [], error: new UnansweredError("no answer within 5s") },
+  { fate: "lost", stored: ["a"], error: new UnansweredError("no response within 5s") },
+  { fate: "never", stored: [], error: new UnansweredError("no response within 5s") },
   { fate: refusal(500, "InternalError", "oops"), stored: [], error: refusal(500, "InternalError", "oops") },
 ] as const)("$fate: stores $stored", async ({ fate, stored, error }) => {
   api.script = { "create pods": fate };

@@ -99,7 +99,7 @@ export function redisAccessOf(registry: Registry): readonly RedisAccess[] {
 /** @throws {TypeError} for a function without rights: a bug in the table */
 function rightsOf({ name, controller }: FunctionEntry): Rights {
   const rights = Object.entries(RIGHTS).find(([key]) => key === (controller === undefined ? name : "sync"))?.[1];
-  if (rights === undefined) throw new TypeError(`function ${name} has no rights in Redis`);
+  if (rights === undefined) throw new TypeError(`function ${name} has no permissions in Redis`);
   return rights;
 }
 

@@ -65,7 +65,7 @@ export function idText({ kind: { group, kind }, namespace, name }: ObjectId): st
   return `${kind}.${group}/${namespace}/${name}`;
 }
 
-/** @returns what is wanted, or the mistakes, each of which is one line */
+/** @returns the desired state, or the problems, one line each */
 export function wantedBy(
   definition: Definition,
   primary: Primary,
@@ -78,7 +78,7 @@ export function wantedBy(
   const isRemoved = remove === true;
   if (remove !== undefined && !isRemoved) problems.push("`remove` must be true: leave it out to keep the object");
   if (isRemoved && (apply !== undefined || self !== undefined || status !== undefined))
-    problems.push("`remove` beside `apply`, `self` or `status`: return it alone");
+    problems.push("`remove` together with `apply`, `self` or `status`: return it alone");
   const bodies = apply === undefined ? undefined : listOf("apply", apply, problems);
   const applied = bodies?.flatMap((body) => appliedOf(definition, primary, body, problems));
   problems.push(...repeated((applied ?? []).map(({ id }) => idText(id))).map((id) => `\`apply\` has ${id} twice: keep one`));

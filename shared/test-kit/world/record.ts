@@ -117,7 +117,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
         const isThere = before(kind, request, what);
         if (isApply && metadata.uid === undefined) break_(what, "without its uid");
         const answer = await real.patch(request, row);
-        if (!isThere) break_(what, "which had been deleted");
+        if (!isThere) break_(what, "which was deleted");
         if (isApply) note(what);
         return answer;
       },
@@ -161,7 +161,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
           },
         };
         const end = await keySync.run({ ...ports, reader, gateway, store }, run);
-        for (const what of state.unsaved) wrong.push(`${controller} ${run.key}: ${what}, whose answer was not written through`);
+        for (const what of state.unsaved) wrong.push(`${controller} ${run.key}: ${what}, whose response was not written through`);
         return end;
       };
       return { ...keySync, run: recorded };

@@ -85,7 +85,7 @@ describe("the function host of user controllers", () => {
     const [loop, behind] = [sync("a/loop").catch(String), sync("a/other").catch(String)];
     await clock.advance(60_000);
     expect(await loop).toContain("sync did not end within 60 s");
-    expect(await behind).toContain("the function host ended (SIGKILL)");
+    expect(await behind).toContain("the function host exited (SIGKILL)");
     await clock.advance(1_000);
     const again = sync("a/loop").catch(String);
     expect(await sync("a/other")).toBe("a/other");
@@ -101,7 +101,7 @@ describe("the function host of user controllers", () => {
     const loop = sync("a/loop").catch(String);
     await clock.advance(30_000);
     expect(await loop).toContain("sync did not end within 60 s");
-    expect(await slow).toContain("the function host ended (SIGKILL)");
+    expect(await slow).toContain("the function host exited (SIGKILL)");
   });
 
   it("fails running syncs when the host exits, and restarts the host after a second", async () => {
@@ -109,7 +109,7 @@ describe("the function host of user controllers", () => {
     const loop = sync("a/loop").catch(String);
     await clock.advance(1);
     children[0]?.die();
-    expect(await loop).toBe("Error: the function host ended (SIGKILL)");
+    expect(await loop).toBe("Error: the function host exited (SIGKILL)");
     await clock.advance(1_000);
     expect(await sync("a/other")).toBe("a/other");
     expect(children).toHaveLength(2);

@@ -171,7 +171,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "gone", second: refusal(404, "NotFound", "no"), want: { events: [], left: [], gone: true } },
       { name: "a conflict again: rejected", second: CONFLICT, want: refused("not now") },
       { name: "forbidden: rejected", second: refusal(403, "Forbidden", "no"), want: refused("no") },
-      { name: "not answered: planned", second: "never", want: { ...refused("no answer within 5s"), left: ["planned"] } },
+      { name: "not answered: planned", second: "never", want: { ...refused("no response within 5s"), left: ["planned"] } },
       { name: "5xx: planned", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), left: ["planned"] } },
     ];
     it.each(table)("the second attempt is $name", async ({ second, want }) => {
@@ -254,7 +254,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         want: plannedAfter("oops"),
       },
       { name: "5xx twice: planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
-      { name: "two unanswered tries: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no answer within 5s") },
+      { name: "two unanswered tries: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no response within 5s") },
     ];
     it.each(table)("a second delete: $name", async ({ first, second, sent: calls, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };

@@ -81,7 +81,7 @@ describe("a call of a starting command", () => {
       title: "403",
       error: refusal(403, "Forbidden"),
       atMs: 7_500,
-      says: /^GET \/version fails for 8s: 403 Forbidden\. User ada lacks this right: /,
+      says: /^GET \/version fails for 8s: 403 Forbidden\. User ada lacks this permission: /,
     },
     {
       title: "503",

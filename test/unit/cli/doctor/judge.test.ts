@@ -62,7 +62,7 @@ const withoutRedrive = queue("deltas", (each) => {
 const dead = (name: string): Facts =>
   queue(name, (each) => ({ ...each, deadLetters: seen({ waiting: 1, inFlight: 1, delayed: 0, attributes: {} }) }));
 const cache = (change: Partial<CacheFacts>): Facts => ({ ...HEALTHY, cache: { ...HEALTHY.cache, ...change } });
-const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, forgivenMs: 0, namespaces: new Map() }) });
+const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, acceptedMs: 0, namespaces: new Map() }) });
 const lanes = (change: Partial<LaneFacts>): Facts => {
   const streams = HEALTHY.cache.streams.kind === "seen" ? HEALTHY.cache.streams.value : never();
   return cache({
@@ -123,7 +123,7 @@ interface Row {
 const ROWS: readonly Row[] = [
   {
     name: "an audit that timed out",
-    facts: { ...HEALTHY, audits: [{ resource: "pods", seen: unseen("no answer within 150 s") }] },
+    facts: { ...HEALTHY, audits: [{ resource: "pods", seen: unseen("no response within 150 s") }] },
     want: ["cache.audit", "notChecked", /150 s/],
   },
   { name: "an audit without differences", facts: audited([]), want: ["cache.audit", "ok", /^3 compared, none differs$/] },
@@ -175,9 +175,9 @@ const ROWS: readonly Row[] = [
   },
 
   { name: "a role that lacks a right", facts: role(OWN, false), want: ["rights", "failure", /lacks list pods/, /rbac\.yaml/] },
-  { name: "a role with all required rights", facts: role(OWN, true), want: ["rights", "ok", /1 of 1/] },
+  { name: "a role with all required permissions", facts: role(OWN, true), want: ["rights", "ok", /1 of 1/] },
   {
-    name: "another identity that has all required rights",
+    name: "another identity that has all required permissions",
     facts: role("kubernetes-admin", true),
     want: ["rights", "notChecked", /no credentials of its own.*kubernetes-admin would have all 1/],
   },
@@ -371,8 +371,8 @@ const ROWS: readonly Row[] = [
     name: "another controller in two namespaces",
     facts: cache({
       guard: seen({
-        forgivenMs: 0,
-        namespaces: new Map(["shop", "bank"].map((name) => [name, { stop: { kind: "unbelieved" as const }, forgivenMs: 0 }])),
+        acceptedMs: 0,
+        namespaces: new Map(["shop", "bank"].map((name) => [name, { stop: { kind: "unbelieved" as const }, acceptedMs: 0 }])),
       }),
     }),
     want: ["watcher.guard", "failure", /^shop and 1 more namespaces: stopped/, /resume --namespace NAME/],
