@@ -1,4 +1,4 @@
-/** The embedded cluster of `dev FILE…`: an API server in memory with the CRDs, the built-in controllers and scripted nodes. */
+/** The in-memory cluster of `dev FILE…`: an API server with the CRDs, the built-in controllers and scripted nodes. */
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
