@@ -83,7 +83,7 @@ async function writing(...pieces: readonly string[]): Promise<number> {
 
 const CHUNKED = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-describe("a streamed answer", () => {
+describe("a streamed response", () => {
   it.each([
     { body: "chunked", pieces: [CHUNKED, "3\r\nabc\r\n", "2\r", "\nde\r\n0\r\n\r\n"], text: "abcde", whole: true },
     { body: "chunked, all with the head", pieces: [`${CHUNKED}3\r\nabc\r\n0\r\n\r\n`], text: "abc", whole: true },

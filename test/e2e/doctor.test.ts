@@ -193,7 +193,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       expect(said.code).toBe(1);
     });
 
-    it("answers within 10 s when Redis hangs or is stopped, and shows the other components", async () => {
+    it("reports within 10 s when Redis hangs or is stopped, and shows the other components", async () => {
       redis?.pause();
       const hanging = await doctor().finally(() => redis?.resume());
       await redis?.kill();

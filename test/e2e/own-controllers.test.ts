@@ -378,7 +378,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       await stop(running);
     });
 
-    it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and leaving `where`", async () => {
+    it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and objects that leave `where`", async () => {
       const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/${name}/${name}.ts`);
       const running = deltaloop(["dev", ...files, "--act", "--yes", "--kubeconfig", cluster.plane.adminKubeconfig]);
       started.push(running);

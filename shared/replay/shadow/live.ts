@@ -1,5 +1,5 @@
 /**
- * Shadow mode beside a live upstream: changes are compared with a delay, when all watches have delivered them.
+ * Shadow mode next to live upstream controllers: changes are compared with a delay, when all watches have delivered them.
  *
  * LV1 the position of a change among the others is final one second after its arrival. A write is classified when later writes of the same
  *    sync have arrived, too (SH5), and an idle state after two seconds without a change.

@@ -125,7 +125,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
         const kind = ownedKind(request.resource);
         const what = isPrimary(request) ? "remove" : kind ? `prune ${nameOf(kind, request.namespace, request.name)}` : "delete";
         guarded(what);
-        const { uid, resourceVersion } = request.preconditions as Identity; // a planted mistake may leave it out
+        const { uid, resourceVersion } = request.preconditions as Identity; // a controller under test may omit it
         if (uid === undefined || resourceVersion === undefined) break_(what, NO_IDENTITY);
         if (kind !== undefined && !isPrimary(request)) before(kind, request, what);
         const answer = await real.delete(request, row);

@@ -26,7 +26,7 @@ const READY_MS_MAX = 60_000;
 /** These need the built-in controllers and nodes. */
 const WORKLOADS = new Set(["pods", "replicasets", "deployments", "replicationcontrollers"]);
 
-/** Starts a cluster in memory with these controllers. @throws {Error} if a definition has a mistake */
+/** Starts an in-memory cluster with these controllers. @throws {Error} if a definition is invalid */
 export async function world(options: WorldOptions): Promise<World> {
   return await openWorld(options);
 }

@@ -54,7 +54,9 @@ export function guardCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod())]);
   });
 
-  it("GD1 a running sync learns of the stop at its next lease renewal, and may still cache its answers and finish", async ({ harness }) => {
+  it("GD1 a running sync learns of the stop at its next lease renewal, and may still cache its responses and finish", async ({
+    harness,
+  }) => {
     const { run } = await harness.taken("replicaset", RS);
     const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
     await reportAll(harness.store, wroteAt(5_000), 5_100);

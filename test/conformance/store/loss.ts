@@ -119,7 +119,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("deployments", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
   });
 
-  it("WQ2 a take that is repeated after a lost answer returns the same answer", async ({ harness }) => {
+  it("WQ2 a take that is repeated after a lost response returns the same result", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     expect(await harness.take(run)).toMatchObject({ kind: "ok" });
     expect(await harness.take(harness.run("replicaset", RS))).toEqual({ kind: "busy" });

@@ -16,7 +16,7 @@ function cost(...flags: readonly string[]) {
   return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "cost", ...flags], { cwd: folder, encoding: "utf8" });
 }
 
-it("reads a deployment's parameter file, and overrides before it", () => {
+it("options override a deployment's parameter file", () => {
   writeFileSync(join(folder, "prod.yml"), "natGateway: false\nstoreNodes: 3\nclusterId: 0123456789ab\n");
   const { status, stdout } = cost("--params", "prod.yml", "--param", "storeNodes=2", "--deployments", "3", "--lost-pods-per-day", "7");
   expect(status).toBe(0);

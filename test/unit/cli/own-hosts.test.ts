@@ -115,7 +115,7 @@ describe("the function host of user controllers", () => {
     expect(children).toHaveLength(2);
   });
 
-  it("keeps the old host while saved files do not load, and names the problem", async () => {
+  it("keeps the old host while saved files do not load, and reports the problem", async () => {
     const { children, sync, loadNext } = await scene();
     const problem = "c.ts:3: does not load: Expression expected";
     await expect(loadNext({ kind: "unloadable", problem, files: ["c.ts", "lib.ts"] })).rejects.toMatchObject({
@@ -126,7 +126,7 @@ describe("the function host of user controllers", () => {
     expect(children.map(({ seen }) => seen)).toEqual([["a/other"], []]);
   });
 
-  it("runs later calls in the new host, and kills the old one with what still runs there", async () => {
+  it("runs later calls in the new host, and kills the old host and its running syncs", async () => {
     const { clock, children, sync, loadNext } = await scene();
     const slow = sync("a/slow").catch(String);
     await clock.advance(1);
@@ -154,7 +154,7 @@ describe("the function host of user controllers", () => {
     expect(children).toHaveLength(3);
   });
 
-  it("does not load a file whose code never ends", async () => {
+  it("reports a file that never finishes loading", async () => {
     const { clock, loadNext } = await scene();
     const loading = loadNext({ kind: "loads", file: "c.ts" }).catch(String);
     await clock.advance(5_000);

@@ -324,7 +324,7 @@ describe("DeleteReplicaSet", () => {
 });
 
 describe("UpdateStatus of a Deployment", () => {
-  it("a status update is written through with the answer", async ({ scene }) => {
+  it("a status update is written through with the response", async ({ scene }) => {
     expect((await scene.send(scene.status())).results).toMatchObject([
       { kind: "stored", resource: "deployments", object: { status: { replicas: 1 } } },
     ]);

@@ -316,7 +316,7 @@ describe("a relist in a capture", () => {
     ]);
   });
 
-  test("contains the changes made during the gap, for a replay", async () => {
+  test("a capture contains the changes made during the gap, for a replay", async () => {
     const { lines } = await relisted(false);
     const cluster = clusterOf(lines);
     expect([...cluster.versions("pods")]).toEqual([
@@ -352,7 +352,7 @@ describe("a recorder whose output is slow", () => {
   });
   const OBJECTS = 1_000;
 
-  test("begins a file in parts, and what is received meanwhile follows the list", async () => {
+  test("writes the list at the start of a file in parts, followed by events received meanwhile", async () => {
     const lines: string[] = [];
     let waiting: (() => void) | undefined;
     let isSlow = false;
@@ -395,7 +395,7 @@ describe("a recorder whose output is slow", () => {
   });
 });
 
-test("a raw capture is marked and contains everything received", async () => {
+test("an unredacted capture is marked as such and contains everything received", async () => {
   const lines = await record(true);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ k: "meta", raw: true });
   expect(lines.join("\n")).toContain(SECRET);

@@ -222,7 +222,7 @@ describe("the outcome of requested creates", () => {
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("a create is done if it succeeds after a rejection", () => {
+  it("a create counts as done if it succeeds after a rejection", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
@@ -271,7 +271,7 @@ describe("the author of a change", () => {
     },
   ])("the author of a change is $name", ({ before, after, changed, want }) => expect(by(before, after, changed)).toBe(want));
 
-  it("the author of a change is the user of an audit log, before any manager", () => {
+  it("the author of a change is the user in the audit log if there is one, otherwise the field manager", () => {
     const line = JSON.parse(event("ADDED", 0, object("Deployment", "web", 1))) as object;
     expect(changesIn(JSON.stringify({ ...line, by: "jane" })).map((change) => change.by)).toEqual(["jane"]);
   });

@@ -96,7 +96,7 @@ describe("a call of a starting command", () => {
     expect(ended.thrown?.message).not.toContain("secret");
   });
 
-  it("a call that gets no answer is reported after two seconds, too", async () => {
+  it("a call that gets no response is reported after two seconds, too", async () => {
     const clock = createVirtualClock(0);
     const notices: string[] = [];
     const json = async (): Promise<unknown> => await clock.after(10_000).then(() => "answer");

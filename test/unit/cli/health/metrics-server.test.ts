@@ -9,7 +9,7 @@ import type { MetricsServer } from "../../../../cli/health/metrics-server.ts";
 import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-describe("healthAnswer, as upstream's components answer", () => {
+describe("healthAnswer, as upstream's components respond", () => {
   const names = ["ping", "redis", "leaderElection"];
   const fine = [{ name: "ping" }, { name: "redis" }, { name: "leaderElection", note: "not leading" }];
   const ill = [{ name: "ping" }, { name: "redis", failure: "redis://user:secret@host is away" }, { name: "leaderElection" }];

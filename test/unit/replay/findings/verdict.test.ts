@@ -71,7 +71,7 @@ it.each([
   expect(textOf(backOff(message))).toContain(words);
 });
 
-it("offers to undo a rollout only because of changes that the new pods alone have", () => {
+it("offers to undo a rollout only for changes that only the new pods have", () => {
   expect(textOf(backOff())).toContain("rollout undo");
   const away = { type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", lastTransitionTime: at(-120) };
   const silent: Placed = [
