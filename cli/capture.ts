@@ -119,7 +119,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const client = createClient({ ...config, ...(rotates && { readAheadBytesMax: READ_AHEAD_BYTES }) });
   const source = createWatch(client, flags.namespace);
   await untilListed(config, flags, log, signalled);
-  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack the right to read the version
+  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack permission to read the version
   const kube = recordingWatch(source, {
     ...{ write, clock, digester, raw: !redact, keeps: rotates, yieldsVersions: true, server: config.server, kubernetes },
     room: () => file.room(),

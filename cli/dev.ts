@@ -219,7 +219,7 @@ class Dev {
     return this.#exitCode;
   }
 
-  /** Logs the cluster and the missing rights. */
+  /** Logs the cluster and the missing permissions. */
   async #lookAround(): Promise<{ readonly cid: string; readonly act: boolean }> {
     const act = this.#flags.act === true;
     if (this.#flags.watchers > 1 && !act)

@@ -1,4 +1,4 @@
-/** `deltaloop manifests FILE…`: the CustomResourceDefinitions and rights of controllers, from their definitions. */
+/** `deltaloop manifests FILE…`: the CustomResourceDefinitions and permissions of controllers, from their definitions. */
 import type { Command } from "commander";
 import { UsageError } from "@deltaloop/base";
 import { CONTROLLERS } from "@deltaloop/kube/objects";

@@ -1,6 +1,6 @@
 /**
  * `deltaloop own-host`: runs the `sync` functions of user controllers, started by `dev`. It has no credentials and no keys: it gets
- * snapshots, requests live reads from its parent, and returns results. So its end at any moment only fails the running sync.
+ * snapshots, requests live reads from its parent, and returns results. If it exits, only the running sync fails.
  */
 import type { Command } from "commander";
 import { messageOf } from "@deltaloop/kube/objects";

@@ -1,6 +1,6 @@
 /**
  * `deltaloop capture fetch`: copies the last hour of the capture from the pod of infra/manifests-capture. Runs `kubectl exec`, with the
- * rights and credential plugins of kubectl's user.
+ * permissions and credential plugins of kubectl's user.
  */
 import { spawn } from "node:child_process";
 import { pipeline } from "node:stream";
@@ -35,7 +35,7 @@ export function registerFetch(capture: Command): void {
       .description("Copies the last hour of the capture from the pod of infra/manifests-capture.")
       .requiredOption("-o, --output <file>", "capture to write or replace")
       .option("--last <duration>", "only files written within this duration (default: 1h0m0s)", duration("--last"))
-      .option("--earlier", "the run before the container restarted")
+      .option("--earlier", "fetch the run before the last restart of the container")
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
       .option("--context <name>", "context of the kubeconfig")

@@ -29,7 +29,7 @@ export function registerSend(capture: Command): void {
     .description("Writes the newest files of a rotated capture to standard output, as one gzip stream.")
     .argument("<file>", "value of --output")
     .option("--last <duration>", "from files written in this time", duration("--last"), HOUR_MS)
-    .option("--earlier", "the run of capture before the newest one")
+    .option("--earlier", "send the run before the newest one")
     .action(runSend);
 }
 

@@ -26,7 +26,7 @@ export async function watchAll(kube: KubeWatch<Resource>, options: WatchOptions,
 }
 
 /**
- * Lists and watches the other resources that findings use, where the user has the rights; a resource that may not be read is reported once.
+ * Lists and watches the other resources that findings use, where the user has the permissions; a resource that may not be read is reported once.
  */
 export async function watchEvidence(kube: RecordingWatch, { clock, log }: WatchOptions, ends: AbortSignal): Promise<void> {
   const watch = async (resource: EvidenceResource): Promise<void> => {

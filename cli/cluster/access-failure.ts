@@ -1,4 +1,4 @@
-/** Failures of a first read that no retry repairs: credentials, rights, certificates, and servers other than an API server. */
+/** Failures of a first read that no retry repairs: credentials, permissions, certificates, and servers other than an API server. */
 import { UsageError } from "@deltaloop/base";
 import { describeError, KubeApiError, NotKubernetesError, UnansweredError } from "@deltaloop/kube/client";
 import { isCertificateError } from "@deltaloop/kube/http";

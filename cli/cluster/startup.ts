@@ -36,7 +36,7 @@ export async function untilAnswered(config: KubeHttpConfig, flags: StartupFlags,
 /**
  * Waits until the API server lists each cached resource, or `signal` aborts.
  *
- * @throws {UsageError} for failures that no retry repairs: credentials, a missing right, a certificate, a server other than an API server
+ * @throws {UsageError} for failures that no retry repairs: credentials, a missing permission, a certificate, a server other than an API server
  * @throws {StartupError} if it does not answer
  */
 export async function untilListed(

@@ -1,4 +1,4 @@
-/** Checks of the API server, the rights there, and the clocks. */
+/** Checks of the API server, the permissions there, and the clocks. */
 import { SUPPORTED_VERSIONS, unsupported } from "../cluster/kubernetes-versions.ts";
 import type { ApiFacts, Facts, RoleFacts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
@@ -21,7 +21,7 @@ export function judgeApi(facts: Facts): readonly Finding[] {
   }
   const { server, gitVersion } = version.value;
   return [
-    ok("api.answers", `${server} answers in ${version.tookMs} ms`, { number: version.tookMs }),
+    ok("api.answers", `${server} responds in ${version.tookMs} ms`, { number: version.tookMs }),
     judgeVersion(gitVersion, facts),
     judgeIdentity(identity, facts.cluster),
   ];

@@ -24,7 +24,8 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
   else if (problem !== undefined) findings.push(failure("redis.version", version, `${problem}.`));
   else findings.push(ok("redis.version", version));
 
-  if (loading) findings.push(failure("redis.role", "it still loads its data", "Wait until it has read its file; calls fail until then."));
+  if (loading)
+    findings.push(failure("redis.role", "it is still loading its data", "Wait until it has read its file; calls fail until then."));
   else if (role === "slave")
     findings.push(
       failure(

@@ -1,6 +1,6 @@
 /**
  * The probes of `doctor`: all run at once, each part with its own deadline, so that an unreachable system only affects its own part. Reads
- * only; a review of rights is a POST that changes nothing.
+ * only; a review of permissions is a POST that changes nothing.
  */
 import { createClient, kubeOver, readUser, startupClient, StartupError } from "@deltaloop/kube/http";
 import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";

@@ -167,7 +167,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "revision noted": {
     section: "8.1",
     words: ({ revision, its = "none" }, about) =>
-      its === revision ? `${about} was found, and no condition says so` : `${about} has revision ${revision}, the Deployment ${its}`,
+      its === revision ? `${about} was found, and no condition records it` : `${about} has revision ${revision}, the Deployment ${its}`,
   },
   "in pods": {
     section: "9",
@@ -239,7 +239,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     words: ({ size, replicas }, about) =>
       size === replicas
         ? `${about} is the only one with replicas and has the desired ${size}`
-        : `${about} is the only one to size: ${size} → ${replicas}`,
+        : `${about} is the only ReplicaSet to scale: ${size} → ${replicas}`,
   },
   saturated: {
     section: "10",

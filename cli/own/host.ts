@@ -20,7 +20,7 @@ export interface HostOptions {
 
 export interface Loaded {
   readonly definitions: readonly Definition[];
-  /** Paths of the files and of all that they import, without packages. */
+  /** Paths of the files and of their imports, except packages. */
   readonly files: readonly string[];
 }
 
@@ -128,7 +128,7 @@ export class Host {
   #start(): void {
     const child = this.#options.start();
     this.#child = child;
-    this.#loaded.promise.catch(() => undefined); // possibly nothing awaits it
+    this.#loaded.promise.catch(() => undefined); // it may have no awaiter
     this.#loading = "";
     this.#isStarted = false;
     if (this.#isAsked) this.#load();
@@ -158,7 +158,7 @@ export class Host {
     this.#after(ms, this.#loadTimer.signal, () => this.#fail(problem()));
   }
 
-  /** Does nothing once it has loaded. A file that does not load is not tried again. */
+  /** Has no effect after loading has ended. A file that fails to load is not retried. */
   #fail(problem: string, files: readonly string[] = []): void {
     if (this.#loadTimer.signal.aborted) return;
     this.#loadTimer.abort();

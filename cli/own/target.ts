@@ -47,7 +47,7 @@ export async function clusterTarget(flags: ClusterFlags, log: Log): Promise<OwnT
     access,
     act,
     async prepare(definitions) {
-      // First, because the other calls need some of these rights.
+      // First, because the other calls need some of these permissions.
       const missing = await missingRights(client, definitions, act).catch(unusable);
       if (missing.length > 0)
         throw new UsageError(

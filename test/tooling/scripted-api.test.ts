@@ -76,7 +76,7 @@ it("a specific line takes precedence over the general one, and its response repl
   const other = await api.put("pods", pod({ name: "other" }));
   api.script = { "*": "never", "get pods": { answer: other } };
   expect(await api.get("pods", "shop", "a")).toBe(other);
-  await expect(api.list("pods", "shop")).rejects.toThrow("no answer");
+  await expect(api.list("pods", "shop")).rejects.toThrow("no response");
 });
 
 it("a quota allows N pods", async () => {

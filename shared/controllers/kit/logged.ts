@@ -11,9 +11,7 @@ export function loggedWrite(write: Write): Write {
 
 /** A Warning without the API server's message, which follows the first colon: `Error creating: admission webhook "x" denied the request: …`. */
 export function loggedNote(note: EventNote): EventNote {
-  return note.type === "Warning"
-    ? { ...note, message: note.message.replace(/: .*$/su, ": (the API server's message is in the Event)") }
-    : note;
+  return note.type === "Warning" ? { ...note, message: note.message.replace(/: .*$/su, ": (the full message is in the Event)") } : note;
 }
 
 /** Decisions that depend on the response to a write. Shadow mode gets no response, so the sync ends there. */

@@ -49,7 +49,7 @@ function stuckPods(view: View): ReturnType<Rule["find"]> {
         facts,
         object: podName(pod),
         since,
-        evidence: [`deleted at ${new Date(since).toISOString().slice(11, 19)}Z, not deleted yet`],
+        evidence: [`deletion requested at ${new Date(since).toISOString().slice(11, 19)}Z`],
       },
     ];
   });

@@ -126,7 +126,7 @@ function objectWrite(
   reasonOf: ReasonOf,
 ): OwnWrite | undefined {
   if (cached === undefined) return { kind: "create", id, body, why: "missing" };
-  if (cached.isDeleting) return undefined; // its deletion enqueues the key, and then it is missing
+  if (cached.isDeleting) return undefined; // its deletion enqueues the key, whose next sync finds it missing
   const reason = reasonOf(sentText(body), cached, record);
   const { uid, resourceVersion: readVersion } = cached;
   return reason && { kind: "apply", id, body, uid, readVersion, ...reason };

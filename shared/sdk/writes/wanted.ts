@@ -156,7 +156,7 @@ function placeOf(field: string, kind: KindData, primary: Primary, metadata: unkn
     kind.scope === "Cluster"
       ? `\`${field}\` has ${kind.kind} ${name} with a namespace, but the kind is cluster-scoped`
       : primary.namespace === ""
-        ? `\`${field}\` has ${kind.kind} ${name} without metadata.namespace, which a cluster-scoped primary must name`
+        ? `\`${field}\` has ${kind.kind} ${name} without metadata.namespace, which is required under a cluster-scoped primary`
         : `\`${field}\` has ${kind.kind} ${name} in namespace ${text(place)}: a namespaced primary writes in its own only`,
   );
   return undefined;
@@ -170,7 +170,7 @@ function selfProblems(self: unknown): readonly string[] {
     ...SELF_FORBIDDEN.filter((field) => field in self),
     ...metadata.filter((field) => !SELF_METADATA.includes(field)).map((field) => `metadata.${field}`),
   ];
-  return forbidden.map((field) => `\`self\` sets ${field}, which it may not: set labels, annotations and spec`);
+  return forbidden.map((field) => `\`self\` sets ${field}, which is not allowed: set only labels, annotations and spec`);
 }
 
 /** observedGeneration, where the schema has it and the sync does not set it. */

@@ -66,7 +66,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
   };
   const readyMs = clock.now() + READY_MS_MAX;
   while ((await shutGate(pipeline.store, pipeline.names)) !== undefined) {
-    if (clock.now() > readyMs) throw new Error("the caches of the world do not become complete");
+    if (clock.now() > readyMs) throw new Error("the caches did not become complete");
     await clock.advance(READY_STEP_MS);
   }
   // The API server has checked it.

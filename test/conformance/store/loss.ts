@@ -44,8 +44,8 @@ export function lossCases(open: OpenStore): void {
     expect(await beat(harness, 2, 1)).toMatchObject({ kind: "ok" });
     await restore();
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
-    expect(await beat(harness, 3, 2)).toEqual({ kind: "setBack", why: "it holds checkpoint 1 and has answered 2" });
-    await expectAllShut(harness, /SUSPECT \(it holds checkpoint 1/u);
+    expect(await beat(harness, 3, 2)).toEqual({ kind: "setBack", why: "it has checkpoint 1 but has acknowledged 2" });
+    await expectAllShut(harness, /SUSPECT \(it has checkpoint 1/u);
   });
 
   it("SL3 a leader detects a lost resource when it opens its fence, and needs a new epoch", async ({ harness }) => {

@@ -10,15 +10,15 @@ it.each<{ note: EventNote; want: string }>([
   { note: { type: "Normal", reason: "SuccessfulCreate", message: "Created pod: web-x2x4z" }, want: "Created pod: web-x2x4z" },
   {
     note: { type: "Warning", reason: "FailedCreate", message: `Error creating: ${DENIAL}` },
-    want: "Error creating: (the API server's message is in the Event)",
+    want: "Error creating: (the full message is in the Event)",
   },
   {
     note: { type: "Warning", reason: "FailedDelete", message: `Error deleting: ${DENIAL}` },
-    want: "Error deleting: (the API server's message is in the Event)",
+    want: "Error deleting: (the full message is in the Event)",
   },
   {
     note: { type: "Warning", reason: "ReplicaSetCreateError", message: `Failed to create new replica set "web-7f": ${DENIAL}` },
-    want: 'Failed to create new replica set "web-7f": (the API server's message is in the Event)',
+    want: 'Failed to create new replica set "web-7f": (the full message is in the Event)',
   },
 ])("logs an Event with reason $note.reason with the message $want", ({ note, want }) =>
   expect(loggedNote(note)).toEqual({ ...note, message: want }),

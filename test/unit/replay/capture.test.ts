@@ -34,7 +34,7 @@ function fileOf(name: string, bytes: Uint8Array): string {
 test("rejects a gzip bomb at the limit", () => {
   const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
   const path = fileOf("bomb.gz", Buffer.concat(Array.from({ length: 257 }, () => member)));
-  expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay supports no more`);
+  expect(() => readCapture(path)).toThrow(`${path}: contains more than 256 MiB unpacked; a replay supports no more`);
 });
 
 test("reports broken gzip data without a stack trace", () => {

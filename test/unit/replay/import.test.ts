@@ -116,7 +116,7 @@ it.each(["", `${json({ type: "ADDED", object: {} })}\n`])(
   async (first) => {
     const blanks = gzipSync(Buffer.alloc(2 ** 20, "\n"));
     const path = fileOf(Buffer.concat([gzipSync(first), ...Array.from({ length: 50 }, () => blanks)]));
-    await expect(imported([path])).rejects.toThrow(/:\d+: is beyond a mebibyte of blanks$/);
+    await expect(imported([path])).rejects.toThrow(/:\d+: has more than 1 MiB of blanks between values$/);
   },
 );
 

@@ -179,7 +179,7 @@ const ROWS: readonly Row[] = [
   {
     name: "another identity that has all required permissions",
     facts: role("kubernetes-admin", true),
-    want: ["rights", "notChecked", /no credentials of its own.*kubernetes-admin would have all 1/],
+    want: ["rights", "notChecked", /no credentials of the role.*kubernetes-admin has all 1 permissions/],
   },
   {
     name: "another identity that lacks a required right",

@@ -19,7 +19,7 @@ const report = (findings: Report["findings"]): Report => ({
 it("lists the worst finding first with its remedy, a common cause once, and the rest in one line per section", () => {
   const text = reportForPeople(
     report([
-      ok("api.answers", "answers in 3 ms"),
+      ok("api.answers", "responds in 3 ms"),
       notChecked("redis.role", "Redis does not answer"),
       notChecked("redis.policy", "Redis does not answer"),
       notChecked("work.due", "Redis does not answer", { of: "replicaset" }),
@@ -47,7 +47,7 @@ it("lists the worst finding first with its remedy, a common cause once, and the 
       "",
       "not checked  Redis does not answer: redis.role, redis.policy, work.due",
       "not checked  no credentials: rights deltaloop-watcher",
-      "ok           API server: answers in 3 ms",
+      "ok           API server: responds in 3 ms",
       "ok           rights: 9 of 9",
       "ok           queues: as generated; deltas after 1000, replicaset after 5",
       "",

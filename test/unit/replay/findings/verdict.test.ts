@@ -115,7 +115,7 @@ it("reports a pause as the cause only if it delays a changed template", () => {
 
 it("reports what a rolling update waits for, until when, and no rules", () => {
   const text = textOf(pod({ state: { ...waiting("ContainerCreating") } }));
-  expect(text).toMatch(/Cause the rolling update waits .* lets no old one go; waiting for: pod\/web-b-1 /);
+  expect(text).toMatch(/Cause the rolling update waits .* allows no deletion of an old one; waiting for: pod\/web-b-1 /);
   expect(text).toContain("progress by 10:15:10Z; then it reports ProgressDeadlineExceeded");
   expect(text).not.toMatch(/§|none:/);
 });
