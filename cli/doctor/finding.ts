@@ -28,7 +28,7 @@ export const CHECKS = {
   "api.answers": { section: "API server", looked: "GET /version", unit: "ms" },
   "api.version": { section: "API server", looked: "its version", unit: "minor version" },
   "api.cluster": { section: "API server", looked: "uid of namespace kube-system against DELTALOOP_CLUSTER" },
-  rights: { section: "permissions", looked: "a SelfSubjectAccessReview for each permission of a role", unit: "missing permissions" },
+  permissions: { section: "permissions", looked: "a SelfSubjectAccessReview for each permission of a role", unit: "missing permissions" },
   "clock.local": { section: "clock", looked: "this machine's clock against the API server's Date", unit: "ms ahead" },
   "clock.redis": { section: "clock", looked: "Redis' TIME against the API server's Date", unit: "ms ahead" },
   "redis.answers": { section: "Redis", looked: "INFO and TIME", unit: "ms" },

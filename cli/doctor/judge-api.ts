@@ -52,19 +52,19 @@ function judgeIdentity(identity: ApiFacts["identity"], cluster: string): Finding
 export function judgeRights(roles: readonly RoleFacts[]): readonly Finding[] {
   return roles.map(({ role, seen }) => {
     const of = { of: role };
-    if (seen.kind === "unseen") return notChecked("rights", seen.why, of);
+    if (seen.kind === "unseen") return notChecked("permissions", seen.why, of);
     const { user, rights } = seen.value;
     const lacking = rights.filter(({ allowed }) => !allowed).map(({ what }) => what);
     const number = { ...of, number: lacking.length };
     if (user !== role && !user.endsWith(`:${role}`)) {
       const context = `no credentials of the role (a context ${role} in the kubeconfig, or its token)`;
-      if (lacking.length === 0) return notChecked("rights", `${context}; ${user} has all ${rights.length} permissions`, number);
-      const remedy = `If the role runs as ${user}, run kubectl apply -f infra/manifests/rbac.yaml. Otherwise check again with the role's own credentials.`;
-      return warning("rights", `${context}; ${user} lacks ${listOf(lacking)}`, remedy, number);
+      if (lacking.length === 0) return notChecked("permissions", `${context}; ${user} has all ${rights.length} permissions`, number);
+      const remedy = `If the role runs as ${user}, run kubectl apply -f infra/manifests/rbac.yaml; otherwise check again with the role's own credentials.`;
+      return warning("permissions", `${context}; ${user} lacks ${listOf(lacking)}`, remedy, number);
     }
-    if (lacking.length === 0) return ok("rights", `${rights.length} of ${rights.length}`, number);
+    if (lacking.length === 0) return ok("permissions", `${rights.length} of ${rights.length}`, number);
     return failure(
-      "rights",
+      "permissions",
       `lacks ${listOf(lacking)}`,
       "Grant each role its permissions: kubectl apply -f infra/manifests/rbac.yaml.",
       number,

@@ -108,7 +108,7 @@ function judgeFence({ api, cache }: Facts): Finding {
     return failure(
       "watcher.fence",
       `${fence}, the Lease is at ${seen.value.resourceVersion}`,
-      "The API server was restored to an older state, so no watcher can raise this fence. Delete the Redis key `ep`: a new epoch then starts from a list.",
+      "Delete the Redis key ep, so that a new epoch starts from a list: the API server was restored to an older state, and no watcher can raise this fence.",
     );
   return ok("watcher.fence", `fence ${fence}`);
 }
@@ -187,7 +187,7 @@ const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
   [/there is no epoch/, "Start deltaloop watch: it opens the epoch and lists."],
   [
     /^the epoch has/,
-    "Run the watcher, the functions and doctor with the same build and the same DELTALOOP_DIGEST_KEY. The watcher then opens a new epoch.",
+    "Run the watcher, the functions and doctor with the same build and the same DELTALOOP_DIGEST_KEY; the watcher then opens a new epoch.",
   ],
   [/another primary/, "Wait 15 s: the watcher relists; if it stays closed, check the watcher's log."],
   [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, check the watcher's log and at queue deltas."],

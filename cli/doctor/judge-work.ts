@@ -45,7 +45,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
   const isShut = gate.kind === "seen" && !gate.value.open;
   const remedy = isShut
     ? "Open the gate first (cache.gate): keys wait for it."
-    : `Check whether ${syncFunction(controller)} runs: its event source mapping, its errors and its token. Check also whether the sweeper, which rings lost doorbells, runs.`;
+    : `Check whether ${syncFunction(controller)} runs (its event source mapping, its errors, its token), and whether the sweeper, which rings lost doorbells, runs.`;
   const failing = queued.value.filter(({ failures }) => failures >= FAILURES_MIN).toSorted((a, b) => b.failures - a.failures);
   return [
     ageMs < DUE_WARNING_MS ? ok("work.due", seen, more) : (ageMs < DUE_FAILURE_MS ? warning : failure)("work.due", seen, remedy, more),
@@ -89,7 +89,7 @@ function judgeIntents(intents: CacheFacts["intents"], nowMs: number | undefined)
   );
   const remedy =
     endless.length > 0
-      ? "deltaloop never writes such a deadline (docs/internals/threat-model.md). Delete the owner's Redis key `i`, or delete `ep` to start a new epoch."
+      ? "Delete the owner's Redis key i, or delete ep to start a new epoch: deltaloop never writes such a deadline (docs/internals/threat-model.md)."
       : "Check whether the owner's sync function runs: its next run resolves such calls.";
   return failure("work.intents", seen, remedy, { number: stuck.length });
 }

@@ -218,7 +218,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       await cluster.kubectl("delete", "rolebinding", "deltaloop-watcher", "-n", "deltaloop");
       const lacking = async (...more: readonly string[]): Promise<readonly string[]> => {
         const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", "deltaloop", ...more]);
-        await dev.line("grants each role its rights");
+        await dev.line("grants each role its permissions");
         await dev.stop();
         return dev
           .output()

@@ -32,7 +32,7 @@ const NAMED_PODS = [
   {
     name: "replica-set-deleted",
     left: /^delete Pod replica-set-deleted\/web-/,
-    differs: "Pod replica-set-deleted/web-*****: count: recorded 2, ours 3",
+    differs: "Pod replica-set-deleted/web-*****: count: recorded 2, replayed 3",
   },
   { name: "tied-deletions", left: /^labels of Pod default\/c-/, differs: "Pod default/c-***** exists only in the recording" },
 ];

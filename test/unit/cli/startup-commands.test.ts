@@ -107,7 +107,7 @@ describe("a command that starts by calling the API server", () => {
     });
     const { code, stdout } = await run(["doctor", "-o", "json"]);
     const { findings } = JSON.parse(stdout) as { readonly findings: readonly { check: string; state: string; seen: string }[] }; // cli/README.md
-    const seen = findings.filter(({ check }) => check === "api.answers" || check === "rights");
+    const seen = findings.filter(({ check }) => check === "api.answers" || check === "permissions");
     expect(seen.filter(({ seen: text }) => /503|no answer|not answer|closed/i.test(text))).toEqual([]);
     expect(seen.length).toBeGreaterThan(1);
     expect(code).toBe(1); // Redis does not answer

@@ -297,7 +297,7 @@ describe("CreateReplicaSet", () => {
 
   it("fails the sync if reading the owner fails, and returns an error if the API server rejects the create", async ({ scene }) => {
     scene.api.script = { "get deployments": "never" };
-    await expect(scene.send(scene.create())).rejects.toThrow("no answer");
+    await expect(scene.send(scene.create())).rejects.toThrow("no response");
     const other = await Scene.create();
     other.api.script = { "create replicasets": refusal(403, "Forbidden", "quota") };
     expect(await other.send(other.create())).toMatchObject({ results: [{ kind: "failed" }], error: { message: "quota" } });
