@@ -56,10 +56,10 @@ export function registerCapture(program: Command): void {
   registerSend(capture);
   withDetails(
     capture
-      .description("Records the workloads of a cluster, and what explains their incidents.")
+      .description("Records the workloads of a cluster, and the objects that explain incidents.")
       .option("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
       .option("--force", "overwrite files that are not empty")
-      .option("--no-redact", "record whole objects, also env values, into a file that only you can read")
+      .option("--no-redact", "record unredacted objects, including env values, in a file that only you can read")
       .option("-n, --namespace <name>", "record this namespace alone (default: all)")
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
@@ -119,7 +119,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const client = createClient({ ...config, ...(rotates && { readAheadBytesMax: READ_AHEAD_BYTES }) });
   const source = createWatch(client, flags.namespace);
   await untilListed(config, flags, log, signalled);
-  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack the right to read the version
+  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack permission to read the version
   const kube = recordingWatch(source, {
     ...{ write, clock, digester, raw: !redact, keeps: rotates, yieldsVersions: true, server: config.server, kubernetes },
     room: () => file.room(),
@@ -127,7 +127,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const ends = new AbortController();
   const ended = AbortSignal.any([signalled, ends.signal]);
   log.info(
-    `capturing ${flags.namespace === undefined ? "all namespaces" : `namespace ${flags.namespace}`} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
+    `capturing ${flags.namespace === undefined ? "all namespaces" : `namespace ${flags.namespace}`} of ${config.server} into ${file.path}${redact ? "" : ", unredacted objects with all their secrets"}; stop with Ctrl-C`,
   );
   const read = async (): Promise<string> => (await readApiServer(client)).gitVersion;
   const looking = lookingAtRelease(kube, recordedUpgrades(read, kube, kubernetes));

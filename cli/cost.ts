@@ -64,11 +64,11 @@ export function registerCost(program: Command): void {
     .option("--lost-pods-per-day <n>", "pods that are lost and replaced", rate("--lost-pods-per-day"), 0)
     .option("--pod-changes-per-day <n>", "changes of readiness, labels and the like, beyond rollouts", rate("--pod-changes-per-day"), 0)
     .option("--other-pods-per-day <n>", "pods of Jobs and others", rate("--other-pods-per-day"), 0)
-    .optionsGroup("Measured workload, instead:")
+    .optionsGroup("Measured workload (instead of the options above):")
     .option("--metrics <file|url>", "/metrics of the function host of `deltaloop dev`, after about a day")
-    .option("--over <duration>", "time of that measurement (default: since the process started)", duration("--over"))
+    .option("--over <duration>", "duration of the measurement (default: since the process started)", duration("--over"))
     .optionsGroup("Deployment and prices:")
-    .option("--params <file>", "parameters of the deployment as for `npm run deploy`: lines `name: value`")
+    .option("--params <file>", "parameters of the deployment as for `npm run deploy`: one `name: value` a line")
     .option(
       "--param <name=value>",
       "one parameter, in addition to the file; repeatable",
@@ -103,8 +103,7 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const measured =
     flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, measuredAt(flags.metrics, flags.over));
   const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
-  if (measured !== undefined && said.length > 0)
-    throw new UsageError(`--metrics already contains the workload: leave out ${said.join(", ")}`);
+  if (measured !== undefined && said.length > 0) throw new UsageError(`--metrics already contains the workload: remove ${said.join(", ")}`);
   const usage = measured === undefined ? usageOf(counts, rates) : usageOfMeasured(counts, measured);
   const { coldStartMs, series } = counts;
   const month = (given: Readonly<Record<string, string>>) => {

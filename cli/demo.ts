@@ -45,10 +45,10 @@ export function registerDemo(program: Command): void {
   withDetails(
     program
       .command("demo")
-      .description("Creates, scales and rolls a Deployment on an embedded cluster.")
+      .description("Creates, scales and rolls a Deployment on an in-memory cluster.")
       .option("--keep", "keep the cluster running afterwards and print how to use it with kubectl")
-      .option("--real-agent", "run the node agent on each node, with a container runtime in memory, instead of scripted nodes")
-      .option("--open", "draw it live in a page on this machine, until Ctrl-C")
+      .option("--real-agent", "run the node agent on each node, with an in-memory container runtime, instead of scripted nodes")
+      .option("--open", "serve a live view of the demo on a local web page until Ctrl-C")
       .option("-v, --verbose", "print the log of the watchers and the functions")
       .action(async (flags: DemoFlags) => {
         // Folders and Redis of this process are removed at its exit. A signal is not an error.
@@ -91,13 +91,13 @@ async function runDemo(flags: DemoFlags): Promise<void> {
       lag.changes(items);
     },
   });
-  const embedded = await withProgress("Starting the embedded cluster", starting);
+  const embedded = await withProgress("Starting the in-memory cluster", starting);
   embedded.server.onRequest((record) => {
     lag.request(record);
     if (record.resource === "pods" && record.verb === "create" && record.subresource === "" && record.status === 201) totals.pods++;
   });
   await embedded.ready();
-  const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${WATCHERS} watchers, ${NODES} ${flags.realAgent ? "nodes, each with the node agent on a runtime in memory" : "scripted nodes"}`;
+  const stack = `in-memory API server, queue fauxqs, store ${embedded.storeName}, ${WATCHERS} watchers, ${NODES} ${flags.realAgent ? "nodes, each with the node agent on an in-memory runtime" : "scripted nodes"}`;
   view.say(`Ready after ${seconds(Date.now() - startedMs)}: ${stack}.`);
 
   if (flags.open) page = await opened(embedded, view);

@@ -64,18 +64,21 @@ export function registerDev(program: Command): void {
   withDetails(
     program
       .command("dev")
-      .description("Runs watcher, queue, Redis and functions on this machine against a cluster, or your own controllers.")
-      .argument("[file...]", "run the controllers of these files instead, again after each save, on an embedded API server or a cluster")
+      .description("Runs watcher, queue, Redis and functions on this machine against a cluster, or runs user controllers.")
+      .argument(
+        "[file...]",
+        "run the controllers in these files instead, on an in-memory API server or a cluster, and restart them after each save",
+      )
       .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
       .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
-      .option("--yes", "with files and --act: accept a cluster-admin")
+      .option("--yes", "with files and --act: accept credentials that may do everything (cluster-admin)")
       .option("--built-in", "with files on a cluster: also run the built-in controllers")
-      .option("--open", "draw workloads and decisions live in a page on this machine")
+      .option("--open", "serve a live view of workloads and decisions on a local web page")
       .option("-v, --verbose", "print debug messages")
       .optionsGroup("Cluster access:")
       .option(
         "--kubeconfig <file>",
-        "kubeconfig; contexts with the names of our roles are used for these roles (default without files: KUBECONFIG, then ~/.kube/config)",
+        "kubeconfig; a context named after a deltaloop role is used for that role (default without files: KUBECONFIG, then ~/.kube/config)",
       )
       .option("--context <name>", "context of the kubeconfig")
       .option("--lease-namespace <name>", "with --act: namespace of the watcher's Lease", "kube-system")
@@ -92,7 +95,7 @@ export function registerDev(program: Command): void {
       }),
     {
       notes: [
-        "With files and neither --kubeconfig nor --context, it acts on an embedded API server with the CRDs, the built-in controllers and scripted nodes. On a cluster, your controllers take no Lease: run one process.",
+        "With files and neither --kubeconfig nor --context, it acts on an in-memory API server with the CRDs, the built-in controllers and scripted nodes. On a cluster, user controllers take no Lease: run one process.",
         "Exits with 3 when another controller manager writes to the objects that --act manages.",
       ],
       examples: [
@@ -121,12 +124,12 @@ async function runOwn(files: readonly string[], flags: DevFlags, command: Comman
   const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
   if (foreign !== undefined && !flags.builtIn)
     throw new UsageError(
-      `${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files, or add --built-in`,
+      `${foreign.long ?? foreign.flags} applies to the built-in controllers only: remove it when you name files, or add --built-in`,
     );
   const [ofCluster] = given.filter((option) => option.attributeName() !== "verbose");
   if (ofCluster !== undefined && !onCluster)
     throw new UsageError(
-      `${ofCluster.long ?? ofCluster.flags} applies to a cluster: add --kubeconfig or --context. Without them, dev acts on an embedded API server`,
+      `${ofCluster.long ?? ofCluster.flags} applies to a cluster: add --kubeconfig or --context. Without them, dev acts on an in-memory API server`,
     );
   const { act = false, yes = false, anyKubernetes = false, verbose = false } = flags;
   const [{ runOwnDev }, target] = await Promise.all([import("./own/dev.ts"), onCluster ? cluster() : embedded()]);
@@ -163,7 +166,7 @@ class Dev {
     this.#log = consoleLog("deltaloop: ", flags.verbose ? "debug" : "info");
   }
 
-  /** Until `signalled` aborts, or a component has failed for good. */
+  /** Until `signalled` aborts, or a component has failed permanently. */
   async run(signalled: AbortSignal): Promise<number> {
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
@@ -216,7 +219,7 @@ class Dev {
     return this.#exitCode;
   }
 
-  /** Logs the cluster and the missing rights. */
+  /** Logs the cluster and the missing permissions. */
   async #lookAround(): Promise<{ readonly cid: string; readonly act: boolean }> {
     const act = this.#flags.act === true;
     if (this.#flags.watchers > 1 && !act)
@@ -236,11 +239,11 @@ class Dev {
       throw new UsageError(`${watcher.server} cannot be used: ${messageOf(error)}`);
     });
     const lacking = rights.filter(({ allowed }) => !allowed);
-    this.#log.info(`cluster ${cid} at ${watcher.server}; ${rights.length - lacking.length} of ${rights.length} required rights`);
+    this.#log.info(`cluster ${cid} at ${watcher.server}; has ${rights.length - lacking.length} of ${rights.length} required permissions`);
     for (const [role, needed] of Map.groupBy(rights, (right) => right.role))
       this.#log.info(`${role} needs: ${needed.map(({ what }) => what).join(", ")}`);
-    for (const { role, what } of lacking) this.#log.warn(`missing right: ${what}`, { role });
-    if (lacking.length > 0) this.#log.warn("kubectl apply -f infra/manifests/rbac.yaml grants each role its rights");
+    for (const { role, what } of lacking) this.#log.warn(`missing permission: ${what}`, { role });
+    if (lacking.length > 0) this.#log.warn("kubectl apply -f infra/manifests/rbac.yaml grants each role its permissions");
     return { cid, act };
   }
 
@@ -327,7 +330,7 @@ class Dev {
       if (this.#ending.signal.aborted) return;
       if (code === EXIT_UPSTREAM_ACTIVE) return this.#fail("stopped acting: another controller manager is active", EXIT_UPSTREAM_ACTIVE);
       if (code === EXIT_USAGE) return this.#fail(`${name} has an invalid configuration`, EXIT_USAGE);
-      this.#log.warn(`${name} exited, restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
+      this.#log.warn(`${name} exited; restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
       await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
       // A process that exits before it is ready is restarted too.
       if (!this.#ending.signal.aborted) await this.#keep(name, start).catch(() => undefined);

@@ -39,14 +39,14 @@ const COLUMNS = 120;
 export function registerDoctor(program: Command): void {
   const command = program
     .command("doctor")
-    .description("Checks API server, rights, Redis, queues, watcher, cache and work queue.")
+    .description("Checks API server, permissions, Redis, queues, watcher, cache and work queue.")
     .option("--audit", `compare every object of the API server with its row in the cache; may take ${AUDIT_PART_MS / 1000} s`)
     .addOption(environmentOption());
   addOutputOption(command, "one object")
     .optionsGroup("Cluster access:")
     .option(
       "--kubeconfig <file>",
-      "kubeconfig to use instead of DELTALOOP_KUBE_*; contexts with the names of our roles are used for these roles",
+      "kubeconfig to use instead of DELTALOOP_KUBE_*; a context named after a deltaloop role is used for that role",
     )
     .option("--context <name>", "context of the kubeconfig")
     .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")

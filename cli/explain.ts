@@ -42,23 +42,23 @@ export function registerExplain(program: Command): void {
   const command = program
     .command("explain")
     .description("Explains what is wrong with a workload, and why its controllers act as they do.")
-    .argument("[file]", "capture or recording, gzip or not, - for standard input; without it, the cluster of the kubeconfig")
+    .argument("[file]", "capture or recording, optionally gzip-compressed; - is standard input (default: the cluster of the kubeconfig)")
     .argument(
       "[object...]",
-      "object as for kubectl: deploy/web, deploy web, deployment.apps/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z; without it, all, worst first",
+      "object as for kubectl: deploy/web, deploy web, deployment.apps/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z (default: all workloads, worst first)",
     )
     .option("-n, --namespace <name>", "namespace of the object")
-    .option("--all", "print each change and decision with its reasons; without an object, complete workloads too")
+    .option("--all", "print each change and decision with its reasons; without an object, include complete workloads")
     .option("--repeats", "with --all, print repeated syncs and repeated reasons too");
   addOutputOption(command, "the verdict, the summary and each change and sync")
     .optionsGroup("Captures:")
-    .option("--until <time>", "explain the state at this moment: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
-    .option("--since <time>", "leave out earlier changes")
-    .option("--at <time>", "as --until, and print what led to this moment and what came next")
+    .option("--until <time>", "explain the state at this time: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
+    .option("--since <time>", "skip earlier changes")
+    .option("--at <time>", "as --until, and print the changes before and after this time")
     .addOption(recordedReleaseOption())
     .option("--html <page>", "also write a page with a timeline of the capture: one file that opens from disk and requests nothing")
-    .option("--open", "serve that page on this machine and open a browser; of a cluster, follow its changes")
-    .option("--no-redact", "with --html and --open, include messages and values that may be secret, in a file that only you may read")
+    .option("--open", "serve that page locally and open a browser; with a cluster, keep the page up to date")
+    .option("--no-redact", "with --html and --open, include messages and values that may be secret; only you can read the file")
     .option("--force", "overwrite a page that is not empty")
     .optionsGroup("Cluster access:")
     .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
@@ -69,8 +69,8 @@ export function registerExplain(program: Command): void {
   withDetails(command, {
     notes: [
       "Reads only.",
-      "Of a cluster it needs the right to list Deployments, ReplicaSets and Pods; Events, Nodes and quotas where allowed.",
-      "Of one object of a cluster it exits with 1 when it is stuck. Lists and captures exit with 0, and with 1 when they hold no workload.",
+      "With a cluster, it needs permission to list Deployments, ReplicaSets and Pods; it uses Events, Nodes and quotas if it may list them.",
+      "For one object in a cluster, exits with 1 if the object is stuck. For several objects or a capture, exits with 0, or with 1 if there is no workload.",
     ],
     examples: [
       "explain deploy/web -n shop",
@@ -120,7 +120,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   if (page !== undefined) {
     const partial = (["at", "since", "until", "all", "repeats", "output"] as const).find((name) => flags[name] !== undefined);
     if (partial !== undefined)
-      throw new UsageError(`${page} shows the whole recording: leave --${partial} out, and choose the moment in the page`);
+      throw new UsageError(`${page} shows the whole recording: remove --${partial}, and choose the time in the page`);
     const { explainPage } = await import("./explain/timeline/timeline.ts");
     return explainPage(file, object, flags);
   }

@@ -35,10 +35,10 @@ export function registerHost(program: Command): void {
   program
     .command("host", { hidden: true })
     .description("Runs all functions in one process; a component of `dev`.")
-    .requiredOption("--kubeconfig <file>", "kubeconfig; contexts with the names of our roles are used for these roles")
+    .requiredOption("--kubeconfig <file>", "kubeconfig; a context named after a deltaloop role is used for that role")
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--invocations <socket>", "socket over which the functions are invoked")
-    .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
+    .option("--metrics <host:port>", "address of the metrics and health server; port 0 selects a free port", METRICS_LISTEN)
     .option("--decisions", "print each sync that decides or fails as a line of JSON")
     .option("--child", "exit when standard input ends")
     .action(runHost);

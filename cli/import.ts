@@ -24,9 +24,12 @@ export function registerImport(program: Command): void {
     program
       .command("import")
       .description("Converts recordings of kubectl, the audit log, k8shark or SQS into a capture.")
-      .argument("<file...>", "files to read, gzip or not; up to 16 GiB unpacked and a million objects, an archive up to 256 MiB")
+      .argument(
+        "<file...>",
+        "files to read, optionally gzip-compressed; up to 16 GiB unpacked and a million objects, an archive up to 256 MiB",
+      )
       .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
-      .option("--no-redact", "keep whole objects, also env values, in a file that only you can read")
+      .option("--no-redact", "keep unredacted objects, including env values, in a file that only you can read")
       .action(runImport),
     {
       notes: [

@@ -8,9 +8,9 @@ import { createProject } from "./init/project.ts";
 export function registerInit(program: Command): void {
   const command = program
     .command("init")
-    .description("Writes a project with a controller of your own, its test and a sample object.")
+    .description("Writes a project with a user controller, its test and a sample object.")
     .argument("<folder>", "new or empty folder; its name becomes the name of the sample object")
-    .option("--from <file>", "tarball of deltaloop that the project depends on (default: what this command was installed from)")
+    .option("--from <file>", "tarball of deltaloop that the project depends on (default: the one that this command was installed from)")
     .action(async (folder: string, { from }: { readonly from?: string }) => {
       const root = packageRoot();
       const written = await createProject(folder, root, (project) => dependencyOf(root, project, from));

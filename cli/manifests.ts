@@ -1,4 +1,4 @@
-/** `deltaloop manifests FILE…`: the CustomResourceDefinitions and rights of controllers, from their definitions. */
+/** `deltaloop manifests FILE…`: the CustomResourceDefinitions and permissions of controllers, from their definitions. */
 import type { Command } from "commander";
 import { UsageError } from "@deltaloop/base";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
@@ -11,11 +11,13 @@ import { objectText } from "./output/output-option.ts";
 export function registerManifests(program: Command): void {
   const command = program
     .command("manifests")
-    .description("Prints the CRDs and the RBAC of your own controllers as YAML.")
+    .description("Prints the CRDs and the RBAC of user controllers as YAML.")
     .argument("<file...>", "TypeScript or JavaScript files that export what defineController returns")
     .action(runManifests);
   withDetails(command, {
-    notes: ["Roles whose names end in -self serve `self`, `remove` and another kind's status. Leave out what no sync returns."],
+    notes: [
+      "Roles whose names end in -self serve `self`, `remove` and another kind's status. Remove rules for writes that your `sync` never returns.",
+    ],
     examples: ["manifests website.ts | kubectl apply -f -"],
   });
 }

@@ -27,7 +27,7 @@ export function registerNode(program: Command): void {
     .description("Runs the node agent: registers this machine as a node and runs its pods.")
     .option("--config <file>", "KubeletConfiguration (kubelet.config.k8s.io/v1beta1); flags override its fields")
     .addOption(new Option("--name <name>", "name of the node").default(hostname().toLowerCase(), "the host name"))
-    .option("--root-dir <folder>", "folder of pod volumes and own files", "/var/lib/kubelet")
+    .option("--root-dir <folder>", "directory for pod volumes and the agent's state", "/var/lib/kubelet")
     .option("--max-pods <n>", "maximum number of pods", wholeNumber("--max-pods", { min: 1, max: PODS_MAX }), 110)
     .optionsGroup("Cluster access and certificates:")
     .option("--kubeconfig <file>", "kubeconfig of user system:node:<name>, group system:nodes (default: KUBECONFIG, then ~/.kube/config)")
@@ -39,7 +39,7 @@ export function registerNode(program: Command): void {
       "request the serving certificate from the cluster, and a new one before it expires",
       trueOrFalse("--rotate-server-certificates"),
     )
-    .option("--cert-dir <folder>", "folder of the certificates (default: pki in --root-dir)")
+    .option("--cert-dir <folder>", "directory of the certificates (default: pki in --root-dir)")
     .addOption(startupTimeoutOption("how long to request the first certificate; a node that has one retries indefinitely"));
   addRuntimeFlags(addRegistrationFlags(command));
   command
@@ -84,7 +84,13 @@ export function registerNode(program: Command): void {
       wholeNumber("--eviction-max-pod-grace-period", { min: -1, max: 2 ** 31 - 1 }),
       0,
     )
-    .addOption(durationOption("--eviction-pressure-transition-period", "time that a pressure condition stays afterwards", 300_000));
+    .addOption(
+      durationOption(
+        "--eviction-pressure-transition-period",
+        "how long a pressure condition is kept after the pressure has ended",
+        300_000,
+      ),
+    );
   addShutdownFlags(command)
     .optionsGroup("Network:")
     .option("--cluster-dns <address>", "address of the cluster's DNS server; repeatable", collect, [])

@@ -32,16 +32,16 @@ export function registerOpen(program: Command): void {
   withDetails(
     program
       .command("open")
-      .description("Serves the objects of a capture at one moment to kubectl.")
-      .argument("[file]", "capture, gzip or not, a recording that deltaloop import reads, or - for standard input")
-      .option("--at <time>", "the moment (default: the end of the capture)")
-      .addOption(new Option("--set <time>", "move the running server of $KUBECONFIG to another moment, and end").conflicts("at"))
-      .option("--port <port>", "loopback port; 0 selects a free one", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
+      .description("Serves the objects of a capture at one time to kubectl.")
+      .argument("[file]", "capture, optionally gzip-compressed, a recording that deltaloop import reads, or - for standard input")
+      .option("--at <time>", "time to serve (default: the end of the capture)")
+      .addOption(new Option("--set <time>", "move the running server of $KUBECONFIG to another time, and exit").conflicts("at"))
+      .option("--port <port>", "loopback port; 0 selects a free port", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
       .action(runOpen),
     {
       notes: [
-        "Read-only. Prints a KUBECONFIG line, then serves until Ctrl-C. A line on standard input moves the moment too, unless the capture came from there.",
-        "kubectl get, describe, events, rollout history and -o yaml answer as at that moment. kubectl prints warnings about what the capture does not hold.",
+        "Read-only. Prints a KUBECONFIG line, then serves until Ctrl-C. A line on standard input changes the time too, unless the capture came from there.",
+        "kubectl get, describe, events, rollout history and -o yaml show the state at that time. kubectl prints warnings about data that the capture does not contain.",
         "A time is +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z.",
       ],
       examples: ["open rollout.jsonl.gz --at 10:02:11", "open --set +12.3s"],
@@ -89,7 +89,7 @@ async function moveByInput(server: PastServer): Promise<void> {
 
 async function moveRunning(time: string, file: string | undefined): Promise<void> {
   if (file !== undefined)
-    throw new UsageError("--set changes the moment that the running server of $KUBECONFIG shows: do not name a capture file");
+    throw new UsageError("--set changes the time that the running server of $KUBECONFIG shows: do not name a capture file");
   const path = kubeconfigPath(undefined);
   const { server } = await kubeHttpConfigFrom(path, { component: "open" });
   if (!/^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}$/.test(server))

@@ -1,6 +1,6 @@
 /**
  * `deltaloop own-host`: runs the `sync` functions of user controllers, started by `dev`. It has no credentials and no keys: it gets
- * snapshots, requests live reads from its parent, and returns results. So its end at any moment only fails the running sync.
+ * snapshots, requests live reads from its parent, and returns results. If it exits, only the running sync fails.
  */
 import type { Command } from "commander";
 import { messageOf } from "@deltaloop/kube/objects";
@@ -13,7 +13,7 @@ import type { FromHost, ToHost } from "./own/messages.ts";
 export function registerOwnHost(program: Command): void {
   program
     .command("own-host", { hidden: true })
-    .description("Runs the functions of your own controllers; a component of `dev`.")
+    .description("Runs the functions of user controllers; a component of `dev`.")
     .argument("<file...>", "files that export controllers")
     .action(runOwnHost);
 }

@@ -27,7 +27,7 @@ export function registerQueue(program: Command): void {
   program
     .command("queue", { hidden: true })
     .description("Runs a local SQS and prints its URLs as one line of JSON; a component of `dev`.")
-    .option("--port <n>", "port; 0 is any free port", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
+    .option("--port <n>", "port; 0 selects a free port", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
     .option("--prefix <name>", "prefix of the queues' names", "deltaloop")
     .option("--invocations <socket>", "socket where functions connect to be invoked; without it nothing polls the queues")
     .option("--concurrency <n>", "concurrent invocations of each sync function", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)

@@ -45,8 +45,8 @@ export function registerReplay(program: Command): void {
   const command = program
     .command("replay")
     .description("Feeds a capture to the controllers and prints what each sync decides.")
-    .argument("<file>", "capture, gzip or not; up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time")
-    .option("--closed", "repeat the user requests on an API server in memory with our controllers, and compare the final states")
+    .argument("<file>", "capture, optionally gzip-compressed; up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time")
+    .option("--closed", "repeat the user requests on an in-memory API server with deltaloop's controllers, and compare the final states")
     .option("--show <object>", "print an object as it was at --at, or at the end, and replay nothing")
     .option("--step", "wait for Enter after each sync; a number continues for that many syncs, q quits")
     .addOption(recordedReleaseOption())
@@ -57,16 +57,16 @@ export function registerReplay(program: Command): void {
     .option("--until <time>", "stop at this time")
     .option("--all", "print syncs without a decision too")
     .optionsGroup("Input:")
-    .option("--seed <n>", "seed of everything random, such as faults", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
+    .option("--seed <n>", "random seed, for example of faults", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
     .option(
       "--faults <list>",
-      `faults of the queue, with commas: ${Object.entries(FAULTS)
+      `comma-separated faults of the queue: ${Object.entries(FAULTS)
         .map(([name, what]) => `${name} (${what})`)
         .join(", ")}, or none (default: none)`,
     )
     .optionsGroup("Output:")
     .option("--why", "print the reasons of each decision")
-    .option("-v, --verbose", "print the log of watcher and functions, and decisions that depend on a missing answer");
+    .option("-v, --verbose", "print the log of watcher and functions, and decisions that depend on a response that a replay does not have");
   withDetails(addOutputOption(command, "one object per sync").action(runReplay), {
     notes: [
       "Sends nothing to a cluster. Exits with 1 when --closed finds a different final state.",
@@ -124,10 +124,10 @@ async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: 
   const { seed, verbose, output } = flags;
   const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined)
-    throw new UsageError(`--${other} applies to the recorded stream, which --closed does not replay: leave out one of them`);
+    throw new UsageError(`--${other} applies to the recorded stream, which --closed does not replay: remove one of them`);
   const log = consoleLog("", verbose ? "info" : "error");
   const digester = createDigester(`replay ${seed}`.padEnd(32), ALL_RELEASES);
-  const malformed = (what: string): void => log.warn(`left out: ${printable(what)}`);
+  const malformed = (what: string): void => log.warn(`skipped: ${printable(what)}`);
   const seen = new SeenLife(file);
   await reading(file, async () => {
     for await (const { changes } of changesIn(capture, { name: file, digester, malformed })) for (const change of changes) seen.see(change);
@@ -155,7 +155,7 @@ function userRequestJson(write: UserRequest, status: number): object {
 
 function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
   const lines = [
-    `Our controllers created ${podsCreated} pods, and ${disagreements.length === 0 ? "reached the recorded final state." : "reached another final state than the recorded one:"}`,
+    `deltaloop's controllers created ${podsCreated} pods, and ${disagreements.length === 0 ? "reached the recorded final state." : "reached another final state than the recorded one:"}`,
     ...disagreements.map((line) => `  ${line}`),
     ...(left.length === 0 ? [] : ["User requests to objects with generated names were not repeated:", ...left.map((what) => `  ${what}`)]),
   ];

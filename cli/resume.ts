@@ -3,7 +3,7 @@
  * (informer §11.11).
  *
  * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints the controller's name, fails while it still
- * writes, and forgives only writes up to now. Configured like the watcher; needs its rights to list and write access to Redis.
+ * writes, and accepts only writes up to now. Configured like the watcher; needs its permission to list and write access to Redis.
  */
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
@@ -46,14 +46,11 @@ export function registerResume(program: Command): void {
       .option("-n, --namespace <name>", "resume in this namespace only")
       .addOption(environmentOption())
       .optionsGroup("Cluster access:")
-      .option(
-        "--kubeconfig <file>",
-        "kubeconfig to use instead of DELTALOOP_KUBE_*; a context with the name of the watcher's role is preferred",
-      )
+      .option("--kubeconfig <file>", "kubeconfig to use instead of DELTALOOP_KUBE_*; a context named after the watcher's role is preferred")
       .option("--context <name>", "context of the kubeconfig")
       .addOption(startupTimeoutOption())
       .optionsGroup("Clusters that share a cache:")
-      .option("--lineage", "replace another cluster's epoch of the shared cache by this cluster's, and end the stop of new epochs")
+      .option("--lineage", "replace another cluster's epoch of the shared cache by this cluster's, and allow new epochs again")
       .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
       .action(async (flags: ResumeFlags) => {
         process.exitCode = await runResume(flags);
@@ -116,8 +113,8 @@ async function runResume(flags: ResumeFlags): Promise<number> {
         say(`to stop these controllers in kube-controller-manager, start it with ${SWITCH_OFF}`);
         return EXIT_REFUSED;
       case "resume": {
-        const { forgivenMs } = decision;
-        if ((await store.resume({ ...(namespace !== undefined && { namespace }), seen: state, forgivenMs })) === "changed") {
+        const { acceptedMs } = decision;
+        if ((await store.resume({ ...(namespace !== undefined && { namespace }), seen: state, acceptedMs })) === "changed") {
           say("not resumed: the other controller has written again; run the command again");
           return EXIT_REFUSED;
         }

@@ -39,7 +39,7 @@ interface KeyFlags {
 const EXIT_FAILED = 1;
 
 export function registerRotate(program: Command): void {
-  const rotate = program.command("rotate").description("Replaces tokens and keys while everything runs.");
+  const rotate = program.command("rotate").description("Rotates tokens and keys without downtime.");
   withDetails(rotate, {
     examples: ["rotate tokens --secrets deltaloop/prod/kube/", "rotate mac-key --env prod.env", "rotate digest-key --env prod.env"],
     docs: "docs/guides/rotate-keys.md",
@@ -53,7 +53,7 @@ export function registerRotate(program: Command): void {
         "prefix of the secrets' names: deltaloop/<stage>/kube/ or ssm:/path/ (default: that of the watcher's DELTALOOP_KUBE_SECRET)",
       )
       .addOption(environmentOption())
-      .option("--for <names>", "components, with commas; watcher is possible too", KUBE_COMPONENTS.join(","))
+      .option("--for <names>", "comma-separated components; watcher is also allowed", KUBE_COMPONENTS.join(","))
       .option(
         "--seconds <n>",
         "requested lifetime of a token in seconds; the API server may shorten it",
@@ -64,7 +64,7 @@ export function registerRotate(program: Command): void {
       .optionsGroup("Access:")
       .option(
         "--kubeconfig <file>",
-        "kubeconfig with the rights of infra/manifests/token-renewer (default: KUBECONFIG, then ~/.kube/config)",
+        "kubeconfig with the permissions of infra/manifests/token-renewer (default: KUBECONFIG, then ~/.kube/config)",
       )
       .option("--context <name>", "context of the kubeconfig")
       .addOption(startupTimeoutOption())
@@ -75,8 +75,8 @@ export function registerRotate(program: Command): void {
     { examples: ["rotate tokens --secrets deltaloop/prod/kube/ --every 30m0s"], docs: "docs/guides/rotate-keys.md" },
   );
   for (const [name, what, run] of [
-    ["mac-key", "Replaces the MAC key: accept both, sign with the new one, sign again, remove the old one.", rotateMacKey],
-    ["digest-key", "Replaces the digest key, which starts an epoch, and prints how long gates were closed.", rotateDigestKey],
+    ["mac-key", "Rotates the MAC key: accept both, sign with the new one, re-sign stored data, remove the old one.", rotateMacKey],
+    ["digest-key", "Rotates the digest key, which starts a new epoch, and prints how long gates were closed.", rotateDigestKey],
   ] as const) {
     const command = rotate
       .command(name)
@@ -84,7 +84,7 @@ export function registerRotate(program: Command): void {
       .addOption(environmentOption())
       .option(
         "--wait <duration>",
-        "time for all processes to read a changed secret (default: DELTALOOP_SECRETS_SECONDS and 15s, 5m15s)",
+        "time for all processes to read a changed secret (default: DELTALOOP_SECRETS_SECONDS plus 15s, usually 5m15s)",
         duration("--wait"),
       )
       .addOption(
@@ -129,7 +129,7 @@ function secretsToRenew(flags: TokenFlags): { readonly prefix: string; readonly 
   if (secrets !== undefined && env === undefined) return { prefix: secrets, endpoint: secretsEndpoint, kube: own };
   const { variables, kube = own } = watchersEnvironment(flags);
   const prefix = secrets ?? /^.*\//.exec(variables["DELTALOOP_KUBE_SECRET"] ?? "")?.[0];
-  if (prefix === undefined) throw new UsageError("--secrets is missing, and the environment has no DELTALOOP_KUBE_SECRET to take it from");
+  if (prefix === undefined) throw new UsageError("set --secrets: its default comes from DELTALOOP_KUBE_SECRET, which is not set either");
   return { prefix, endpoint: secretsEndpoint ?? variables["DELTALOOP_SECRETS_ENDPOINT"], kube };
 }
 

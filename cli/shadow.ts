@@ -59,22 +59,22 @@ const LOOK_MS = 500;
 export function registerShadow(program: Command): void {
   const command = program
     .command("shadow")
-    .description("Compares each write of upstream's controllers with what ours would have written.")
+    .description("Compares each write of upstream's controllers with what deltaloop's would have written.")
     .argument(
       "[file]",
-      "capture of whole objects (`--no-redact`), up to 24 hours, 16 GiB unpacked and 256 MiB of objects at a time; without it, the cluster of the kubeconfig until Ctrl-C",
+      "unredacted capture (`capture --no-redact`), up to 24 hours, 16 GiB unpacked and 256 MiB of objects at a time (default: watch the cluster of the kubeconfig until Ctrl-C)",
     )
     .addOption(new Option("--capture <file>", "same as the argument").hideHelp())
-    .option("--audit <file>", "the API server's audit log of the same time, level RequestResponse; names the client of each write")
-    .option("--all", "print the writes that ours explain too")
-    .option("--open", "of a cluster: draw changes and verdicts live in a page on this machine")
+    .option("--audit <file>", "the API server's audit log of the same period, level RequestResponse; identifies the client of each write")
+    .option("--all", "also print writes that match deltaloop's")
+    .option("--open", "with a cluster: serve a live view of changes and verdicts on a local web page")
     .addOption(recordedReleaseOption());
   addOutputOption(command, "one object per write")
     .optionsGroup("Cluster access:")
     .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
     .addOption(startupTimeoutOption())
-    .option("--metrics <host:port>", `address of the metrics server; port 0 is any free port (default: ${METRICS_LISTEN})`)
+    .option("--metrics <host:port>", `address of the metrics server; port 0 selects a free port (default: ${METRICS_LISTEN})`)
     .action(runShadow);
   withDetails(command, {
     notes: ["Reads only. Exits with 1 when a write differs."],
@@ -124,7 +124,7 @@ function fileOf(named: string | undefined, flags: ShadowFlags): string | undefin
   if (named !== undefined && flags.capture !== undefined) throw new UsageError("pass one capture: FILE or --capture FILE");
   const file = named ?? flags.capture;
   const idle = (["kubeconfig", "context", "metrics", "open"] as const).filter((name) => flags[name] !== undefined);
-  if (file !== undefined && idle.length > 0) throw new UsageError(`a capture needs no cluster access: leave out --${idle.join(", --")}`);
+  if (file !== undefined && idle.length > 0) throw new UsageError(`a capture needs no cluster access: remove --${idle.join(", --")}`);
   return file;
 }
 
@@ -140,7 +140,7 @@ async function besideUpstream(
   options: ConstructorParameters<typeof LiveShadow>[1],
   { log, digester, metrics, print }: ShadowOutput,
 ): Promise<void> {
-  if (flags.audit !== undefined) throw new UsageError("--audit needs the capture of the same time");
+  if (flags.audit !== undefined) throw new UsageError("--audit needs a capture of the same period: pass its file");
   if (flags.kubernetes !== undefined)
     throw new UsageError("--kubernetes applies to a capture; a cluster's release is read from its API server");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
@@ -232,7 +232,7 @@ function findingText(finding: Finding, startMs: number, all: boolean): string {
   const { write, verdict } = finding;
   const verb = write.verb === "delete" ? "deleted" : "created";
   if (verdict.kind === "excess")
-    return `${when} ${printable(labelOf(write))}: upstream ${verb} ${verdict.upstream} pods, ours would have ${verb} ${verdict.ours}\n`;
+    return `${when} ${printable(labelOf(write))}: upstream ${verb} ${verdict.upstream} pods, deltaloop would have ${verb} ${verdict.ours}\n`;
   const lag = verdict.kind === "older" ? `, ${verdict.lagMs} ms` : "";
   if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}${lag}\n` : "";
   const differences = nearestDifferences(verdict);

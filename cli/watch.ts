@@ -73,7 +73,7 @@ export function registerWatch(program: Command): void {
         batchingWindow,
       )
       .addOption(new Option("--linger <ms>", "former name of --batching-window").argParser(batchingWindow).hideHelp())
-      .option("--guard", "exit with 3 when another controller writes to our objects, instead of stopping until `deltaloop resume`")
+      .option("--guard", "exit with 3 when another controller writes to the managed objects, instead of stopping until `deltaloop resume`")
       .addOption(new Option("--child", "exit when standard input ends").hideHelp())
       .addOption(new Option("--as <name>", "prefix of the log lines of a child").default("watcher").hideHelp())
       .optionsGroup("Cluster access:")
@@ -83,7 +83,7 @@ export function registerWatch(program: Command): void {
       .addOption(startupTimeoutOption())
       .optionsGroup("Logs, metrics and health:")
       .addOption(loggingFormatOption())
-      .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
+      .option("--metrics <host:port>", "address of the metrics and health server; port 0 selects a free port", METRICS_LISTEN)
       .action(runWatch),
     {
       notes: [

@@ -1,5 +1,5 @@
 // 4. A controller of your own is a definition and a function: what the cluster has goes in, what should exist comes out. These five are in
-//    the folders here. `decide` calls the function alone; `world` is a cluster in memory, in which time passes only when a test says so.
+//    the folders here. `decide` calls the function alone; `world` is an in-memory cluster, in which time passes only when a test says so.
 import { expect, test } from "vitest";
 import { Deployment, Namespace, NetworkPolicy, Pod, ResourceQuota, Secret, Service } from "@deltaloop/sdk/kinds";
 import { decide, world } from "@deltaloop/test-kit";

@@ -14,7 +14,7 @@ const HEAD = `# Configuration
 
 \`node infra/generate.ts\` writes this page.
 
-Functions and watcher read environment variables once, when they start. They report all mistakes together and exit
+Functions and watcher read environment variables once, when they start. They report all problems together and exit
 with code 2. An empty variable counts as absent, and an unknown variable with the prefix DELTALOOP_ is a mistake.
 \`deltaloop dev\` sets all of them itself. [Command line](cli.md) has the flags, and \`infra/parameters.yml\` the parameters of the
 stack. The node agent reads a [KubeletConfiguration](../guides/node.md#3-the-machine) instead.

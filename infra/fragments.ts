@@ -81,7 +81,7 @@ ${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSec
   const callers = functionsOf(registry).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));
   const credentials = [...callers, "watcher"].map((name) => arn(kubeSecret(name)));
   return `# One role per function: its log group, its source queue, the doorbell queues it sends to, its secrets and VPC network interfaces.
-# infra/manifests/rbac.yaml has the functions' rights in the cluster.
+# infra/manifests/rbac.yaml has the functions' permissions in the cluster.
 Resources:
 ${roles.join("\n")}
   # For the task or instance that runs \`deltaloop watch\`: it sends deltas and doorbells, and reads its secrets.

@@ -40,7 +40,7 @@ export function isSameFile(one: string, other: string): boolean {
 }
 
 export interface CaptureFileOptions {
-  /** Records whole objects with secrets: only the owner may read the file, including an existing one. */
+  /** Records unredacted objects: only the owner may read the file, including an existing one. */
   readonly isWhole: boolean;
   /** Size before compression at which a file is full; a file may be longer by the data in flight. */
   readonly rotateBytes?: number;

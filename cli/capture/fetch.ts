@@ -1,6 +1,6 @@
 /**
  * `deltaloop capture fetch`: copies the last hour of the capture from the pod of infra/manifests-capture. Runs `kubectl exec`, with the
- * rights and credential plugins of kubectl's user.
+ * permissions and credential plugins of kubectl's user.
  */
 import { spawn } from "node:child_process";
 import { pipeline } from "node:stream";
@@ -32,17 +32,17 @@ export function registerFetch(capture: Command): void {
   withDetails(
     capture
       .command("fetch")
-      .description("Brings the last hour from the pod of infra/manifests-capture.")
+      .description("Copies the last hour of the capture from the pod of infra/manifests-capture.")
       .requiredOption("-o, --output <file>", "capture to write or replace")
-      .option("--last <duration>", "from files written in this time (default: 1h0m0s)", duration("--last"))
-      .option("--earlier", "the run before the container restarted")
+      .option("--last <duration>", "only files written within this duration (default: 1h0m0s)", duration("--last"))
+      .option("--earlier", "fetch the run before the last restart of the container")
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
       .option("--context <name>", "context of the kubeconfig")
       .option("-n, --namespace <name>", "namespace of the pod", NAMESPACE)
       .action(runFetch),
     {
-      notes: ["Runs kubectl exec: you need kubectl and the right to create pods/exec."],
+      notes: ["Runs kubectl exec: you need kubectl and permission to create pods/exec."],
       examples: ["capture fetch --context prod -o incident.jsonl.gz"],
       docs: "docs/guides/incident.md",
     },

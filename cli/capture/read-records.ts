@@ -45,7 +45,7 @@ async function opened(file: string, census: Census | undefined, reads: ReadOptio
   const log = consoleLog("", "info");
   const opening = openCapture(file, { note: (note) => log.warn(printable(shown(note))), ...(census && { census }), ...reads });
   const capture = await withProgress(shown(`Reading ${file}`), opening);
-  if (capture.records === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
+  if (capture.records === 0) throw new CaptureError(`${file}: contains no event of a watched resource`);
   return capture;
 }
 
@@ -97,7 +97,7 @@ async function savedInput(folder: string): Promise<string> {
   return path;
 }
 
-/** Imports whole objects, which are stripped before they are printed. */
+/** Imports unredacted objects, which are stripped before they are printed. */
 async function importedFile(file: string, folder: string): Promise<string> {
   const log = consoleLog("", "info");
   const report = new ImportReport();

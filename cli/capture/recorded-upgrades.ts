@@ -4,7 +4,7 @@ import { releaseName } from "@deltaloop/kube/releases";
 import type { RecordingWatch } from "@deltaloop/replay/capture";
 
 /**
- * Reads the version whenever a stream connects, because an upgrade breaks every stream. A failed read, for example for lack of rights,
+ * Reads the version whenever a stream connects, because an upgrade breaks every stream. A failed read, for example for lack of permissions,
  * records nothing.
  */
 export function recordedUpgrades(

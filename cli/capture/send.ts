@@ -26,10 +26,10 @@ const HOUR_MS = 3_600_000;
 export function registerSend(capture: Command): void {
   capture
     .command("send", { hidden: true })
-    .description("Writes the newest files of a rotated capture to standard output, as one with gzip.")
+    .description("Writes the newest files of a rotated capture to standard output, as one gzip stream.")
     .argument("<file>", "value of --output")
     .option("--last <duration>", "from files written in this time", duration("--last"), HOUR_MS)
-    .option("--earlier", "the run of capture before the newest one")
+    .option("--earlier", "send the run before the newest one")
     .action(runSend);
 }
 

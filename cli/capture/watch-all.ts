@@ -1,4 +1,4 @@
-/** Lists and watches resources for a recorder in the transport, without storing objects. */
+/** Lists and watches resources so that the transport, which records responses, sees every event. Stores no objects. */
 import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
 import { createSystemRandom } from "@deltaloop/base/system";
 import { CACHED_RESOURCES, EVIDENCE_RESOURCES, messageOf } from "@deltaloop/kube/objects";
@@ -26,7 +26,7 @@ export async function watchAll(kube: KubeWatch<Resource>, options: WatchOptions,
 }
 
 /**
- * Lists and watches the other resources that findings use, where the user has the rights; a resource that may not be read is reported once.
+ * Lists and watches the other resources that findings use, where the user has the permissions; a resource that may not be read is reported once.
  */
 export async function watchEvidence(kube: RecordingWatch, { clock, log }: WatchOptions, ends: AbortSignal): Promise<void> {
   const watch = async (resource: EvidenceResource): Promise<void> => {

@@ -1,4 +1,4 @@
-/** Failures of a first read that no retry repairs: credentials, rights, certificates, and servers other than an API server. */
+/** Failures of a first read that no retry repairs: credentials, permissions, certificates, and servers other than an API server. */
 import { UsageError } from "@deltaloop/base";
 import { describeError, KubeApiError, NotKubernetesError, UnansweredError } from "@deltaloop/kube/client";
 import { isCertificateError } from "@deltaloop/kube/http";
@@ -13,7 +13,7 @@ export function accessFailure(error: unknown, what: string, server: string): Usa
 function remedyFor(error: unknown): string | undefined {
   if (error instanceof KubeApiError) {
     if (error.code === 401) return "Renew the token or certificate of the kubeconfig's user";
-    if (error.code === 403) return "Bind the user a role with this right, name a namespace with -n, or use another context";
+    if (error.code === 403) return "Bind a role with this permission to the user, name a namespace with -n, or use another context";
     return error.code >= 500 || error.code === 429 ? undefined : "Check that the kubeconfig's server is a Kubernetes API server";
   }
   if (error instanceof NotKubernetesError) return "Check that the kubeconfig's server is a Kubernetes API server";

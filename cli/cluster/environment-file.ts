@@ -39,7 +39,7 @@ export interface WatchersEnvironment {
 export function environmentOption(): Option {
   return new Option(
     "--env <file>",
-    "file with the watcher's DELTALOOP_*, lines NAME=value (default: the environment, else that of the newest dev)",
+    "file with the watcher's DELTALOOP_* variables, one NAME=value a line (default: this process's environment, or that of the most recently started `deltaloop dev`)",
   );
 }
 

@@ -57,7 +57,7 @@ export function stopsToResume(
 export type Decision =
   | { readonly kind: "notStopped" }
   | { readonly kind: "refused"; readonly why: string }
-  | { readonly kind: "resume"; readonly forgivenMs: number };
+  | { readonly kind: "resume"; readonly acceptedMs: number };
 
 /** `nowMs` is the API server's time. `stops` are the stops to remove. */
 export function decideResume(stops: readonly Stop[], newest: ForeignWrite | undefined, nowMs: number, isForced: boolean): Decision {
@@ -69,5 +69,5 @@ export function decideResume(stops: readonly Stop[], newest: ForeignWrite | unde
       why: `${describeForeignWrite(newest)}, ${Math.max(0, Math.round(ageMs / 1_000))} s ago: wait until no other controller has written for ${QUIET_MS / 1_000} s, or use --force`,
     };
   const seenMs = Math.max(newest?.atMs ?? 0, ...stops.map((stop) => (stop.kind === "seen" ? stop.write.atMs : 0)));
-  return { kind: "resume", forgivenMs: Math.min(seenMs, nowMs + SKEW_MS) };
+  return { kind: "resume", acceptedMs: Math.min(seenMs, nowMs + SKEW_MS) };
 }

@@ -1,4 +1,4 @@
-/** The rights that each role needs and those that the available credentials lack, derived from the same list as the RBAC rules. */
+/** The permissions that each role needs and those that the available credentials lack, derived from the same list as the RBAC rules. */
 import { createClient } from "@deltaloop/kube/http";
 import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
 import { ROLES } from "@deltaloop/controllers/registry";
@@ -17,7 +17,7 @@ interface ReviewOptions {
   readonly connect?: (config: KubeHttpConfig) => Pick<KubeClient, "json">;
 }
 
-/** Reviews every right of every role; in shadow mode only the reads. */
+/** Reviews every permission of every role; in shadow mode only the reads. */
 export async function reviewRights(access: (role: string) => Promise<KubeHttpConfig>, options: ReviewOptions): Promise<readonly Right[]> {
   const reviews = await Promise.all(ROLES.map(async (role) => reviewRole(role, await access(role.name), options)));
   return reviews.flat();

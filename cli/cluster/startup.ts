@@ -15,7 +15,7 @@ export interface StartupFlags {
 
 const DEFAULT_MS = 60_000;
 
-export function startupTimeoutOption(what = "how long to wait for an API server that does not answer or answers 5xx"): Option {
+export function startupTimeoutOption(what = "how long to wait for an API server that does not respond or returns 5xx"): Option {
   return new Option("--startup-timeout <duration>", what).argParser(duration("--startup-timeout")).default(DEFAULT_MS, "1m0s");
 }
 
@@ -36,7 +36,7 @@ export async function untilAnswered(config: KubeHttpConfig, flags: StartupFlags,
 /**
  * Waits until the API server lists each cached resource, or `signal` aborts.
  *
- * @throws {UsageError} for failures that no retry repairs: credentials, a missing right, a certificate, a server other than an API server
+ * @throws {UsageError} for failures that no retry repairs: credentials, a missing permission, a certificate, a server other than an API server
  * @throws {StartupError} if it does not answer
  */
 export async function untilListed(

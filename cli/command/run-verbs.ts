@@ -73,7 +73,7 @@ function endWithoutReader(error: NodeJS.ErrnoException): never {
   process.exit(EXIT_FAILED);
 }
 
-/** Reports every error that ends a verb: one line for each mistake, as `deltaloop: MESSAGE`. */
+/** Reports every error that ends a verb: one line per problem, as `deltaloop: MESSAGE`. */
 function reportError(text: string): void {
   for (const line of text.split("\n")) process.stderr.write(`deltaloop: ${printable(line)}\n`);
 }

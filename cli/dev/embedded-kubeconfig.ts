@@ -1,4 +1,4 @@
-/** A kubeconfig for an embedded API server, which knows no users. `name` is that of its context. */
+/** A kubeconfig for an in-memory API server, which has no users. `name` is that of its context. */
 export function embeddedKubeconfig(url: string, name: string): string {
   const config = {
     apiVersion: "v1",

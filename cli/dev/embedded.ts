@@ -30,7 +30,7 @@ export interface EmbeddedOptions extends Pick<SystemOptions, "watchers" | "batch
   readonly onLead?: (watcher: string) => void;
   /** Scripted nodes; 0 leaves pods pending. */
   readonly nodes: number;
-  /** Runs a node agent with a container runtime in memory for each node, instead of scripted nodes. */
+  /** Runs a node agent with an in-memory container runtime for each node, instead of scripted nodes. */
   readonly realAgents?: boolean;
   /** The delays of the nodes. */
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;

@@ -1,5 +1,5 @@
 /**
- * Nodes for the demo: one node agent each, wired as in `deltaloop node`, with a container runtime in memory and files in a temporary
+ * Nodes for the demo: one node agent each, wired as in `deltaloop node`, with an in-memory container runtime and files in a temporary
  * folder. Every image can be pulled, and its containers run until they are stopped; the machine is not changed.
  */
 import { join } from "node:path";

@@ -61,7 +61,7 @@ export interface LeaseFacts {
   readonly terms: readonly TermToken[];
 }
 
-/** The rights of a role that the available credentials grant. */
+/** The permissions of a role that the available credentials have. */
 export interface RoleFacts {
   readonly role: string;
   readonly seen: Seen<{ readonly user: string; readonly rights: readonly Right[] }>;

@@ -17,7 +17,7 @@ export interface Finding {
 
 interface CheckInfo {
   /** Heading in the report; the report has this order. */
-  readonly section: "API server" | "rights" | "clock" | "Redis" | "queues" | "watcher" | "cache" | "work";
+  readonly section: "API server" | "permissions" | "clock" | "Redis" | "queues" | "watcher" | "cache" | "work";
   readonly looked: string;
   /** Unit of `number`. */
   readonly unit?: string;
@@ -28,7 +28,7 @@ export const CHECKS = {
   "api.answers": { section: "API server", looked: "GET /version", unit: "ms" },
   "api.version": { section: "API server", looked: "its version", unit: "minor version" },
   "api.cluster": { section: "API server", looked: "uid of namespace kube-system against DELTALOOP_CLUSTER" },
-  rights: { section: "rights", looked: "a SelfSubjectAccessReview for each right of a role", unit: "missing rights" },
+  permissions: { section: "permissions", looked: "a SelfSubjectAccessReview for each permission of a role", unit: "missing permissions" },
   "clock.local": { section: "clock", looked: "this machine's clock against the API server's Date", unit: "ms ahead" },
   "clock.redis": { section: "clock", looked: "Redis' TIME against the API server's Date", unit: "ms ahead" },
   "redis.answers": { section: "Redis", looked: "INFO and TIME", unit: "ms" },
@@ -63,7 +63,7 @@ export const CHECKS = {
   "work.due": { section: "work", looked: "the key that is due longest, without a running sync", unit: "s" },
   "work.failing": { section: "work", looked: "keys that failed at least five times in a row", unit: "keys" },
   "work.parked": { section: "work", looked: "parked keys", unit: "keys" },
-  "work.intents": { section: "work", looked: "recorded calls without an answer", unit: "intents" },
+  "work.intents": { section: "work", looked: "recorded calls without a response", unit: "intents" },
 } as const satisfies Readonly<Record<string, CheckInfo>>;
 
 export type Check = keyof typeof CHECKS;

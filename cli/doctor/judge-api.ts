@@ -1,4 +1,4 @@
-/** Checks of the API server, the rights there, and the clocks. */
+/** Checks of the API server, the permissions there, and the clocks. */
 import { SUPPORTED_VERSIONS, unsupported } from "../cluster/kubernetes-versions.ts";
 import type { ApiFacts, Facts, RoleFacts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
@@ -21,7 +21,7 @@ export function judgeApi(facts: Facts): readonly Finding[] {
   }
   const { server, gitVersion } = version.value;
   return [
-    ok("api.answers", `${server} answers in ${version.tookMs} ms`, { number: version.tookMs }),
+    ok("api.answers", `${server} responds in ${version.tookMs} ms`, { number: version.tookMs }),
     judgeVersion(gitVersion, facts),
     judgeIdentity(identity, facts.cluster),
   ];
@@ -52,25 +52,30 @@ function judgeIdentity(identity: ApiFacts["identity"], cluster: string): Finding
 export function judgeRights(roles: readonly RoleFacts[]): readonly Finding[] {
   return roles.map(({ role, seen }) => {
     const of = { of: role };
-    if (seen.kind === "unseen") return notChecked("rights", seen.why, of);
+    if (seen.kind === "unseen") return notChecked("permissions", seen.why, of);
     const { user, rights } = seen.value;
     const lacking = rights.filter(({ allowed }) => !allowed).map(({ what }) => what);
     const number = { ...of, number: lacking.length };
     if (user !== role && !user.endsWith(`:${role}`)) {
-      const context = `no credentials of its own at hand (a context ${role} in the kubeconfig, or its token)`;
-      if (lacking.length === 0) return notChecked("rights", `${context}; ${user} would have all ${rights.length}`, number);
-      const remedy = `If ${user} is whom the role runs as, kubectl apply -f infra/manifests/rbac.yaml; else check again with the role's own credentials.`;
-      return warning("rights", `${context}; ${user} lacks ${listOf(lacking)}`, remedy, number);
+      const context = `no credentials of the role (a context ${role} in the kubeconfig, or its token)`;
+      if (lacking.length === 0) return notChecked("permissions", `${context}; ${user} has all ${rights.length} permissions`, number);
+      const remedy = `If the role runs as ${user}, run kubectl apply -f infra/manifests/rbac.yaml; otherwise check again with the role's own credentials.`;
+      return warning("permissions", `${context}; ${user} lacks ${listOf(lacking)}`, remedy, number);
     }
-    if (lacking.length === 0) return ok("rights", `${rights.length} of ${rights.length}`, number);
-    return failure("rights", `lacks ${listOf(lacking)}`, "Grant each role its rights: kubectl apply -f infra/manifests/rbac.yaml.", number);
+    if (lacking.length === 0) return ok("permissions", `${rights.length} of ${rights.length}`, number);
+    return failure(
+      "permissions",
+      `lacks ${listOf(lacking)}`,
+      "Grant each role its permissions: kubectl apply -f infra/manifests/rbac.yaml.",
+      number,
+    );
   });
 }
 
 export function judgeClocks({ api, server }: Facts): readonly Finding[] {
   const skew = apiSkewMs(api);
   if (skew === undefined) {
-    const why = api.version.kind === "unseen" ? "the API server does not answer" : "its answer has no Date";
+    const why = api.version.kind === "unseen" ? "the API server does not answer" : "its response has no Date header";
     return [notChecked("clock.local", why), notChecked("clock.redis", why)];
   }
   const local = judgeSkew("clock.local", "this machine", -skew);

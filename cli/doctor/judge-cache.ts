@@ -10,7 +10,7 @@ import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Check, Finding } from "./finding.ts";
 import { listOf, spanOf } from "./words.ts";
 
-/** A lane is sent a heartbeat every 15 s; the gate closes after 60 s of silence (informer §11.6). */
+/** The watcher sends each lane a heartbeat every 15 s; the gate closes after 60 s of silence (informer §11.6). */
 const [SILENCE_WARNING_MS, SILENCE_FAILURE_MS] = [25_000, 60_000];
 const DAY_MS = 86_400_000;
 
@@ -21,7 +21,7 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
       warning(
         "watcher.mode",
         "shadow: it computes writes but sends none",
-        "Set DELTALOOP_MODE=act for watcher and functions, once the cluster's own three controllers are off.",
+        "Set DELTALOOP_MODE=act for watcher and functions after you have switched off the cluster's own three controllers.",
       ),
       notChecked("watcher.lease", "shadow takes no Lease"),
       notChecked("watcher.guard", "shadow mode has no guard"),
@@ -55,7 +55,7 @@ function judgeGuard({ guard, cache, api: { canary } }: Facts): Finding {
     return failure(
       "watcher.guard",
       `${first[0]}${stopped.size > 1 ? ` and ${stopped.size - 1} more namespaces` : ""}: ${describeStop(first[1])}`,
-      "Find who may write statuses there, end it, then run deltaloop resume --namespace NAME.",
+      "Find the client that writes statuses there, stop it, then run deltaloop resume --namespace NAME.",
       { number: stopped.size },
     );
   if (guard === "off")
@@ -76,7 +76,7 @@ function judgeGuard({ guard, cache, api: { canary } }: Facts): Finding {
 function judgeLease(api: ApiFacts): Finding {
   const { name, seen } = api.lease;
   if (seen.kind === "unseen") return notChecked("watcher.lease", seen.why);
-  const start = "Start deltaloop watch, or read in its log why it exits";
+  const start = "Start `deltaloop watch`, or check its log for the reason that it exits";
   if (seen.value === undefined)
     return failure("watcher.lease", `there is no Lease ${name}`, `${start}; pass the namespace of its Lease with --lease-namespace.`);
   const { holder, renewedAtMs, durationSeconds } = seen.value;
@@ -99,7 +99,7 @@ function judgeFence({ api, cache }: Facts): Finding {
     return warning(
       "watcher.fence",
       `the streams have ${fences.length} fences: ${fences.join(", ")}`,
-      "Check again in a few seconds: a watcher that takes over raises every fence; if the difference persists, read its log.",
+      "Check again in a few seconds: a watcher that takes over raises every fence; if the difference persists, check its log.",
     );
   const { seen } = api.lease;
   if (seen.kind === "unseen" || seen.value === undefined)
@@ -108,7 +108,7 @@ function judgeFence({ api, cache }: Facts): Finding {
     return failure(
       "watcher.fence",
       `${fence}, the Lease is at ${seen.value.resourceVersion}`,
-      "Delete the key ep in Redis: the API server was restored to an older state, no watcher can raise this fence, and a new epoch starts from a list.",
+      "Delete the Redis key ep, so that a new epoch starts from a list: the API server was restored to an older state, and no watcher can raise this fence.",
     );
   return ok("watcher.fence", `fence ${fence}`);
 }
@@ -128,7 +128,7 @@ function judgeLineage({ api, cache }: Facts): Finding {
     return failure("watcher.lineage", "two clusters share this cache: the Lease does not list the epoch's term", remedy);
   return ok(
     "watcher.lineage",
-    current.token ? "the Lease lists the epoch's term" : "an older build opened the epoch, which knows no terms",
+    current.token ? "the Lease lists the epoch's term" : "an older build, without support for terms, opened the epoch",
   );
 }
 
@@ -170,13 +170,13 @@ function judgeEpoch({ cache, api }: Facts): Finding {
     return failure(
       "cache.epoch",
       "there is no cache",
-      "Start deltaloop watch; if it runs, give the doctor its DELTALOOP_DEPLOYMENT, DELTALOOP_CLUSTER and DELTALOOP_REDIS_URL.",
+      "Start deltaloop watch; if it runs, give doctor its DELTALOOP_DEPLOYMENT, DELTALOOP_CLUSTER and DELTALOOP_REDIS_URL.",
     );
   const { identity } = api;
   if (identity.kind === "seen" && identity.value.uid !== epoch.value.clusterUid)
     return failure(
       "cache.epoch",
-      `it is of another cluster: kube-system ${epoch.value.clusterUid}`,
+      `the epoch is of another cluster: kube-system ${epoch.value.clusterUid}`,
       "Start deltaloop watch against this API server: it opens a new epoch.",
     );
   return ok("cache.epoch", `epoch ${epoch.value.epoch}`);
@@ -187,16 +187,16 @@ const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
   [/there is no epoch/, "Start deltaloop watch: it opens the epoch and lists."],
   [
     /^the epoch has/,
-    "Run watcher and functions of one build with one DELTALOOP_DIGEST_KEY, and give the doctor the same; then the watcher opens a new epoch.",
+    "Run the watcher, the functions and doctor with the same build and the same DELTALOOP_DIGEST_KEY; the watcher then opens a new epoch.",
   ],
-  [/another primary/, "Wait 15 s: the watcher relists; if it stays closed, look into the watcher's log."],
-  [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, look into the watcher's log and at queue deltas."],
+  [/another primary/, "Wait 15 s: the watcher relists; if it stays closed, check the watcher's log."],
+  [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, check the watcher's log and at queue deltas."],
   [
     /: SUSPECT/,
-    "Wait 15 s: the watcher relists; if it stays closed, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
+    "Wait 15 s: the watcher relists; if it stays closed, the watcher does not run, or its messages are not applied: see watcher.lease and queue.depth.",
   ],
-  [/silent/, "Check whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run: not even heartbeats arrive."],
-  [/hole/, "Wait 15 s: the watcher raises the fence and lists; if it stays closed, look into the watcher's log."],
+  [/silent/, "No heartbeats arrive: check whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run."],
+  [/hole/, "Wait 15 s: the watcher raises the fence and lists; if it stays closed, check the watcher's log."],
 ];
 
 function judgeGate({ controller, gate }: ControllerFacts): Finding {
@@ -204,7 +204,7 @@ function judgeGate({ controller, gate }: ControllerFacts): Finding {
   if (gate.kind === "unseen") return notChecked("cache.gate", gate.why, of);
   if (gate.value.open) return ok("cache.gate", "gate open", of);
   const { reason } = gate.value;
-  const remedy = GATE_REMEDIES.find(([said]) => said.test(reason))?.[1] ?? "Look into the watcher's log.";
+  const remedy = GATE_REMEDIES.find(([said]) => said.test(reason))?.[1] ?? "Check the watcher's log.";
   return failure("cache.gate", `closed: ${reason}`, remedy, of);
 }
 
@@ -214,7 +214,7 @@ function judgeLag({ resource, state, sentRV, lanes }: StreamFacts, nowMs: number
   if (applied.length < lanes.length || lanes.length === 0)
     return failure(
       "cache.lag",
-      `${state}, nothing was ever applied in ${lanes.length - applied.length} of ${lanes.length} lanes`,
+      `${state}, no message was ever applied in ${lanes.length - applied.length} of ${lanes.length} lanes`,
       "Check whether apply-deltas runs: its event source mapping, its errors, and the messages that wait in queue deltas.",
       of,
     );
@@ -239,7 +239,7 @@ function judgeLanes({ resource, lanes }: StreamFacts, nowMs: number): Finding {
   return warning(
     "cache.lanes",
     listOf(words),
-    "Wait 15 s, in which the watcher lists the missing objects again, and read its log if the lane stays unhealthy.",
+    "Wait 15 s, in which the watcher lists the missing objects again, and check its log if the lane stays unhealthy.",
     more,
   );
 }
@@ -270,7 +270,7 @@ function judgeAudit({ resource, seen }: AuditFacts): Finding {
   if (seen.kind === "unseen") return notChecked("cache.audit", seen.why, of);
   const { differences, compared, unsettledLanes } = seen.value;
   const more = { ...of, number: differences.length };
-  const lacking = unsettledLanes === 0 ? "" : `; rows without an object are not seen in ${unsettledLanes} lanes, which are behind`;
+  const lacking = unsettledLanes === 0 ? "" : `; rows without an object are not detected in ${unsettledLanes} lanes, which lag`;
   if (differences.length === 0) return ok("cache.audit", `${compared} compared, none differs${lacking}`, more);
   return failure(
     "cache.audit",

@@ -63,7 +63,7 @@ function judgeRedrive({ name }: QueueSight, redrive: { readonly maxReceiveCount:
   if (redrive === undefined)
     return failure(
       "queue.redrive",
-      "none: a message that cannot be handled comes back for four days",
+      "none: a message that cannot be processed is redelivered for four days",
       "Deploy infra/queues.yml again: it gives the queue its dead-letter queue.",
       of,
     );

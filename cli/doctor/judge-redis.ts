@@ -24,7 +24,8 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
   else if (problem !== undefined) findings.push(failure("redis.version", version, `${problem}.`));
   else findings.push(ok("redis.version", version));
 
-  if (loading) findings.push(failure("redis.role", "it still loads its data", "Wait until it has read its file; calls fail until then."));
+  if (loading)
+    findings.push(failure("redis.role", "it is still loading its data", "Wait until it has read its file; calls fail until then."));
   else if (role === "slave")
     findings.push(
       failure(
@@ -78,13 +79,13 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
 
   const seen = `class ${durability}, ${replicas} replica${replicas === 1 ? "" : "s"}`;
   const number = { number: replicas };
-  if (redisCluster) findings.push(notChecked("redis.replicas", "of a cluster one node answers, and it speaks for itself"));
+  if (redisCluster) findings.push(notChecked("redis.replicas", "in a Redis Cluster, INFO describes only the node that responds"));
   else if (durability === "B" && replicas === 0)
     findings.push(
       failure(
         "redis.replicas",
         seen,
-        "Bring the replica back: in class B no message counts as applied, and nothing acts, until one has it.",
+        "Restore the replica: with durability B, no message counts as applied and no controller acts until a replica has it.",
         number,
       ),
     );

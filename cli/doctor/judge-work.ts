@@ -45,7 +45,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
   const isShut = gate.kind === "seen" && !gate.value.open;
   const remedy = isShut
     ? "Open the gate first (cache.gate): keys wait for it."
-    : `Check whether ${syncFunction(controller)} runs: its event source mapping, its errors, its token; and the sweeper, which rings the doorbells again.`;
+    : `Check whether ${syncFunction(controller)} runs (its event source mapping, its errors, its token), and whether the sweeper, which rings lost doorbells, runs.`;
   const failing = queued.value.filter(({ failures }) => failures >= FAILURES_MIN).toSorted((a, b) => b.failures - a.failures);
   return [
     ageMs < DUE_WARNING_MS ? ok("work.due", seen, more) : (ageMs < DUE_FAILURE_MS ? warning : failure)("work.due", seen, remedy, more),
@@ -54,7 +54,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
       : warning(
           "work.failing",
           listOf(failing.map(({ key, failures }) => `${key} ${failures} times`)),
-          `Read why in the log of ${syncFunction(controller)}; each is retried with a delay of up to 1000 s.`,
+          `Check the log of ${syncFunction(controller)} for the cause; each is retried with a delay of up to 1000 s.`,
           { ...of, number: failing.length },
         ),
   ];
@@ -64,11 +64,11 @@ function judgeParked({ controller, parked }: ControllerFacts, nowMs: number | un
   const of = { of: controller };
   if (parked.kind === "unseen") return notChecked("work.parked", parked.why, of);
   const more = { ...of, number: parked.value.length };
-  if (parked.value.length === 0) return ok("work.parked", "none given up", more);
+  if (parked.value.length === 0) return ok("work.parked", "no parked key", more);
   const seen = listOf(
     parked.value.map(({ key, sinceMs, failures }) => `${key} after ${failures} failures, ${spanOf((nowMs ?? parked.atMs) - sinceMs)} ago`),
   );
-  const remedy = `Read the cause in the log of ${syncFunction(controller)} and repair it; then change the object (kubectl annotate), which enqueues it again.`;
+  const remedy = `Check the log of ${syncFunction(controller)} for the cause and fix it; then change the object (kubectl annotate), which enqueues it again.`;
   return failure("work.parked", seen, remedy, more);
 }
 
@@ -89,7 +89,7 @@ function judgeIntents(intents: CacheFacts["intents"], nowMs: number | undefined)
   );
   const remedy =
     endless.length > 0
-      ? "Delete the owner's key i in Redis, or ep for a new epoch: no process of ours writes such a deadline (docs/internals/threat-model.md)."
+      ? "Delete the owner's Redis key i, or delete ep to start a new epoch: deltaloop never writes such a deadline (docs/internals/threat-model.md)."
       : "Check whether the owner's sync function runs: its next run resolves such calls.";
   return failure("work.intents", seen, remedy, { number: stuck.length });
 }

@@ -1,6 +1,6 @@
 /**
  * The probes of `doctor`: all run at once, each part with its own deadline, so that an unreachable system only affects its own part. Reads
- * only; a review of rights is a POST that changes nothing.
+ * only; a review of permissions is a POST that changes nothing.
  */
 import { createClient, kubeOver, readUser, startupClient, StartupError } from "@deltaloop/kube/http";
 import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
@@ -214,7 +214,7 @@ async function seen<T>(read: () => Promise<T>, partMs = PART_MS): Promise<Seen<T
   const from = performance.now();
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new NothingThereError(`no answer within ${partMs / 1000} s`)), partMs);
+    timer = setTimeout(() => reject(new NothingThereError(`no response within ${partMs / 1000} s`)), partMs);
   });
   try {
     const value = await Promise.race([read(), late]);

@@ -1,4 +1,4 @@
-/** The story of an object, as text and as JSON. */
+/** The history of an object (changes, syncs and decisions), as text and as JSON. */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { Reason, TraceLine } from "@deltaloop/controllers/kit";
 import { LATER_MS } from "@deltaloop/replay/explain";
@@ -20,9 +20,9 @@ export interface Span {
 
 /** Explains how to read the steps. */
 export const LEGEND =
-  "Steps: a change was recorded, with its client in brackets. A sync is what our controller decides on the changes up to then:\n" +
-  "its new reasons, each with the section of docs/internals/spec; → the decision; and what was done in the recording.\n" +
-  "A sync that sees only part of the answer to a write decides on the rest again.\n\n";
+  "Steps: each change is printed with its client in brackets. Each sync is printed with its new reasons (and their sections of\n" +
+  "docs/internals/spec), then → the decision of deltaloop's controller, then what the recorded cluster did.\n" +
+  "A sync that runs before all events of an earlier write have arrived decides on the rest again.\n\n";
 
 export function heading({ resource, namespace, name }: Subject, { startMs, endMs }: Span): string {
   const [begin, end] = [startMs, endMs].map((ms) => new Date(ms).toISOString());
@@ -167,7 +167,7 @@ export function decisionsOf(
   const undecided = lines.flatMap((line) => (all && line.kind === "notDecided" ? [line.what] : []));
   return [
     ...(decided.length > 0 ? decided : ["→ nothing to do"]),
-    ...(undecided.length > 0 ? [`  not decided before the API server answers: ${undecided.join(", ")}`] : []),
+    ...(undecided.length > 0 ? [`  not decided before the API server responds: ${undecided.join(", ")}`] : []),
     ...(error === undefined ? [] : [`error: ${error}`]),
   ];
 }

@@ -100,7 +100,7 @@ async function watched(judge: () => Promise<Verdict>, output: OutputFormat | und
   }
 }
 
-/** @throws {UsageError} for a missing right */
+/** @throws {UsageError} for a missing permission */
 async function readState(
   kube: KubeReader,
   { namespace, server, log }: { readonly namespace: string; readonly server: string; readonly log: Log },

@@ -45,10 +45,10 @@ export function idleInWords(reasons: readonly Reason[]): readonly string[] {
 }
 
 const IDLE = {
-  "waits for calls": () => "calls of earlier syncs are not answered yet",
+  "waits for calls": () => "calls of earlier syncs have no response yet",
   paused: () => "it is paused",
-  "as many as wanted": ({ replicas }) => `it has as many pods as it wants (${replicas})`,
-  "has its size": ({ size }) => `its new ReplicaSet asks for all ${counted(size, "pod")}`,
+  "as many as wanted": ({ replicas }) => `it has the desired number of pods (${replicas})`,
+  "has its size": ({ size }) => `its new ReplicaSet has spec.replicas ${size}, all that are desired`,
   "surge is used up": () => "the surge is used up",
   "nothing old": () => "no old ReplicaSet has replicas",
   "old may go": ({ budget }) => (budget > 0 ? undefined : "no old pod may be deleted"),
@@ -85,21 +85,21 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "waits for calls": {
     section: "4.4",
     words: ({ pending }) =>
-      `${counted(pending, "call")} of earlier syncs ${pending === 1 ? "is" : "are"} not answered yet, so nothing is created or deleted`,
+      `${counted(pending, "call")} of earlier syncs ${pending === 1 ? "has" : "have"} no response yet, so nothing is created or deleted`,
   },
   "owner ends": { section: "7", words: () => "it is being deleted, so nothing is created or deleted" },
-  "as many as wanted": { section: "7", words: ({ replicas, pods }) => `it wants ${counted(replicas, "pod")} and has ${pods}` },
+  "as many as wanted": { section: "7", words: ({ replicas, pods }) => `${replicas} desired, ${pods} ${pods === 1 ? "exists" : "exist"}` },
   "too few": {
     section: "7",
     words: ({ replicas, pods, burst, create }) =>
-      `it wants ${counted(replicas, "pod")} and has ${pods}: ${replicas - pods} to create${create < replicas - pods ? `, at most ${burst} at once` : ""}`,
+      `${replicas} desired, ${pods} ${pods === 1 ? "exists" : "exist"}: ${replicas - pods} to create${create < replicas - pods ? `, at most ${burst} at once` : ""}`,
   },
   "too many": {
     section: "7",
     words: ({ replicas, pods, burst, remove }) =>
-      `it wants ${counted(replicas, "pod")} and has ${pods}: ${pods - replicas} to delete${remove < pods - replicas ? `, at most ${burst} at once` : ""}`,
+      `${replicas} desired, ${pods} ${pods === 1 ? "exists" : "exist"}: ${pods - replicas} to delete${remove < pods - replicas ? `, at most ${burst} at once` : ""}`,
   },
-  "deletes again": { section: "7", words: (_, about) => `${about} is deleted again: an earlier delete was not answered` },
+  "deletes again": { section: "7", words: (_, about) => `${about} is deleted again: an earlier delete got no response` },
   "goes first": {
     section: "8",
     words: ({ by, its, others, survivor }, about) => `${about} is deleted before ${survivor}: ${RANKS[by](its, others, true)}`,
@@ -134,7 +134,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   paused: { section: "4.1", words: () => "it is paused: ReplicaSets are scaled, but the rollout does not proceed" },
   "asked to roll back": {
     section: "15.1",
-    words: ({ revision }) => `an annotation asks for a rollback to ${revision === "0" ? "the last revision" : `revision ${revision}`}`,
+    words: ({ revision }) => `an annotation requests a rollback to ${revision === "0" ? "the last revision" : `revision ${revision}`}`,
   },
   resized: {
     section: "4.2",
@@ -162,12 +162,12 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "ReplicaSet behind": {
     section: "8.1",
     words: ({ revision = "none", newest, minReadySeconds, its }, about) =>
-      `${about} has revision ${revision} where ${newest} is the next${its === minReadySeconds ? "" : `, and minReadySeconds ${its} where ${minReadySeconds} is wanted`}; annotations and minReadySeconds are copied from the Deployment`,
+      `${about} has revision ${revision}, the next is ${newest}${its === minReadySeconds ? "" : `; it has minReadySeconds ${its}, desired ${minReadySeconds}`}; annotations and minReadySeconds are copied from the Deployment`,
   },
   "revision noted": {
     section: "8.1",
     words: ({ revision, its = "none" }, about) =>
-      its === revision ? `${about} was found, and no condition says so` : `${about} has revision ${revision}, the Deployment ${its}`,
+      its === revision ? `${about} was found, and no condition records it` : `${about} has revision ${revision}, the Deployment ${its}`,
   },
   "in pods": {
     section: "9",
@@ -179,17 +179,17 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "surge leaves room": {
     section: "11.2",
     words: ({ replicas, maxSurge, total, size, to }, about) =>
-      `all ReplicaSets together may ask for ${replicas + maxSurge} pods (${replicas} wanted + surge ${maxSurge}) and ask for ${total}: ${about} is scaled from ${size} to ${to}`,
+      `the sum of spec.replicas may be ${replicas + maxSurge} (${replicas} desired + surge ${maxSurge}) and is ${total}: ${about} is scaled from ${size} to ${to}`,
   },
   "surge is used up": {
     section: "11.2",
     words: ({ replicas, maxSurge, total, size }, about) =>
-      `all ReplicaSets together may ask for ${replicas + maxSurge} pods (${replicas} wanted + surge ${maxSurge}) and ask for ${total}: ${about} stays at ${size}`,
+      `the sum of spec.replicas may be ${replicas + maxSurge} (${replicas} desired + surge ${maxSurge}) and is ${total}: ${about} stays at ${size}`,
   },
-  "has its size": { section: "11.1", words: ({ size }, about) => `${about} asks for all ${counted(size, "pod")}` },
+  "has its size": { section: "11.1", words: ({ size }, about) => `${about} has spec.replicas ${size}, all that are desired` },
   "is too large": {
     section: "11.1",
-    words: ({ size, to }, about) => `${about} asks for ${counted(size, "pod")} where ${to} ${are(to)} wanted`,
+    words: ({ size, to }, about) => `${about} has spec.replicas ${size}, ${to} desired`,
   },
   "has all at once": {
     section: "11.2",
@@ -199,17 +199,17 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "old may go": {
     section: "11.3",
     words: ({ total, replicas, maxUnavailable, newUnavailable, budget }) =>
-      `${counted(total, "pod")} asked for in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${counted(budget, "old pod")} may be deleted` : "no old pod may be deleted"}`,
+      `the sum of spec.replicas is ${total}, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${counted(budget, "old pod")} may be deleted` : "no old pod may be deleted"}`,
   },
   "unavailable ones go": {
     section: "11.3",
     words: ({ size, available, to }, about) =>
-      `${about} asks for ${counted(size, "pod")} of which ${available} ${are(available)} available: it is scaled to ${to}`,
+      `${about} has spec.replicas ${size}, ${available} ${are(available)} available: it is scaled to ${to}`,
   },
   "counts lie": {
     section: "11.3",
     words: ({ size, available }, about) =>
-      `${about} reports ${available} available where it asks for ${counted(size, "pod")}: its controller has not caught up yet, so nothing more is scaled down`,
+      `${about} reports ${available} available, more than its spec.replicas ${size}: its controller has not caught up yet, so nothing more is scaled down`,
   },
   "at the minimum": {
     section: "11.3",
@@ -224,7 +224,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "available ones go": { section: "11.3", words: ({ size, to }, about) => `${about} is old: it is scaled from ${size} to ${to}` },
   "newest by a live list is another": {
     section: "11.3",
-    words: () => "a live list shows another newest ReplicaSet than the cache: nothing more is scaled down",
+    words: () => "the live list and the cache disagree on which ReplicaSet is the newest: no further scale-down in this sync",
   },
   "goes to 0": { section: ["7", "12"], words: ({ size }, about) => `${about} is old: it is scaled from ${size} to 0` },
   "old pods live": {
@@ -238,20 +238,20 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: "10",
     words: ({ size, replicas }, about) =>
       size === replicas
-        ? `${about} is the only one with replicas and has ${size}, as wanted`
-        : `${about} is the only one to size: ${size} → ${replicas}`,
+        ? `${about} is the only one with replicas and has the desired ${size}`
+        : `${about} is the only ReplicaSet to scale: ${size} → ${replicas}`,
   },
   saturated: {
     section: "10",
     words: ({ replicas, available }, about) =>
-      `${about} asks for all ${counted(replicas, "pod")}, and ${available} ${are(available)} available: the others are scaled to 0`,
+      `${about} has spec.replicas ${replicas}, all that are desired, and ${available} ${are(available)} available: the others are scaled to 0`,
   },
   "sizes stay": { section: "10", words: () => "more than one ReplicaSet has replicas, and Recreate does not scale them proportionally" },
   "its share": {
     section: "10.1",
     words: ({ replicas, maxSurge, total, toAdd, size, to }, about) => {
       const moves = toAdd === 0 ? "none is added" : `${Math.abs(toAdd)} ${toAdd < 0 ? "are removed" : "are added"}, proportionally`;
-      return `${replicas + maxSurge} pods are allowed (${replicas} + surge ${maxSurge}) and ${total} asked for, so ${moves}: ${about}, with ${size} of the ${total}, ${size === to ? "stays" : `is scaled to ${to}`}`;
+      return `${replicas + maxSurge} pods are allowed (${replicas} + surge ${maxSurge}) and the sum of spec.replicas is ${total}, so ${moves}: ${about}, with ${size} of the ${total}, ${size === to ? "stays" : `is scaled to ${to}`}`;
     },
   },
   "history limit": {

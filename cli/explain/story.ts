@@ -1,4 +1,4 @@
-/** The long story of `explain --all`: a replay of the object's owner tree. Loaded only when it is printed. */
+/** The history that `explain --all` prints: a replay of the object's owner tree. Loaded only when it is printed. */
 import { UsageError } from "@deltaloop/base";
 import { consoleLog, printable } from "@deltaloop/base/output";
 import { createDigester } from "@deltaloop/kube/pod-template";
@@ -19,7 +19,7 @@ import { summaryJson, summaryText } from "./summary-text.ts";
 
 interface StoryOptions {
   readonly family: Family;
-  /** Limits the story to this moment: its causes and the next step. */
+  /** Limits the history to the steps before this time and the next one. */
   readonly atMs: number | undefined;
   readonly output: OutputFormat | undefined;
   readonly repeats: boolean;
@@ -43,7 +43,7 @@ export async function printStory(capture: Capture, subject: Subject, options: St
     process.stdout.write(`This recording has no sync of our controllers for ${printable(object)}.\n`);
 }
 
-/** Limit of changes and syncs in one story, which is held in memory. */
+/** Limit of changes and syncs in one history, which is held in memory. */
 const STORY_MAX = 100_000;
 
 interface Recording {
@@ -75,7 +75,7 @@ async function storyIn(capture: Capture, object: string, { family, release }: St
   return story;
 }
 
-/** Returns the story after the second last decision before the moment, up to the first decision after the moment. */
+/** Returns the entries after the second last decision before the time, up to the first decision after it. */
 function around(story: readonly Entry[], atMs: number): readonly Entry[] {
   const decides = (entry: Entry): boolean => entry.kind === "sync" && entry.sync.lines.some(({ kind }) => kind === "decided");
   const before = story.filter((entry) => entry.atMs <= atMs);

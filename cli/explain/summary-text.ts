@@ -1,4 +1,4 @@
-/** The summary above a story. */
+/** The summary above the history of an object. */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Write } from "@deltaloop/controllers/kit";
 import type { End, Refusal, Summary, Subject } from "@deltaloop/replay/explain";
@@ -22,7 +22,7 @@ export function summaryText(subject: Subject, summary: Summary, startMs: number)
   return `Summary\n${lines.flatMap((line) => (line === "" ? [] : [`  ${printable(line)}\n`])).join("")}\n`;
 }
 
-/** Returns the summary as JSON, with times relative to the start as in the story. */
+/** Returns the summary as JSON, with times relative to the start, as in the history. */
 export function summaryJson(summary: Summary, startMs: number): object {
   const when = (atMs: number): object => ({ at: new Date(atMs).toISOString(), sinceMs: atMs - startMs });
   const { wishes, refusals, end, ...counts } = summary;
@@ -79,15 +79,15 @@ function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: 
   const { same, other, refused, overtaken, nothing } = outcomes;
   const all = same + other + refused + overtaken + nothing;
   const done = [
-    [same, `done the same way`],
-    [other, "done otherwise"],
+    [same, "same write recorded"],
+    [other, "different write recorded"],
     [refused - refusedInPart, "refused"],
     [refusedInPart, "refused in part"],
     [overtaken, "superseded by another change"],
     [nothing, "not done"],
   ] as const;
   const outcome = done.flatMap(([n, what]) => (n > 0 ? [`${n} ${what}`] : [])).join(", ");
-  return `ours: ${counted(syncs, "sync")}, ${idle} with nothing to do; without repeats they decide to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording: ${outcome}` : ""}`;
+  return `deltaloop: ${counted(syncs, "sync")}, ${idle} with nothing to do; decisions without repeats: ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording: ${outcome}` : ""}`;
 }
 
 /** Explains creates of fewer pods: a sync that does not see all created pods yet creates only the missing ones. */
@@ -114,7 +114,7 @@ function endText({ resource }: Subject, { end, syncs, refusals }: Summary, start
     const names = busy
       .slice(0, NAMES_MAX)
       .map((key) => key.replace(/^(\S+) [^/]+\/(.+)$/, (_, each: CachedResource, name: string) => objectName(each, name))); // keys as formed by summary.ts
-    return `at the end: not settled, our controllers continue with ${names.join(", ")}; ${state}`;
+    return `at the end: not settled, deltaloop's controllers continue with ${names.join(", ")}; ${state}`;
   }
   const isRefused = refusals.some(({ untilMs }) => untilMs === undefined);
   if (syncs === 0) return `at the end: ${state}`;

@@ -122,7 +122,7 @@ async function run({ name, check }: HealthCheck): Promise<Checked> {
 async function limited<T>(asked: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${CHECK_MS_MAX} ms`)), CHECK_MS_MAX);
+    timer = setTimeout(() => reject(new Error(`no response within ${CHECK_MS_MAX} ms`)), CHECK_MS_MAX);
   });
   return Promise.race([asked, late]).finally(() => clearTimeout(timer));
 }

@@ -14,7 +14,7 @@ export function dependencyOf(root: string, project: string, from?: string): stri
   const resolved = folder === "node_modules" ? resolvedIn(modules, basename(root)) : undefined;
   if (resolved === undefined)
     throw new UsageError(
-      "it is unknown what this deltaloop was installed from: pass --from with a tarball, which `npm pack` writes in a checkout",
+      "cannot determine the tarball that this deltaloop was installed from: pass --from with the output of `npm pack` in a checkout",
     );
   if (resolved.startsWith("file:"))
     return tarball(project, resolve(installed, resolved.slice("file:".length)), "the tarball of this deltaloop");
@@ -24,7 +24,7 @@ export function dependencyOf(root: string, project: string, from?: string): stri
 
 function tarball(project: string, path: string, what: string): string {
   if (!statSync(path, { throwIfNoEntry: false })?.isFile())
-    throw new UsageError(`${what}: there is no file ${path}: pass --from with a tarball, which \`npm pack\` writes in a checkout`);
+    throw new UsageError(`${what}: there is no file ${path}: pass --from with the output of \`npm pack\` in a checkout`);
   return `file:${relative(project, path).replaceAll("\\", "/")}`;
 }
 

@@ -62,10 +62,10 @@ function readmeOf(name: string): string {
 A controller that keeps a Deployment and a Service for each object of the kind Website.
 
     npm install
-    npm test             # decides, and crashes before and after each call, without a cluster
-    npm run dev          # runs it on an API server in memory, and again after each save
+    npm test             # tests decisions, and a crash before and after each call; needs no cluster
+    npm run dev          # runs it on an in-memory API server, and reloads it after each save
     kubectl apply -f website.yaml   # with the KUBECONFIG that it prints
 
-On a cluster, \`npx deltaloop dev website.ts --kubeconfig FILE\` prints what it would write; \`--act\` writes.
+To use a cluster, run \`npx deltaloop dev website.ts --kubeconfig FILE\`: it prints what the controller would write. With \`--act\`, it writes.
 `;
 }

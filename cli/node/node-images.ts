@@ -42,8 +42,8 @@ export function addImagePullFlags(command: Command): Command {
       wholeNumber("--registry-burst", INT32),
       DEFAULT_IMAGE_PULLS.registryBurst,
     )
-    .option("--image-credential-provider-config <path>", "configuration of credential provider plugins, a file or a folder")
-    .option("--image-credential-provider-bin-dir <folder>", "folder of the credential provider plugins");
+    .option("--image-credential-provider-config <path>", "configuration of credential provider plugins: a file or a directory")
+    .option("--image-credential-provider-bin-dir <folder>", "directory of the credential provider plugins");
 }
 
 /** @throws {UsageError} with upstream's message */

@@ -24,7 +24,7 @@ export function addShutdownFlags(command: Command): Command {
     .addOption(durationOption("--shutdown-grace-period-critical-pods", "part of it that is reserved for critical pods", 0))
     .option(
       "--shutdown-grace-period-by-pod-priority <list>",
-      "instead, seconds by lowest pod priority, such as 0=60,100000=20,2000000000=10",
+      "replaces both: seconds by lowest pod priority, such as 0=60,100000=20,2000000000=10",
       periods,
       [],
     );

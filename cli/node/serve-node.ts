@@ -200,7 +200,7 @@ async function untilAnswered(cri: Cri, endpoint: string, log: Log): Promise<Vers
     } catch (error) {
       const message = messageOf(error);
       if (performance.now() > giveUpAt)
-        throw new UsageError(`no container runtime answers at ${endpoint}: ${message}. Start it, or pass its socket with --cri`);
+        throw new UsageError(`no container runtime responds at ${endpoint}: ${message}. Start it, or pass its socket with --cri`);
       if (!said) log.warn("waiting for the container runtime", { endpoint, error: message });
       said = true;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));

@@ -1,4 +1,4 @@
-/** What `dev` checks about a cluster before it runs user controllers on it. Each problem is one line. */
+/** Checks that `dev` makes on a cluster before it runs user controllers. Each problem is one line. */
 import type { KubeClient } from "@deltaloop/kube/http";
 import { isForbidden, isNotFound } from "@deltaloop/kube/client";
 import { isObject } from "@deltaloop/base";
@@ -65,7 +65,7 @@ function differences(wanted: unknown, stored: unknown, path: string): readonly s
   return JSON.stringify(wanted) === JSON.stringify(stored) ? [] : [path === "" ? "." : path.slice(1)];
 }
 
-/** `create deployments.apps`, once for each right that is missing. Optional rights are those of results that `sync` may never return. */
+/** `create deployments.apps`, once for each permission that is missing. Optional permissions are those of results that `sync` may never return. */
 export async function missingRights(client: Client, definitions: readonly Definition[], act: boolean): Promise<readonly string[]> {
   const asked = definitions
     .flatMap(rightsOf)

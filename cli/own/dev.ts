@@ -1,9 +1,9 @@
 /**
- * `deltaloop dev FILE…`: user controllers on a cluster or an embedded API server, again after each save.
+ * `deltaloop dev FILE…`: runs user controllers on a cluster or an in-memory API server, and restarts them after each save.
  *
  * OD1 a saved file that does not load, or whose definitions cannot run, is reported, and the old code keeps running.
- * OD2 saved code with unchanged definitions restarts the function host alone (functions.ts); changed definitions also restart what watches
- *     and caches (system.ts). Then all keys are enqueued.
+ * OD2 saved code with unchanged definitions restarts the function host alone (functions.ts); changed definitions also restart the watcher
+ *     and the cache (system.ts). Then all keys are enqueued.
  */
 import { resolve } from "node:path";
 import type { Log } from "@deltaloop/base";

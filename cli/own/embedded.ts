@@ -1,4 +1,4 @@
-/** The embedded cluster of `dev FILE…`: an API server in memory with the CRDs, the built-in controllers and scripted nodes. */
+/** The in-memory cluster of `dev FILE…`: an API server with the CRDs, the built-in controllers and scripted nodes. */
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -53,7 +53,7 @@ export async function embeddedTarget(log: Log): Promise<OwnTarget> {
   );
   const kubeconfig = embeddedKubeconfig(http.url, "deltaloop-dev");
   const file = writeKubeconfig(kubeconfig);
-  log.info(`embedded API server with built-in controllers and ${NODES} scripted nodes: export KUBECONFIG=${file}`);
+  log.info(`in-memory API server with built-in controllers and ${NODES} scripted nodes: export KUBECONFIG=${file}`);
   return {
     access,
     act: true,
@@ -105,7 +105,7 @@ async function applyCrd(client: KubeClient, { plural, group }: KindData, crd: Ma
   }
 }
 
-/** @throws {UsageError} for a kind that the embedded API server lacks */
+/** @throws {UsageError} for a kind that the in-memory API server lacks */
 async function untilServed(client: KubeClient, kinds: readonly KindData[], after: (ms: number) => Promise<void>): Promise<void> {
   for (const { group, version, kind, plural } of kinds) {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
@@ -115,7 +115,7 @@ async function untilServed(client: KubeClient, kinds: readonly KindData[], after
       if (resources.some((each: unknown) => isObject(each) && each["name"] === plural)) break;
       if (waitedMs >= SERVED_MS_MAX)
         throw new UsageError(
-          `the embedded API server lacks the kind ${kind} (${plural}.${group}, ${version}): run it with --kubeconfig on a cluster that has it`,
+          `the in-memory API server lacks the kind ${kind} (${plural}.${group}, ${version}): run it with --kubeconfig on a cluster that has it`,
         );
       await after(POLL_MS);
     }

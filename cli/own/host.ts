@@ -20,7 +20,7 @@ export interface HostOptions {
 
 export interface Loaded {
   readonly definitions: readonly Definition[];
-  /** Paths of the files and of all that they import, without packages. */
+  /** Paths of the files and of their imports, except packages. */
   readonly files: readonly string[];
 }
 
@@ -128,7 +128,7 @@ export class Host {
   #start(): void {
     const child = this.#options.start();
     this.#child = child;
-    this.#loaded.promise.catch(() => undefined); // possibly nothing awaits it
+    this.#loaded.promise.catch(() => undefined); // it may have no awaiter
     this.#loading = "";
     this.#isStarted = false;
     if (this.#isAsked) this.#load();
@@ -139,15 +139,15 @@ export class Host {
   async #exited(pid: number, how: string): Promise<void> {
     const { log, clock } = this.#options;
     this.#fail(
-      `${this.#loading === "" ? `the ${this.#name}` : `${this.#loading}:`} ended the process while it loaded: call no process.exit`,
+      `${this.#loading === "" ? `the ${this.#name}` : `${this.#loading}:`} exited the process while it loaded: remove the call of process.exit`,
     );
-    const why = this.#stopped ?? `the function host ended (${how})`;
+    const why = this.#stopped ?? `the function host exited (${how})`;
     for (const { reject } of this.#waiting.values()) reject(new Error(why));
     this.#waiting.clear();
     if (this.#stopped !== undefined) return;
     this.#loaded = Promise.withResolvers();
     this.#running = undefined;
-    log.warn(`${this.#name} ended, restarting it`, { pid, how });
+    log.warn(`${this.#name} exited; restarting it`, { pid, how });
     await clock.after(RESTART_MS);
     if (this.#stopped === undefined) this.#start();
   }
@@ -158,7 +158,7 @@ export class Host {
     this.#after(ms, this.#loadTimer.signal, () => this.#fail(problem()));
   }
 
-  /** Does nothing once it has loaded. A file that does not load is not tried again. */
+  /** Has no effect after loading has ended. A file that fails to load is not retried. */
   #fail(problem: string, files: readonly string[] = []): void {
     if (this.#loadTimer.signal.aborted) return;
     this.#loadTimer.abort();

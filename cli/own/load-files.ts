@@ -8,7 +8,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/sdk";
 
 export interface LoadedFiles {
-  /** Paths of the files and of all that they import, without packages. */
+  /** Paths of the files and of their imports, except packages. */
   readonly files: readonly string[];
   readonly controllers: readonly Controller[];
   /** One line; then there are no controllers. */

@@ -24,7 +24,7 @@ export type FromHost =
   | { readonly kind: "loaded"; readonly definitions: readonly Definition[]; readonly files: readonly string[] }
   /** `problem` is one line. */
   | { readonly kind: "unloadable"; readonly problem: string; readonly files: readonly string[] }
-  /** Before the code of a key runs: a key whose code never returns is the last one. */
+  /** Sent before the code of a key runs, so that the parent can identify a key whose code never returns. */
   | { readonly kind: "runs"; readonly id: number }
   | {
       readonly kind: "live";

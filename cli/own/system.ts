@@ -25,7 +25,7 @@ import { REPLACED } from "./functions.ts";
 import { Triggers } from "./triggers.ts";
 
 const READY_POLL_MS = 20;
-/** Longer than a sync may run before it is killed, so that its key fails and backs off. */
+/** Longer than the host lets a sync run before it kills the process; the sync then fails and its key backs off. */
 const SYNC_TIMEOUT_SECONDS = 90;
 /** The host runs `concurrency` keys of a controller at a time; an invocation has up to ten. */
 const INVOCATIONS = 10;

@@ -1,4 +1,4 @@
-/** Where `dev` runs user controllers: a cluster, or the embedded API server (embedded.ts). */
+/** Where `dev` runs user controllers: a cluster, or the in-memory API server (embedded.ts). */
 import type { Log } from "@deltaloop/base";
 import { UsageError } from "@deltaloop/base";
 import { readClusterIdentity } from "@deltaloop/kube/client";
@@ -47,10 +47,12 @@ export async function clusterTarget(flags: ClusterFlags, log: Log): Promise<OwnT
     access,
     act,
     async prepare(definitions) {
-      // First, because the other calls need some of these rights.
+      // First, because the other calls need some of these permissions.
       const missing = await missingRights(client, definitions, act).catch(unusable);
       if (missing.length > 0)
-        throw new UsageError(missing.map((right) => `missing right: ${right}: grant what \`deltaloop manifests FILE\` prints`).join("\n"));
+        throw new UsageError(
+          missing.map((right) => `missing permission: ${right}: grant what \`deltaloop manifests FILE\` prints`).join("\n"),
+        );
       const cluster = await readClusterIdentity(kubeOver(client)).catch(unusable);
       const problems = await kindProblems(client, definitions).catch(unusable);
       if (problems.length > 0) throw new UsageError(problems.join("\n"));

@@ -7,7 +7,7 @@ import type { Rotation } from "./rotation.ts";
 
 /**
  * Four values of one secret: `old`, `old,new`, `new,old`, `new`. After each, all processes read it; before the last one, data signed with
- * the old key is signed again. An interruption always leaves a valid value. @returns whether it is complete
+ * the old key is re-signed. An interruption always leaves a valid value. @returns whether it is complete
  *
  * @throws {UsageError} if another process writes the secret at the same time; that value is kept
  */

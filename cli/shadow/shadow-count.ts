@@ -4,11 +4,11 @@ import type { Verdict, Finding } from "@deltaloop/replay/shadow";
 import type { Metrics } from "@deltaloop/base/metrics";
 
 export const VERDICTS: { readonly [K in Verdict["kind"]]: string } = {
-  exact: "same as ours",
-  older: "same as ours on a state up to 3 s older, which upstream's caches may have had",
-  tie: "deletions of a pod that ranks equal to the one ours would have deleted",
-  foreign: "deletions or releases without one of ours, by an unknown client (a user, the garbage collector)",
-  excess: "pods, of which ours would have created or deleted more",
+  exact: "same write as deltaloop's",
+  older: "same write as deltaloop's, on a state up to 3 s older (cache lag)",
+  tie: "deletions of another pod of equal rank",
+  foreign: "deletions or releases that deltaloop would not make, by an unidentified client (such as a user or the garbage collector)",
+  excess: "pod creations or deletions of which deltaloop would have made more",
   unexplained: "different",
 };
 
@@ -54,8 +54,8 @@ export class ShadowCount {
       `${total} ${total === 1 ? "write" : "writes"} of upstream's controllers:`,
       ...kinds.map((kind) => `${String(this.#writes[kind]).padStart(6)}  ${VERDICTS[kind]}`),
       this.#rests === 0
-        ? "Upstream never paused for a second."
-        : `Upstream paused ${this.#rests === 1 ? "once" : `${this.#rests} times`}; ours would have written ${this.#atRest === 0 ? "nothing" : `${this.#atRest} times`} then.`,
+        ? "Upstream was never idle for a second."
+        : `Upstream was idle ${this.#rests === 1 ? "once" : `${this.#rests} times`}; deltaloop would have written ${this.#atRest === 0 ? "nothing" : `${this.#atRest} times`} then.`,
     ];
     return `${lines.join("\n")}\n`;
   }

@@ -58,7 +58,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
     name: "localstack-guard",
     script: GUARD,
     parameters: [directory],
-    onGone: () => say("the guard process ended; LocalStack keeps running if this process is killed"),
+    onGone: () => say("the guard process exited; LocalStack keeps running if this process is killed"),
   });
   const log = await open(logFile, "a");
   const child = spawn(venv.python, ["-m", "localstack.runtime.main"], {
@@ -148,7 +148,7 @@ async function ready(endpoint: string, ended: Promise<string>): Promise<void> {
       () => false,
     );
     if (healthy) return;
-    if (performance.now() > giveUpAt) throw new Error(`no answer within ${START_MS_MAX / 1000} s`);
+    if (performance.now() > giveUpAt) throw new Error(`no response within ${START_MS_MAX / 1000} s`);
     await sleep(POLL_MS);
   }
   throw new Error(`the process exited with ${how}`);

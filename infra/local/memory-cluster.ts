@@ -1,4 +1,4 @@
-/** A cluster in memory: an API server on a loopback port, scripted nodes, and a kubeconfig. */
+/** An in-memory cluster: an API server on a loopback port, scripted nodes, and a kubeconfig. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -21,7 +21,7 @@ const USAGE = `Runs deltaloop on this machine as it is deployed: LocalStack, Red
 Usage: npm run local -- [options]
 
 Options:
-  --kubeconfig FILE        cluster to use (default: an API server in memory with scripted nodes)
+  --kubeconfig FILE        cluster to use (default: an in-memory API server with scripted nodes)
   --act                    write to the cluster of --kubeconfig (default: shadow mode, sends no writes)
   --lease-namespace NAME   namespace of the watcher's Lease (default: kube-system)
   --log FILE               log of LocalStack and of the functions (default: a temporary file)

@@ -1,4 +1,4 @@
-/** Generates the RBAC manifests from the rights in shared/controllers/registry/rights.ts. */
+/** Generates the RBAC manifests from the permissions in shared/controllers/registry/rights.ts. */
 import { rolesOf } from "@deltaloop/controllers/registry";
 import type { Rule, Registry } from "@deltaloop/controllers/registry";
 

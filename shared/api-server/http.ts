@@ -17,7 +17,7 @@ export interface HttpApiServer {
 
 type Served = Pick<ApiServer, "request" | "closeWatches">;
 
-/** Port 0 selects a free one. @throws the error of `listen`, for example for a port in use */
+/** Port 0 selects a free port. @throws the error of `listen`, for example for a port in use */
 export async function serveHttp(server: Served, { port = 0 }: { readonly port?: number } = {}): Promise<HttpApiServer> {
   const http = createServer((request, response) => {
     handle(server, request, response).catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));

@@ -1,6 +1,6 @@
 import { parseGoDuration } from "./go-duration.ts";
 
-/** A usage error. One line per mistake; the program prints them and exits with code 2. */
+/** A usage error. One line per problem; the program prints them and exits with code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }

@@ -16,7 +16,7 @@ const [TIMEOUT_MS, LANDS_AFTER_MS] = [5_000, 9_000];
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it("a pod of another namespace does not count as the answer to a create of the same name", async () => {
+it("a pod of another namespace does not count as the response to a create of the same name", async () => {
   let slow = false;
   let name: string | undefined;
   cluster = await startSmallCluster({
@@ -30,7 +30,7 @@ it("a pod of another namespace does not count as the answer to a create of the s
           .then(() => writer.create(request))
           .catch(() => undefined); // by then it may have been sent once more, under the same name
         await after(TIMEOUT_MS);
-        throw new UnansweredError("no answer in time");
+        throw new UnansweredError("no response in time");
       },
     }),
   });

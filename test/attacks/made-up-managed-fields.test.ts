@@ -2,7 +2,7 @@
  * Threat: entries of managedFields are forged, so that a tenant's change is taken for another controller's write of a status, and the
  * foreign-write guard stops all functions of the deployment (informer §11.9). Who: anyone who may change one Deployment, without rights on
  * its status: the API server keeps managedFields as a PATCH of the main resource sends them. Worst effect before claims were proven: a
- * standstill of the whole cluster until a user resumed it, repeatable at will; and after an entry with a time in 2099 was forgiven once,
+ * standstill of the whole cluster until a user resumed it, repeatable at will; and after an entry with a time in 2099 was accepted once,
  * every real conflict was hidden.
  *
  * managedFields are changed here as apimachinery pkg/util/managedfields does it; test/e2e/dev.test.ts uses a real API server.
@@ -92,7 +92,7 @@ function scene() {
       const state = await store.guard();
       const newest = await newestForeignWrite(kube, clock.now(), new AbortController().signal);
       const decision = decideResume([...stoppedNamespaces(state).values()], newest, clock.now(), isForced);
-      if (decision.kind === "resume") await store.resume({ seen: state, forgivenMs: decision.forgivenMs });
+      if (decision.kind === "resume") await store.resume({ seen: state, acceptedMs: decision.acceptedMs });
       await clock.advance(10_000);
       return decision;
     },

@@ -98,7 +98,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
       open: false,
       reason: expect.stringContaining("without a valid signature"),
     });
-    expect(await harness.store.resume({ seen: state, forgivenMs: 0 })).toBe("resumed");
+    expect(await harness.store.resume({ seen: state, acceptedMs: 0 })).toBe("resumed");
     expect(await taken()).toBe("empty");
   });
 
@@ -121,21 +121,21 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
   });
 
   it("a resume that was fabricated or copied from another deployment lifts no stop", async () => {
-    const far = { forgivenMs: 9_000_000_000_000 };
+    const far = { acceptedMs: 9_000_000_000_000 };
     const elsewhere = beside("other");
     await elsewhere.resume({ seen: await elsewhere.guard(), ...far });
     const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "resumed")) ?? "";
-    for (const text of [made(far), theirs, "x"]) {
+    for (const text of [made({ forgivenMs: far.acceptedMs }), theirs, "x"]) {
       await redis.del(KEY);
       await redis.hset(KEY, "resumed", text);
-      expect((await harness.store.guard()).forgivenMs).toBe(0);
+      expect((await harness.store.guard()).acceptedMs).toBe(0);
       expect((await report(harness.store, WRITE, 6_000)).stop).toMatchObject({ write: WRITE });
     }
   });
 
   it("a restored old resume covers only the writes that it covered originally", async () => {
-    const resume = async (forgivenMs: number): Promise<void> =>
-      void (await harness.store.resume({ seen: await harness.store.guard(), forgivenMs }));
+    const resume = async (acceptedMs: number): Promise<void> =>
+      void (await harness.store.resume({ seen: await harness.store.guard(), acceptedMs }));
     await resume(5_000);
     const old = (await redis.hget(KEY, "resumed")) ?? "";
     await resume(8_000);
@@ -145,7 +145,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
   });
 
   it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])(
-    "an invalid stop of a namespace stops that namespace: %j",
+    "a stop record that is malformed or fails its MAC still stops its namespace: %j",
     async (text) => {
       await redis.hset(KEY, "stop:shop", text);
       expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({

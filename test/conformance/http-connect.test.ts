@@ -83,7 +83,7 @@ async function writing(...pieces: readonly string[]): Promise<number> {
 
 const CHUNKED = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-describe("a streamed answer", () => {
+describe("a streamed response", () => {
   it.each([
     { body: "chunked", pieces: [CHUNKED, "3\r\nabc\r\n", "2\r", "\nde\r\n0\r\n\r\n"], text: "abcde", whole: true },
     { body: "chunked, all with the head", pieces: [`${CHUNKED}3\r\nabc\r\n0\r\n\r\n`], text: "abc", whole: true },
@@ -224,7 +224,7 @@ describe("a proxy", () => {
     {
       does: "refuses",
       answer: "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
-      says: /the proxy 127\.0\.0\.1:\d+ answered 407 to CONNECT/,
+      says: /the proxy 127\.0\.0\.1:\d+ returned 407 for CONNECT/,
     },
     {
       does: "answers with something else than HTTP",
@@ -248,12 +248,12 @@ describe("a proxy", () => {
     vi.stubEnv("HTTPS_PROXY", `http://${LOOPBACK}:${proxy.port}`);
     vi.stubEnv("NO_PROXY", "");
     const client = createClient({ server: "https://k8s.invalid:6443", component: "test", waitMsMax: 0 });
-    await expect(client.json({ method: "GET", path: "/" })).rejects.toThrow("answered 502 to CONNECT k8s.invalid:6443");
+    await expect(client.json({ method: "GET", path: "/" })).rejects.toThrow("returned 502 for CONNECT k8s.invalid:6443");
     const watch = client
       .lines({ path: "/", signal: AbortSignal.timeout(2_000) })
       [Symbol.asyncIterator]()
       .next();
-    await expect(watch).rejects.toThrow("answered 502 to CONNECT k8s.invalid:6443");
+    await expect(watch).rejects.toThrow("returned 502 for CONNECT k8s.invalid:6443");
     expect(new Set(proxy.asked)).toEqual(new Set(["CONNECT k8s.invalid:6443"]));
   });
 });

@@ -124,7 +124,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(3);
   });
 
-  it("HX3 does not reuse a connection after this process was suspended for too long, whatever its timers say", async () => {
+  it("HX3 does not reuse a connection after this process was suspended for too long, regardless of its timers", async () => {
     const { exchanges, connections } = await rude((socket) => socket.write(X));
     await exchanges.ask(GET, BOUNDS);
     const thawedMs = Date.now() + 10 * IDLE_MS;

@@ -188,7 +188,7 @@ it("KC2 fails at once if a list is rejected for another reason", async () => {
   expect(lists).toBe(1);
 });
 
-it("KC3 KW2 reports a call without a complete answer as unanswered", async () => {
+it("KC3 KW2 reports a call without a complete response as unanswered", async () => {
   const kube = await stub(
     (request, response) => {
       if (request.method === "GET") response.writeHead(200).write('{"metadata":');
@@ -269,7 +269,7 @@ it("KW1 keeps the causes of a Status", async () => {
   expect(error).toMatchObject({ code: 403, reason: "Forbidden", message: "no", retryAfterSeconds: 2, causes });
 });
 
-it("returns no object for a delete that is answered by a Status", async () => {
+it("returns no object for a delete whose response is a Status", async () => {
   const kube = await stub((_request, response) => json(response, 200, { kind: "Status", status: "Success" }));
   expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
 });
@@ -432,7 +432,7 @@ it("KC4 retries with the same body after the requested delay", async () => {
   expect((atMs[1] ?? 0) - (atMs[0] ?? 0)).toBeGreaterThanOrEqual(990);
 });
 
-it("KC4 gives up after ten retries with the last answer, and immediately without a Retry-After", async () => {
+it("KC4 gives up after ten retries with the last response, and immediately without a Retry-After", async () => {
   const always = refusing(Infinity, busy(429, "0"));
   expect(isTooManyRequests(await failure((await stub(always)).create(CREATE)))).toBe(true);
   expect(always.calls()).toBe(11);

@@ -343,7 +343,7 @@ describe("[node-agent 98] HTTP hooks", () => {
     expect(seen).toEqual(["/hook", `kube-lifecycle/${OWN_RELEASE.name}`]);
   });
 
-  it("retries over plain HTTP, without Authorization, when an HTTPS request is answered in plain HTTP", async () => {
+  it("retries over plain HTTP, without Authorization, when the response to an HTTPS request is plain HTTP", async () => {
     const seen: IncomingMessage["headers"][] = [];
     const server = await serve((request, response) => {
       seen.push(request.headers);

@@ -44,7 +44,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.requests).toEqual([]);
   });
 
-  it("a final status write ends the run in the same command that caches its answer", async () => {
+  it("a final status write ends the run in the same command that caches its response", async () => {
     await replicaSet(20);
     await harness.person.request("PATCH", `${PODS}/${await podName(0)}/status`, ready(), STRATEGIC);
     await harness.stream();

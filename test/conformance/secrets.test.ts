@@ -114,7 +114,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
     expect(server.values.get("a")).toBe("1");
   });
 
-  it("time out when a request is not answered", async () => {
+  it("time out when a request gets no response", async () => {
     const { server, secrets } = await standIn({ a: "1" }, { timeoutMs: 20 });
     server.silent = true;
     await expect(secrets.read(["a"])).rejects.toThrow("a: could not be reached (ETIMEDOUT)");

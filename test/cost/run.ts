@@ -127,7 +127,7 @@ async function counted(idleMinutes: number): Promise<CountsFile> {
   return {
     date: new Date().toISOString().slice(0, 10),
     commit: execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim(),
-    how: "npm run counts: embedded stack with redis-server and fauxqs over loopback, an API server in memory, two cores with other work on them",
+    how: "npm run counts: embedded stack with redis-server and fauxqs over loopback, an in-memory API server, two cores with other work on them",
     idleHour: rounded(idleHour),
     series: { idle: idleSeries, work: meter.series.size - idleSeries },
     coldStartMs: Math.ceil(await coldStartMs()),

@@ -188,7 +188,9 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     it("explains the reason and rule for scaling a ReplicaSet down, and its outcome", async () => {
       const explained = deltaloop(["explain", file(), "deploy/vault", "--all"]);
       expect((await explained.exited).code, explained.output()).toBe(0);
-      expect(explained.output()).toMatch(/ pods? asked for in all, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/);
+      expect(explained.output()).toMatch(
+        /the sum of spec\.replicas is \d+, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/,
+      );
       expect(explained.output()).toMatch(/→ patch ReplicaSet vault-\S+: replicas 3 → 2; recorded \d+ ms later/);
       expect(explained.output()).not.toMatch(PLANTED);
     });

@@ -218,12 +218,12 @@ await whereRealPartsAre("dev on a real control plane", () => {
       await cluster.kubectl("delete", "rolebinding", "deltaloop-watcher", "-n", "deltaloop");
       const lacking = async (...more: readonly string[]): Promise<readonly string[]> => {
         const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", "deltaloop", ...more]);
-        await dev.line("grants each role its rights");
+        await dev.line("grants each role its permissions");
         await dev.stop();
         return dev
           .output()
           .split("\n")
-          .flatMap((line) => /missing right: "?([^"]+)"? role=deltaloop-(.*)/.exec(line)?.slice(1, 3).join(" | ") ?? []);
+          .flatMap((line) => /missing permission: "?([^"]+)"? role=deltaloop-(.*)/.exec(line)?.slice(1, 3).join(" | ") ?? []);
       };
       const reads = ["list pods", "get pods", "get deployments.apps", "get replicasets.apps", "list replicasets.apps"].map(
         (what) => `${what} | sync-deployment`,

@@ -104,9 +104,9 @@ await whereRealPartsAre("doctor on a real control plane", () => {
         mend: () => client?.config("SET", "maxmemory-policy", "noeviction"),
       },
       {
-        name: "revoked rights",
+        name: "revoked permissions",
         strike: () => cluster?.kubectl("delete", "clusterrolebinding", "deltaloop-sync-replicaset"),
-        want: [/^rights deltaloop-sync-replicaset: lacks .*list pods/],
+        want: [/^permissions deltaloop-sync-replicaset: lacks .*list pods/],
         mend: () => cluster?.kubectl("apply", "-f", join(ROOT, "infra/manifests/rbac.yaml")),
       },
       {
@@ -158,7 +158,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       const said = await doctor(environment({ kube: { server: "https://127.0.0.1:9" } }), ["doctor", "--startup-timeout", "0s"]);
       expect(failures(said)).toEqual([expect.stringMatching(/^api\.answers : no answer: .*ECONNREFUSED/)]);
       expect(states(said, "redis.answers", "queue.answers", "cache.gate", "work.due")).toEqual(new Set(["ok"]));
-      expect(states(said, "rights", "watcher.lease", "clock.redis")).toEqual(new Set(["notChecked"]));
+      expect(states(said, "permissions", "watcher.lease", "clock.redis")).toEqual(new Set(["notChecked"]));
     });
 
     it("prints no secret when the password is wrong", async () => {
@@ -193,18 +193,18 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       expect(said.code).toBe(1);
     });
 
-    it("answers within 10 s when Redis hangs or is stopped, and shows the other components", async () => {
+    it("reports within 10 s when Redis hangs or is stopped, and shows the other components", async () => {
       redis?.pause();
       const hanging = await doctor().finally(() => redis?.resume());
       await redis?.kill();
       for (const [said, why] of [
-        [hanging, /no answer: .*(timed out|no answer within)/],
+        [hanging, /no answer: .*(timed out|no response within)/],
         [await doctor(), /no answer: .*ECONNREFUSED/],
       ] as const) {
         expect(failures(said)).toContainEqual(expect.stringMatching(/^redis\.answers/));
         expect(failures(said).join("\n")).toMatch(why);
         expect(said.code).toBe(1);
-        expect(states(said, "api.answers", "rights", "queue.answers")).toEqual(new Set(["ok"]));
+        expect(states(said, "api.answers", "permissions", "queue.answers")).toEqual(new Set(["ok"]));
         expect(states(said, "cache.gate", "cache.epoch", "work.due", "work.intents")).toEqual(new Set(["notChecked"]));
       }
     });

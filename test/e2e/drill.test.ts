@@ -2,7 +2,7 @@
  * The operations drill: deploys the product as a user would, and then runs what users do with a deployment and which parts they lose,
  * in one sequence. `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source
  * mappings, a real Redis, the watcher as a process, a real control plane and the tokens of our own service accounts;
- * without a control plane, the API server in memory. Nodes are scripted. It starts with the commit in
+ * without a control plane, the in-memory API server. Nodes are scripted. It starts with the commit in
  * test/upgrade/base, and ends with a rollback to it.
  */
 import { createHash } from "node:crypto";

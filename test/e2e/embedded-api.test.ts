@@ -1,5 +1,5 @@
 /**
- * The in-memory API server beside a real one: fresh sequences of managers, and fresh CustomResourceDefinitions with objects. Catches: an
+ * The in-memory API server compared with a real one: fresh sequences of managers, and fresh CustomResourceDefinitions with objects. Catches: an
  * answer, a stored object or a managed field that differs. `node test/differential/embedded/run.ts` plays more.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -16,7 +16,7 @@ const SCHEMAS = 6;
 const SEEDS = 1_000_000_000;
 
 await whereRealPartsAre("custom resources and server-side apply beside a real API server", () => {
-  describe("the embedded API server beside kube-apiserver", () => {
+  describe("the in-memory API server compared with kube-apiserver", () => {
     let started: Awaited<ReturnType<typeof startServers>>;
     const seed = Math.floor(createSystemRandom().next() * SEEDS);
     beforeAll(async () => {
@@ -24,7 +24,7 @@ await whereRealPartsAre("custom resources and server-side apply beside a real AP
     });
     afterAll(async () => await started?.stop());
 
-    it(`agrees on sequences of managers, from seed ${seed}`, async () => {
+    it(`returns the same objects and managedFields as kube-apiserver after random writes of several field managers (seed ${seed}`, async () => {
       for (let i = 0; i < SEQUENCES; i += 1) {
         const difference = await playSequence(started.servers, seed + i);
         if (difference === undefined || isKnown(difference)) continue;

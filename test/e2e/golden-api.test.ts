@@ -149,8 +149,8 @@ const ACROSS_NAMESPACES: readonly Omit<Exchange, "answer">[] = [
   },
 ];
 
-await whereRealPartsAre("the in-memory API server beside a real one", () => {
-  describe("the in-memory API server compared with a real one", () => {
+await whereRealPartsAre("the in-memory API server compared with a real one", () => {
+  describe("requests of kubectl and other clients", () => {
     let directory: string;
     let cluster: Cluster;
     let dev: Running;
@@ -184,7 +184,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
 
     // Runs before our functions start, because it compares only the servers.
     for (const one of readExchanges()) {
-      it(`answers like kube-apiserver: ${one.name}`, async () => {
+      it(`responds like kube-apiserver: ${one.name}`, async () => {
         if (one.name === "del ns") await Promise.all([held(raw.real), held(raw.ours)]);
         const [real, ours] = [await ask(one, raw.real, realUids), await ask(one, raw.ours, memoryUids)];
         await sleep(PAUSES_MS[one.name] ?? 0);

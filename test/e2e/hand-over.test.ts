@@ -255,7 +255,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
     });
   });
 
-  describe("[informer T104] upstream's loops start beside ours, deployed as in production", () => {
+  describe("[informer T104] upstream's controllers start while deltaloop's run, deployed as in production", () => {
     const namespace = "beside";
     /** Times of writes are whole seconds, and so is the server's clock, so a leader ignores writes in its first two seconds. */
     const BEGUN_MS = 2_000;

@@ -61,7 +61,7 @@ function suite(): void {
       expect(await ask("answer")).toMatchObject({ body: { count: 2, pid } });
     });
 
-    it("passes large and empty answers", async () => {
+    it("passes large and empty responses", async () => {
       expect((await ask("large")).body).toEqual({ text: "ü".repeat(1_000_000) });
       expect((await ask("nothing")).body).toBeNull();
     });
@@ -106,7 +106,7 @@ function suite(): void {
       });
     });
 
-    it("applies an update of code and configuration, while a running invocation is answered by the old one", async () => {
+    it("applies an update of code and configuration, while the old one completes a running invocation", async () => {
       const body = (text: string) => `export const handler = async ({ ms = 0 }) => {
         await new Promise((resolve) => setTimeout(resolve, ms));
         return { text: ${JSON.stringify(text)}, flavour: process.env.FLAVOUR };
@@ -122,7 +122,7 @@ function suite(): void {
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "fig" } });
     });
 
-    it("lets an environment that was starting during its function's update answer, and then ends it", async () => {
+    it("lets an environment that was starting during its function's update respond, and then ends it", async () => {
       const body = (text: string) => `export const handler = () => Promise.resolve({ text: ${JSON.stringify(text)}, pid: process.pid });`;
       await createFunction(localStack.endpoint, "slow", `await new Promise((resolve) => setTimeout(resolve, 5_000)); ${body("one")}`);
       const starting = invoke(localStack.endpoint, "slow", {});

@@ -303,7 +303,7 @@ await whereNodesCanRun("certificates of pods", () => {
     await cluster.kubectl("delete", "pod", "lacks", "--timeout=30s");
   });
 
-  it("reports a denied request once and for good [node-agent 515]", async () => {
+  it("reports a denied request once and never retries it [node-agent 515]", async () => {
     await cluster.apply(podOf("denied", mounted([certificate({ signerName: DENYING })])));
     await eventually("the request is denied", async () => {
       await decidePending();
@@ -369,7 +369,7 @@ await whereNodesCanRun("certificates of pods", () => {
     }
   });
 
-  it("asks for nothing that the API server refuses a node [node-agent 513]", async () => {
+  it("sends no request that the API server permanently denies to nodes [node-agent 513]", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });

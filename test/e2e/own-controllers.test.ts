@@ -277,7 +277,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         const pid = Number(/function host started pid=(\d+)/.exec(running.output())?.[1]);
         await new Promise((resolve) => setTimeout(resolve, 1_000));
         process.kill(pid, "SIGKILL");
-        await eventually("the failure", () => running.output().includes("the function host ended (SIGKILL)"));
+        await eventually("the failure", () => running.output().includes("the function host exited (SIGKILL)"));
         await eventually("both objects", async () =>
           (await cluster.kubectl("get", "deployment/killed", "service/killed", "-o", "name")).includes("service/killed"),
         );
@@ -378,7 +378,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       await stop(running);
     });
 
-    it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and leaving `where`", async () => {
+    it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and objects that leave `where`", async () => {
       const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/${name}/${name}.ts`);
       const running = deltaloop(["dev", ...files, "--act", "--yes", "--kubeconfig", cluster.plane.adminKubeconfig]);
       started.push(running);

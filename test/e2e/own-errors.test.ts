@@ -172,7 +172,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
         await cluster.client.request("PATCH", path, { rules: fewer }, "application/merge-patch+json");
         await eventually("it is lost", async () => (await can("create services")) === "no");
         expect(await refused([WEBSITE], kubeconfig)).toEqual([
-          "deltaloop: missing right: create services: grant what `deltaloop manifests FILE` prints",
+          "deltaloop: missing permission: create services: grant what `deltaloop manifests FILE` prints",
         ]);
       });
     });

@@ -1,5 +1,5 @@
 /**
- * Would catch: a view of an additional controller that works on the embedded API server but not on a real one, and values of ConfigMaps
+ * Would catch: a view of an additional controller that works on the in-memory API server but not on a real one, and values of ConfigMaps
  * that a real API server sends although only metadata is requested.
  */
 import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";

@@ -1,5 +1,5 @@
 /**
- * `deltaloop explain --open` beside an API server in memory, and `demo --open`, in Chromium. Would catch: a page that misses a change,
+ * `deltaloop explain --open` with an in-memory API server, and `demo --open`, in Chromium. Would catch: a page that misses a change,
  * does not reconnect, or shows a secret.
  */
 import { spawn } from "node:child_process";

@@ -139,7 +139,7 @@ function suite(): void {
     const facts = await finding.locator(".impact").innerText();
     expect(await finding.locator("small").textContent()).toMatch(/^since 20:24:17\.7, when pod\/web-ccb895ccc-5frsl was created$/);
     expect(facts).toMatch(
-      /^Impact: 1 pod affected, 2 of 2 wanted pods ready\nChange before: 20:24:17\.\d main\.image: server:v1 → missing:1 by kubectl-set/,
+      /^Impact: 1 pod affected, 2 of 2 desired pods ready\nChange before: 20:24:17\.\d main\.image: server:v1 → missing:1 by kubectl-set/,
     );
     await finding.getByRole("button").first().click();
     expect(await finding.innerText()).toMatch(

@@ -32,9 +32,9 @@ const NAMED_PODS = [
   {
     name: "replica-set-deleted",
     left: /^delete Pod replica-set-deleted\/web-/,
-    differs: "Pod replica-set-deleted/web-*****: count: recorded 2, ours 3",
+    differs: "Pod replica-set-deleted/web-*****: count: recorded 2, replayed 3",
   },
-  { name: "tied-deletions", left: /^labels of Pod default\/c-/, differs: "Pod default/c-***** is recorded, and not there" },
+  { name: "tied-deletions", left: /^labels of Pod default\/c-/, differs: "Pod default/c-***** exists only in the recording" },
 ];
 
 describe("replays of each recording with our controllers end in the recorded state", () => {

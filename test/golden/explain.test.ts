@@ -128,11 +128,11 @@ describe("the explanation of rollover", () => {
     expect(lines.map((line) => line.trim())).toEqual(
       expect.arrayContaining([
         "maxUnavailable 25% of 5 pods is rounded down to 1  [deployment §9]",
-        "7 pods asked for in all, less the 4 that must be available (5 − 1), less 2 new ones that are not: 1 old pod may be deleted  [deployment §11.3]",
+        "the sum of spec.replicas is 7, less the 4 that must be available (5 − 1), less 2 new ones that are not: 1 old pod may be deleted  [deployment §11.3]",
         "web-68b7c9b477 is old: it is scaled from 5 to 4  [deployment §11.3]",
         "→ patch ReplicaSet web-68b7c9b477: replicas 5 → 4; recorded 18 ms later",
         "maxSurge 25% of 5 pods is rounded up to 2  [deployment §9]",
-        "all ReplicaSets together may ask for 7 pods (5 wanted + surge 2) and ask for 7: web-dcdd8499d stays at 2  [deployment §11.2]",
+        "the sum of spec.replicas may be 7 (5 desired + surge 2) and is 7: web-dcdd8499d stays at 2  [deployment §11.2]",
       ]),
     );
   });
@@ -162,14 +162,14 @@ it("one-by-one: explains pods that are kept, and a sync without writes", async (
     ]),
   );
   const idle =
-    "sync of deployment.apps/web → nothing to do: its new ReplicaSet asks for all 3 pods; no old ReplicaSet has replicas; its status is up to date";
+    "sync of deployment.apps/web → nothing to do: its new ReplicaSet has spec.replicas 3, all that are desired; no old ReplicaSet has replicas; its status is up to date";
   expect(lines.some((line) => line.endsWith(idle))).toBe(true);
 });
 
 it("rc-quota: reports a pod that the quota rejected, with the message", async () => {
   const lines = await linesOf("rc-quota", { resource: "replicationcontrollers", namespace: "default", name: "c" });
   const text = lines.join("\n");
-  expect(text).toContain("it wants 3 pods and has 2: 1 to create  [replicaset §7]");
+  expect(text).toContain("3 desired, 2 exist: 1 to create  [replicaset §7]");
   const refusal = 'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
   expect(text).toContain(`→ create 3 pods; in the recording 2 of the 3 were created, and the other was refused: ${refusal}`);
   expect(text).toContain("→ create 1 pod; in the recording it was refused with the same message");

@@ -157,7 +157,7 @@ describe.each([...SCENES, "rollover", "undo", "rc-quota"])("%s, as messages of t
     const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)), name);
     const { records, report, text } = await imported([packsOf(await messagesOf(name))]);
     expect((await replayed(records, name)).summary.cacheDigest).toBe(recorded.summary.cacheDigest);
-    expect(report.filter((line) => line.startsWith("lost"))).toEqual([]);
+    expect(report.filter((line) => line.startsWith("not imported"))).toEqual([]);
     expect(text).not.toContain('"k":"gap"');
   });
 });
@@ -167,7 +167,9 @@ it("QM2 reports in capture and report where queue messages are missing", async (
   const half = events.length >> 1;
   const { report, text } = await imported([packsOf([...events.slice(0, half), ...events.slice(half + 3)])]);
   expect(text).toContain('"k":"gap"');
-  expect(report.filter((line) => line.startsWith("lost")).join("\n")).toMatch(/messages of (?:pods|replicasets|deployments) between two/);
+  expect(report.filter((line) => line.startsWith("not imported")).join("\n")).toMatch(
+    /messages of (?:pods|replicasets|deployments) between two/,
+  );
   const notes: string[] = [];
   parseCapture(text, "f", (note) => notes.push(note));
   expect(notes.join("\n")).toMatch(/^f:\d+: messages of \w+ are missing: changes between versions \d+ and \d+ are unknown/);
@@ -179,5 +181,5 @@ it.each(["auto-discovery", "basic-workloads", "crash-loop", "multi-namespace"])(
   expect(summary.quarantined).toBe(0);
   expect(summary.objects.deployments).toBeGreaterThan(0);
   expect(summary.objects.pods).toBeGreaterThan(0);
-  expect(report.join("\n")).toContain("a gap between two polls of a list");
+  expect(report.join("\n")).toContain("changes between two polls of a list");
 });

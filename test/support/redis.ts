@@ -133,7 +133,7 @@ async function ready(port: number, shell: ChildProcess): Promise<void> {
   try {
     for (;;) {
       if (shell.exitCode !== null) throw new Error("the shell ended");
-      if (performance.now() > until) throw new Error(`no answer within ${START_MS_MAX} ms`);
+      if (performance.now() > until) throw new Error(`no response within ${START_MS_MAX} ms`);
       const answer = await Promise.race([client.ping().catch(() => "no"), after(500, "no")]);
       if (answer === "PONG") return;
       await after(20);

@@ -258,10 +258,10 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     const line = name in this.script ? this.script[name] : this.script["*"];
     const fate = typeof line === "function" ? await line(call, nth) : line;
     if (fate instanceof Error) throw fate;
-    if (fate === "never") throw new UnansweredError("no answer within 5s");
+    if (fate === "never") throw new UnansweredError("no response within 5s");
     if (typeof fate === "object") return fate.answer as T; // a script knows the fields of its request
     const result = await execute();
-    if (fate === "lost") throw new UnansweredError("no answer within 5s");
+    if (fate === "lost") throw new UnansweredError("no response within 5s");
     return result;
   }
 

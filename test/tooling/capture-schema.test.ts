@@ -37,7 +37,7 @@ describe("every line of a recorded file matches the published schema", () => {
 describe("what deltaloop writes matches the schema", () => {
   const pod = (resourceVersion: string): object => ({ kind: "Pod", metadata: { namespace: "shop", name: "p", uid: "u", resourceVersion } });
 
-  it.each([true, false])("the recorder writes each kind of line (whole objects: %s)", async (raw) => {
+  it.each([true, false])("the recorder writes each kind of line (unredacted: %s)", async (raw) => {
     const lines: string[] = [];
     async function* watch(): AsyncGenerator<readonly string[]> {
       yield [

@@ -8,7 +8,7 @@ const MESSAGES = [...readFileSync("docs/reference/messages.md", "utf8").matchAll
 );
 const TEXTS = globSync(["shared/**/*.ts", "functions/**/*.ts", "cli/**/*.ts"]).map((file) => readFileSync(file, "utf8"));
 
-it("reads the tables", () => {
+it("finds the messages in docs/reference/messages.md", () => {
   expect(MESSAGES.length).toBeGreaterThan(15);
 });
 

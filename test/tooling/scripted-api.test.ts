@@ -18,7 +18,7 @@ const create = (name: string) => {
 };
 const names = (): readonly string[] => api.all("pods").map(({ metadata }) => metadata.name);
 
-it("answers requests without a script line as the server does, including its errors", async () => {
+it("handles requests without a script line as the server does, including its errors", async () => {
   api.script = { "delete pods": "never" };
   expect(await create("a")).toMatchObject({ metadata: { uid: expect.any(String) }, status: { phase: "Pending" } });
   await expect(create("a")).rejects.toMatchObject({ code: 409, reason: "AlreadyExists" });
@@ -51,8 +51,8 @@ it("records requests in order, whatever their result", async () => {
 });
 
 it.each([
-  { fate: "lost", stored: ["a"], error: new UnansweredError("no answer within 5s") },
-  { fate: "never", stored: [], error: new UnansweredError("no answer within 5s") },
+  { fate: "lost", stored: ["a"], error: new UnansweredError("no response within 5s") },
+  { fate: "never", stored: [], error: new UnansweredError("no response within 5s") },
   { fate: refusal(500, "InternalError", "oops"), stored: [], error: refusal(500, "InternalError", "oops") },
 ] as const)("$fate: stores $stored", async ({ fate, stored, error }) => {
   api.script = { "create pods": fate };
@@ -72,11 +72,11 @@ it("a script line can read the call and its number, delay it, and change objects
   expect(names()).toEqual(["before-a", "a", "before-b"]);
 });
 
-it("a specific line takes precedence over the general one, and its answer replaces the server's", async () => {
+it("a specific line takes precedence over the general one, and its response replaces the server's", async () => {
   const other = await api.put("pods", pod({ name: "other" }));
   api.script = { "*": "never", "get pods": { answer: other } };
   expect(await api.get("pods", "shop", "a")).toBe(other);
-  await expect(api.list("pods", "shop")).rejects.toThrow("no answer");
+  await expect(api.list("pods", "shop")).rejects.toThrow("no response");
 });
 
 it("a quota allows N pods", async () => {

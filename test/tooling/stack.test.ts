@@ -229,7 +229,7 @@ describe("secrets", () => {
     );
   });
 
-  it("secrets are in no parameter without NoEcho", () => {
+  it("the RedisUrl parameter, which contains a password, is NoEcho", () => {
     expect(template.Parameters["RedisUrl"]?.NoEcho).toBe(true);
   });
 

@@ -26,7 +26,7 @@ type Fields = Readonly<Record<string, unknown>>;
 /** Omitted fields: the status is drawn; versions and managers change with each write. */
 const LEFT_OUT = /^(?:status\b|metadata\.(?:managedFields|resourceVersion|generation))/;
 
-/** Differences of whole objects field by field, values included; only for `--no-redact`. */
+/** Differences of unredacted objects field by field, values included; only for `--no-redact`. */
 export function wholeDifferences(before: Fields, after: Fields): readonly Difference[] {
   const [was, is] = [leavesOf(before), leavesOf(after)];
   return [...new Set([...was.keys(), ...is.keys()])].flatMap((field) => {

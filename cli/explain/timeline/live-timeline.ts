@@ -1,5 +1,5 @@
 /**
- * The timeline of a running cluster: receives the lines of a recorder and the decisions of our controllers as they arrive.
+ * The timeline of a running cluster: receives recorded changes and the decisions of our controllers as they arrive.
  *
  * LT1 an object keeps its index, and its changes, sizes and marks are only appended, so that an update contains only new entries.
  * LT2 its history is bounded: when it is full, its owner starts a new one with the current objects.

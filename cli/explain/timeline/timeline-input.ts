@@ -98,7 +98,7 @@ function isPartOf(life: Life, subject: Subject, census: TimelineCensus): boolean
   );
 }
 
-/** The story of each workload without an owner. */
+/** The history of each workload without an owner. */
 function storiesOf(lives: readonly Life[], census: TimelineCensus, syncs: readonly ReplayedSync[]): readonly (readonly Entry[])[] {
   const rootOf = (uid: string): Life | undefined => ownersOf(census.lives.get(uid), census).at(-1);
   const changes = Map.groupBy(census.changes, ({ uid }) => rootOf(uid));

@@ -64,7 +64,7 @@ async function invoke({ id, arn, trace, deadlineMs, payload }) {
   answer(outcome);
 }
 
-/** Writes synchronously, so that no answer is truncated. */
+/** Writes synchronously, so that no response is truncated. */
 function answer(outcome) {
   writeSync(ANSWERS, `${JSON.stringify(outcome)}\n`);
 }

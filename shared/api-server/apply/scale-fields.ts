@@ -46,7 +46,7 @@ export function scaleEntries(entries: Json | undefined, { apiVersion, path }: Re
   });
 }
 
-/** The entries of the parent, after a write of the Scale that left `scale`. */
+/** Returns the parent's managedFields entries after a write to its scale subresource. `scale`: the entries of the written Scale. */
 export function parentEntries(
   entries: Json | undefined,
   scale: Json | undefined,

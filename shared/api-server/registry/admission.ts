@@ -12,7 +12,10 @@ import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 
 const TOKEN_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount";
-/** 3600 + 7: upstream's mark of a token that old clients may refresh. */
+/**
+ * 3600 + 7, upstream's WarnOnlyBoundTokenExpirationPeriod: marks the token of an injected volume, whose lifetime kube-apiserver extends
+ * (`--service-account-extend-token-expiration`).
+ */
 const TOKEN_EXPIRATION_SECONDS = 3607;
 const TOLERATION_SECONDS = 300;
 

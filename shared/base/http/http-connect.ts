@@ -118,7 +118,7 @@ async function tunnel({ socket, ready }: Opened, proxy: Proxy, target: string, s
     socket.write(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n${authorization}\r\n`);
     const code = await codeFrom(socket);
     if (code < 200 || code >= 300)
-      throw new ProxyRefusedError(`the proxy ${proxy.host}:${proxy.port} answered ${code} to CONNECT ${target}`);
+      throw new ProxyRefusedError(`the proxy ${proxy.host}:${proxy.port} returned ${code} for CONNECT ${target}`);
     return socket;
   } catch (error) {
     end();

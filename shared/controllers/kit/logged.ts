@@ -9,9 +9,9 @@ export function loggedWrite(write: Write): Write {
   return { ...write, status: withoutForeignMessages(write.status) };
 }
 
-/** A Warning without the API server's answer, which follows the first colon: `Error creating: admission webhook "x" denied the request: …`. */
+/** A Warning without the API server's message, which follows the first colon: `Error creating: admission webhook "x" denied the request: …`. */
 export function loggedNote(note: EventNote): EventNote {
-  return note.type === "Warning" ? { ...note, message: note.message.replace(/: .*$/su, ": (the answer is in the Event)") } : note;
+  return note.type === "Warning" ? { ...note, message: note.message.replace(/: .*$/su, ": (the full message is in the Event)") } : note;
 }
 
 /** Decisions that depend on the response to a write. Shadow mode gets no response, so the sync ends there. */
@@ -29,9 +29,9 @@ export function notDecided({ kind, owner }: Write): readonly string[] {
       return ["revision and status", "sizes of the ReplicaSets"];
     case "PatchReplicaSet":
     case "RollBack":
-      return ["what follows the answer"];
+      return ["the steps after the response"];
     case "UpdateStatus":
-      return ofDeployment ? ["what follows the status"] : [];
+      return ofDeployment ? ["the steps after the status"] : [];
     default:
       return kind satisfies never;
   }

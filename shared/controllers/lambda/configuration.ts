@@ -194,7 +194,7 @@ function configurationFrom(
   };
 }
 
-/** Returns one line for one mistake: the variable and the problem, never the value. */
+/** Returns one line for one problem: the variable and the problem, never the value. */
 function problemOf(issue: v.BaseIssue<unknown>): string {
   const name = String(issue.path?.[0]?.key ?? "environment");
   if (issue.type === "strict_object" && issue.expected === "never") return `${name}: is not a variable of deltaloop`;

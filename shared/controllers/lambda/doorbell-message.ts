@@ -6,7 +6,7 @@ import type { DoorbellMessage } from "@deltaloop/store/ports";
 
 /** `namespace/name`, or `/name` in cluster scope, up to the API server's limits. Source: apimachinery pkg/util/validation, DNS1123LabelMaxLength, DNS1123SubdomainMaxLength. */
 const OBJECT_KEY = /^[^/]{0,63}\/[^/]{1,253}$/;
-/** Limit for a cluster id; ours have 12. */
+/** Limit of the length of a cluster id; deltaloop's have 12 characters. */
 const CLUSTER_CHARACTERS_MAX = 64;
 /** Limit for an error text that quotes a body, whose length the sender chooses. */
 const WHY_CHARACTERS_MAX = 200;

@@ -45,7 +45,7 @@ const FOLLOW_UPS_MS = 1_000;
  * `syncs` that this sync enqueues. An unreadable doorbell is logged and acknowledged: its key stays dirty and the sweeper rings it again.
  * Only an unreachable Store leaves a record in the queue (informer §12.3).
  *
- * @throws {TypeError} when `syncs` differ from `registry`, from which the function's rights are generated
+ * @throws {TypeError} when `syncs` differ from `registry`, from which the function's permissions are generated
  */
 export function createSyncFunction(wiring: FunctionWiring, registry: Registry, controller: ControllerName, syncs: KeySyncs): SqsHandler {
   assertRegistered(registry, controller, syncs);

@@ -1,8 +1,8 @@
 /**
- * The Redis rights of each function: one ACL user per function, like its role. The watcher and operators share a user with all rights.
+ * The Redis permissions of each function: one ACL user per function, like its role. The watcher and operators share a user with all permissions.
  * Informer §11.1 describes the keys.
  *
- * RA1 a script runs with its caller's rights, command by command. EVALSHA itself requires write access to all of its KEYS, so a separate
+ * RA1 a script runs with its caller's permissions, command by command. EVALSHA itself requires write access to all of its KEYS, so a separate
  *     selector allows it and nothing else. Needs Redis 7 or Valkey.
  * RA2 all users may write `ep`, because scripts use a write to it without effect to detect a full store (informer §11.10).
  */
@@ -15,7 +15,7 @@ export interface RedisAccess {
   readonly name: string;
   /** The methods of the Store that it calls. */
   readonly methods: readonly (keyof Store)[];
-  /** The controller whose keys it syncs. If absent, it syncs no keys, and its rights cover all controllers. */
+  /** The controller whose keys it syncs. If absent, it syncs no keys, and its permissions cover all controllers. */
   readonly controllers: readonly string[] | undefined;
   /** ACL rules. `deployment`: first part of the keys. */
   readonly rules: (deployment: string) => string;
@@ -96,10 +96,10 @@ export function redisAccessOf(registry: Registry): readonly RedisAccess[] {
   });
 }
 
-/** @throws {TypeError} for a function without rights: a bug in the table */
+/** @throws {TypeError} for a function without permissions: a bug in the table */
 function rightsOf({ name, controller }: FunctionEntry): Rights {
   const rights = Object.entries(RIGHTS).find(([key]) => key === (controller === undefined ? name : "sync"))?.[1];
-  if (rights === undefined) throw new TypeError(`function ${name} has no rights in Redis`);
+  if (rights === undefined) throw new TypeError(`function ${name} has no permissions in Redis`);
   return rights;
 }
 

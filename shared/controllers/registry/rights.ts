@@ -1,12 +1,12 @@
 /**
  * RBAC rules, derived from the contract that the write gateway enforces, so that both allow the same calls. Each role has its own service
- * account, so that a process has no more rights than it needs.
+ * account, so that a process has no more permissions than it needs.
  */
 import { CANARY, serviceAccount, syncFunction } from "./names.ts";
 import { REGISTRY, watchedBy } from "./registry.ts";
 import type { ControllerEntry, Registry } from "./cache-of.ts";
 
-/** A component and its rights at the API server. */
+/** A component and its permissions at the API server. */
 export interface Role {
   /** Also the name of its service account. */
   readonly name: string;
@@ -31,7 +31,7 @@ export interface Rule {
 /** The order of verbs in rules, as is usual in RBAC manifests. */
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
-/** The components that call the API server, and the rights that each needs. */
+/** The components that call the API server, and the permissions that each needs. */
 export function rolesOf(registry: Registry): readonly Role[] {
   const rule = (resource: string, verbs: readonly string[], subresource?: string): Rule => ({
     apiGroup: groupOf(registry, resource),

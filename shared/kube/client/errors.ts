@@ -23,7 +23,7 @@ export class KubeApiError extends Error {
     readonly earlierUnanswered?: boolean;
     readonly causes?: KubeApiError["causes"] | undefined;
   }) {
-    super(status.message ?? `the server answered ${status.code}`);
+    super(status.message ?? `the server returned ${status.code}`);
     this.code = status.code;
     this.reason = status.reason ?? "Unknown";
     this.retryAfterSeconds = status.retryAfterSeconds;

@@ -6,7 +6,7 @@ export interface Deadline {
 }
 
 export function unansweredWithin(ms: number): UnansweredError {
-  return new UnansweredError(`no answer within ${ms} ms`);
+  return new UnansweredError(`no response within ${ms} ms`);
 }
 
 /** A signal that aborts with the caller's reason, or with `late()` after `ms`. */

@@ -104,7 +104,7 @@ function remedyFor(error: unknown, user: string): string | undefined {
     if (error.code === 401)
       return "The API server does not accept the credentials: renew the token or certificate of the kubeconfig's user";
     if (error.code === 403)
-      return `${user === "" ? "The user" : `User ${user}`} lacks this right: bind it a role that has it (infra/manifests/rbac.yaml), or use another context`;
+      return `${user === "" ? "The user" : `User ${user}`} lacks this permission: bind a role that has it (infra/manifests/rbac.yaml) to the user, or use another context`;
     return error.code === 429 || error.code >= 500 ? "Wait until the API server is healthy, or raise --startup-timeout" : undefined;
   }
   if (error instanceof NotKubernetesError) return "Check that the kubeconfig's server is a Kubernetes API server";

@@ -43,7 +43,7 @@ export function statusError(
   return new KubeApiError({
     code: status?.code ?? code,
     reason: status?.reason ?? REASONS[code],
-    message: status?.message ?? `the server answered ${code}`,
+    message: status?.message ?? `the server returned ${code}`,
     retryAfterSeconds: details?.retryAfterSeconds ?? retryAfterSeconds(headers),
     earlierUnanswered,
     causes: details?.causes?.map(({ reason, message, field }) => ({

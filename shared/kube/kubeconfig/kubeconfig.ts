@@ -189,7 +189,7 @@ export async function namespaceOf(path: string, context?: string): Promise<strin
   return found?.context?.namespace || "default";
 }
 
-/** Where a kubeconfig keeps its user's client certificate; files by absolute path. */
+/** Location of the client certificate of a kubeconfig's user. File paths are absolute. */
 export interface CertificatePlaces {
   readonly certFile?: string;
   readonly keyFile?: string;

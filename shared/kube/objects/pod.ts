@@ -7,7 +7,7 @@ export function isActive(pod: CachedPod): boolean {
   return !isTerminal(pod) && pod.deletionTimestamp === undefined;
 }
 
-/** Whether the pod has ended for good. Source: controller_utils.go IsPodTerminal. */
+/** Whether the pod has reached a terminal phase. Source: controller_utils.go IsPodTerminal. */
 export function isTerminal(pod: CachedPod): boolean {
   return pod.phase === "Succeeded" || pod.phase === "Failed";
 }

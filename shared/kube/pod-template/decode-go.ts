@@ -1,5 +1,5 @@
 /**
- * JSON as Go's decoder reads it into a struct: a value of another type is a mistake, `null` counts as absent, and unknown fields are kept.
+ * JSON as Go's decoder reads it into a struct: a value of another type is an error, `null` counts as absent, and unknown fields are kept.
  *
  * Source: apimachinery pkg/runtime/serializer/json; UnmarshalJSON of apimachinery's and component-base's types.
  */

@@ -11,7 +11,7 @@ import { UsageError } from "@deltaloop/base";
 /** Interval at which a process checks its secrets for changes. */
 const SECRETS_CHECK_MS = 10_000;
 
-/** Reads the configuration. @throws {ConfigurationError} listing every mistake; {UsageError} listing each unreadable secret */
+/** Reads the configuration. @throws {ConfigurationError} listing every problem; {UsageError} listing each unreadable secret */
 export async function readConfiguration(environment: Variables, log = consoleLog("", "info")): Promise<LiveConfiguration> {
   try {
     return await liveConfiguration(environment, { secrets: createSecretReader, now: Date.now, log });

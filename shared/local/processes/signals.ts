@@ -17,7 +17,7 @@ export function untilSignalled(): AbortSignal {
  */
 export function untilStdinEnds(): AbortSignal {
   const ends = new AbortController();
-  const end = (): void => ends.abort(new Error("the parent has ended"));
+  const end = (): void => ends.abort(new Error("the parent process has exited"));
   const ignore = (): void => undefined;
   process.on("SIGTERM", end).on("SIGINT", ignore).on("SIGHUP", ignore);
   process.stdin.on("end", end).on("error", end).resume().unref(); // standard input must not keep a failed child running

@@ -56,7 +56,7 @@ export function logPriorities(log: Log, pods: readonly NodePod[]): void {
   for (const pod of pods) {
     const warning = priorityWarning(pod);
     if (warning !== undefined)
-      log.warn("static pod has an unusual priority", { pod: `${pod.metadata.namespace}/${pod.metadata.name}`, warning });
+      log.warn("static pod has an inconsistent priority", { pod: `${pod.metadata.namespace}/${pod.metadata.name}`, warning });
   }
 }
 

@@ -23,7 +23,7 @@ const AMOUNTS: Readonly<Record<string, string>> = {
 
 /**
  * Converts cgroup files to systemd properties. Rounds the CPU quotas in the files as systemd does, so that the agent and systemd write
- * the same value. Files without a property, such as those of huge pages, are only written.
+ * the same value. Files that have no systemd property, such as hugetlb limits, are written to cgroupfs only.
  *
  *     memory.max 67108864, cpu.max "12345 100000" → MemoryMax 67108864, CPUQuotaPeriodUSec 100000, CPUQuotaPerSecUSec 130000, cpu.max "13000 100000"
  *

@@ -164,7 +164,7 @@ class Scan {
   unpacked(bytes: number): void {
     this.#unpacked += bytes;
     if (this.#unpacked > UNPACKED_BYTES_MAX)
-      throw new CaptureError(`${this.#name}: holds more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked; a replay supports no more`);
+      throw new CaptureError(`${this.#name}: contains more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked; a replay supports no more`);
   }
 
   see(record: CaptureRecord, bytes: number): void {

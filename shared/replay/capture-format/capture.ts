@@ -233,7 +233,7 @@ export class RecordReader {
     const place = `${this.#name}:${line}`;
     if (skimmed !== undefined) return this.#counted(skimmed, place);
     const isCutOff = isOpen && isTorn(text);
-    if (isCutOff) this.#note(`${place}: the last line is cut off and left out`);
+    if (isCutOff) this.#note(`${place}: skipped the truncated last line`);
     if (text.trim() === "" && ++this.#blankLines > BLANK_LINES_MAX)
       throw new CaptureError(`${place}: is beyond ${BLANK_LINES_MAX} blank lines; a replay supports no more`);
     const record = isCutOff || text.trim() === "" ? undefined : this.#parsed(text, line);
@@ -255,7 +255,7 @@ export class RecordReader {
     if (this.#problem === undefined) return;
     if (this.#records === 0) throw this.#problem;
     this.#note(
-      `${this.#name}: ${this.#torn} line${this.#torn === 1 ? " is" : "s are"} not whole and left out, as after a crash, a rotation or a full disk; the first is line ${this.#tornLine}`,
+      `${this.#name}: skipped ${this.#torn} truncated line${this.#torn === 1 ? "" : "s"}, as after a crash, a rotation or a full disk; the first is line ${this.#tornLine}`,
     );
   }
 

@@ -229,7 +229,7 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
   }
 }
 
-/** Numbers must be exact in whole objects, and in the pod templates that only owners have. */
+/** Numbers must be exact in unredacted objects, and in the pod templates that only owners have. */
 function parsed(resource: RecordedResource, line: string, raw: boolean): unknown {
   return !raw && (resource === "pods" || isEvidenceResource(resource)) ? parseRounded(line) : parseExact(line);
 }

@@ -125,7 +125,7 @@ class Skimmed<R extends RecordedResource> {
     } catch (error) {
       throw new SkimError("not a record", { cause: error });
     }
-    if (record?.object === undefined) throw new SkimError("a record without object");
+    if (record?.object === undefined) throw new SkimError("a record without an object");
     return { object: record.object, evidence: "evidence" in record ? record.evidence : undefined };
   }
 }

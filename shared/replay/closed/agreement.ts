@@ -5,16 +5,16 @@ import { canonical, differencesOf } from "../shadow/canonical-write.ts";
 import type { Json, LiveObject } from "../shadow/states.ts";
 
 /**
- * Returns one line per difference, such as `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`; empty if the clusters agree.
+ * Returns one line per difference, such as `Deployment shop/web: status.readyReplicas: recorded 3, replayed 2`; empty if the clusters agree.
  */
 export function disagreements(recorded: readonly LiveObject[], ours: readonly LiveObject[]): readonly string[] {
   const [a, b] = [endsOf(recorded), endsOf(ours)];
   return [...new Set([...a.keys(), ...b.keys()])].toSorted().flatMap((place) => {
     const [left, right] = [a.get(place), b.get(place)];
-    if (left === undefined) return [`${place} is ours alone`];
-    if (right === undefined) return [`${place} is recorded, and not there`];
+    if (left === undefined) return [`${place} exists only in the replay`];
+    if (right === undefined) return [`${place} exists only in the recording`];
     if (canonical(left) === canonical(right)) return [];
-    return differencesOf(left, right, "ours").map((difference) => `${place}: ${difference.replace("upstream", "recorded")}`);
+    return differencesOf(left, right, "replayed").map((difference) => `${place}: ${difference.replace("upstream", "recorded")}`);
   });
 }
 

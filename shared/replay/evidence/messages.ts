@@ -156,7 +156,7 @@ const PREFIXES = [
   /^Failed to create new replica set "[a-z0-9.-]{1,253}": /,
   /^pods "[a-z0-9.-]{1,253}" is forbidden: /,
 ];
-/** Upstream's messages are shorter: 1,024 bytes in an Event, 32 KiB in a condition. */
+/** Only the start of a message is classified. Event messages have at most 1,024 bytes, condition messages at most 32 KiB. */
 const READ_MAX = 4_096;
 
 const CLASSES: ReadonlySet<string> = new Set([

@@ -27,7 +27,7 @@ const INSTEAD_MS = 2_000;
 
 type Answer = Omit<Recorded, "write">;
 
-/** The changes of one story, indexed for the lookups of syncs. */
+/** The changes of one object's history, indexed for the lookups of syncs. */
 export class Outcomes {
   readonly #byPlace = new Map<string, ObjectChange[]>();
   readonly #podsOf = new Map<string, ObjectChange[]>();
@@ -187,7 +187,7 @@ function wishOf({ kind, differences }: ObjectChange): string | undefined {
   if (kind !== "changes") return undefined;
   const wish = differences.find(({ field }) => ["replicas", "template", "paused", "asked to end"].includes(field));
   if (wish === undefined) return undefined;
-  if (wish.field === "asked to end") return "it was asked to end";
+  if (wish.field === "asked to end") return "its deletion was requested";
   return wish.field === "template" ? "its template changed" : `${wish.field} became ${wish.to ?? "unset"}`;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The story of one object in order: the changes that could enqueue its controllers, the syncs with
+ * The history of one object: the changes that could enqueue its controllers, the syncs with
  * their reasons and decisions, and the recorded outcome of each decision.
  */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";

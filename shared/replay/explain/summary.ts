@@ -1,4 +1,4 @@
-/** Summary of a story: requests, recorded writes, our decisions, and the final state. */
+/** Summary of an object's history: requests, recorded writes, our decisions, and the final state. */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { Write } from "@deltaloop/controllers/kit";
 import type { Difference, ObjectChange } from "./changes.ts";

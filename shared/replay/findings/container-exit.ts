@@ -92,11 +92,11 @@ export const containerExit: Rule = {
     "container lost": ends(() => "was lost by the kubelet (ContainerStatusUnknown)"),
     "container killed": ends(() => "is killed after a failed liveness or startup probe"),
     "post-start hook failed": ({ of, container }, { namespace, first }) => ({
-      cause: `${of} ${container} ends, because its postStart hook fails`,
+      cause: `${of} ${container} exits, because its postStart hook fails`,
       help: [`kubectl -n ${namespace} describe ${first}`],
     }),
     "container completed": ends(() => "ends with exit code 0 and is restarted", "a Deployment needs a process that does not end"),
-    "container signalled": ends(({ signal, code }) => `ends by signal ${signal} (exit code ${code})`),
+    "container signalled": ends(({ signal, code }) => `was killed by signal ${signal} (exit code ${code})`),
     "container failed": ends(({ code }) => `ends with exit code ${code}`),
   },
 };

@@ -26,7 +26,7 @@ export const initContainer: Rule = {
   find,
   words: {
     "init container runs": ({ container }, { namespace, first }) => ({
-      cause: `init container ${container} does not end, so the other containers do not start`,
+      cause: `init container ${container} does not exit, so the other containers do not start`,
       help: [`kubectl -n ${namespace} logs ${first} -c ${container}`],
     }),
   },

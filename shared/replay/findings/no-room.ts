@@ -32,7 +32,7 @@ export const noRoom: Rule = {
   find,
   words: {
     "no room": ({ replicas, maxSurge, maxUnavailable, total }) => ({
-      cause: `the rolling update waits for a new pod to be available: ${total} of ${replicas} + maxSurge ${maxSurge} pods exist, and maxUnavailable ${maxUnavailable} lets no old one go`,
+      cause: `the rolling update waits for a new pod to be available: ${total} of ${replicas} + maxSurge ${maxSurge} pods exist, and maxUnavailable ${maxUnavailable} allows no deletion of an old one`,
     }),
   },
 };

@@ -11,7 +11,7 @@ function find(view: View): ReturnType<Rule["find"]> {
   const hits = [...view.pods, ...view.oldPods, ...view.terminating].flatMap((pod) => {
     const name = pod.spec.nodeName;
     const ready = name === undefined ? undefined : nodes.get(name)?.status.conditions.find(({ type }) => type === "Ready");
-    // Without the right to read Nodes, the pod's Event is the evidence.
+    // Without permission to read Nodes, the pod's Event is the evidence.
     const events = eventsOf(view, pod.uid, "NodeNotReady");
     const isAway = ready === undefined ? events.length > 0 && !pod.isReady : ready.status !== "True";
     if (name === undefined || !isAway || pod.phase === "Failed" || pod.phase === "Succeeded") return [];

@@ -69,7 +69,7 @@ export const readiness: Rule = {
   words: {
     "probe status": fails(({ code }) => `: the application answers ${code}`),
     "probe refused": fails(({ port }) => `: connection refused${port === undefined ? "" : `, nothing listens on port ${port}`}`),
-    "probe timeout": fails(() => ": no answer in time"),
+    "probe timeout": fails(() => ": no response in time"),
     "probe failed": fails(({ handler }) => (handler === "exec" ? ": its command fails" : "")),
   },
 };

@@ -44,7 +44,13 @@ function stuckPods(view: View): ReturnType<Rule["find"]> {
     const [kind, facts] = reasonOf(view, pod);
     const since = deletionMs - (graceSeconds ?? 0) * 1_000;
     return [
-      { kind, facts, object: podName(pod), since, evidence: [`deleted at ${new Date(since).toISOString().slice(11, 19)}Z, still there`] },
+      {
+        kind,
+        facts,
+        object: podName(pod),
+        since,
+        evidence: [`deletion requested at ${new Date(since).toISOString().slice(11, 19)}Z`],
+      },
     ];
   });
   return merged(hits, "cause", RANK);
@@ -81,15 +87,15 @@ export const terminating: Rule = {
       return { cause: `deleted at ${at}; held by finalizer ${finalizers}`, help };
     },
     "held by a finalizer": ({ finalizer }, { namespace, first }) => ({
-      cause: `a deleted pod stays: finalizer ${finalizer} is not removed by its controller`,
+      cause: `a pod is stuck in Terminating: no controller has removed finalizer ${finalizer}`,
       help: ["check the controller that owns the finalizer", `kubectl -n ${namespace} get ${first} -o yaml`],
     }),
     "node gone": ({ node }, { namespace, first }) => ({
-      cause: `a deleted pod stays: its node ${node} is gone or does not report`,
-      help: [`only if the node is off for good: kubectl -n ${namespace} delete ${first} --force`],
+      cause: `a pod is stuck in Terminating: its node ${node} is gone or does not report`,
+      help: [`only if the node will not come back: kubectl -n ${namespace} delete ${first} --force`],
     }),
     "does not end": (_, { namespace, first }) => ({
-      cause: "a deleted pod stays beyond its grace period: its process or preStop hook does not end",
+      cause: "a pod is stuck in Terminating beyond its grace period: its process or preStop hook does not exit",
       help: [`kubectl -n ${namespace} describe ${first}`],
     }),
   },

@@ -15,7 +15,7 @@ export function isAuditEvent(value: CapturedObject): boolean {
 
 /**
  * The audit events in a record of a log service; the value itself if it is not such a record. Skips records of other logs, and reports
- * events whose text the service cut.
+ * events whose text the service truncated.
  */
 export function auditEventsOf(value: CapturedObject, report: ImportReport): readonly CapturedObject[] {
   // An EventList, the format of audit webhooks.
@@ -44,7 +44,7 @@ function parsed(text: string, report: ImportReport): readonly CapturedObject[] {
     return isObject(value) ? [value] : [];
   } catch {
     if (/^\s*\{/.test(text) && text.includes("audit.k8s.io/"))
-      report.lost("an audit event that the log service cut: the next write of its object shows what it did");
+      report.lost("an audit event that the log service truncated: the object's next write shows the effect");
     return [];
   }
 }

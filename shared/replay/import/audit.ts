@@ -70,13 +70,17 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (typeof subresource !== "string" || typeof namespace !== "string" || typeof name !== "string")
     throw new CaptureError(`${place}: fields of objectRef are not strings`);
   if (responseObject === undefined && isTruncated(event))
-    return lost(report, "a write whose objects the API server cut from its log (audit.k8s.io/truncated); its next write shows the state");
+    return lost(
+      report,
+      "a write whose objects the API server truncated in its audit log (audit.k8s.io/truncated); its next write shows the state",
+    );
   if (level !== "RequestResponse" || responseObject === undefined)
     throw new CaptureError(`${place}: a write of ${resource} was audited below level RequestResponse, so its result is not in the log`);
   const atMs = typeof stageTimestamp === "string" && RFC_3339.test(stageTimestamp) ? Date.parse(stageTimestamp) : Number.NaN;
   if (Number.isNaN(atMs)) throw new CaptureError(`${place}: stageTimestamp is not an RFC 3339 time`);
-  if (subresource === "scale") return lost(report, "a write of /scale: its answer is a Scale; the next write shows the size");
-  if (!WHOLE.has(subresource)) return lost(report, "a pod's binding or eviction, whose answer is no pod; its next write shows what it did");
+  if (subresource === "scale") return lost(report, "a write of /scale: its response is a Scale; the object's next write shows the size");
+  if (!WHOLE.has(subresource))
+    return lost(report, "a binding or eviction of a pod: its response is not the pod; the pod's next write shows the effect");
   // The API server authorizes the impersonated user, which Rancher's proxy sets for every user.
   const { username } = [event["impersonatedUser"], event["user"]].find(isObject) ?? {};
   const user = typeof username === "string" && username !== "" ? username : undefined;
@@ -114,7 +118,7 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
       const isStatus = each["kind"] === "Status";
       const last = known.get(requested);
       if (isStatus && (verb !== "delete" || !last)) {
-        report.lost("a deletion of what the log had not shown before, or of many at once");
+        report.lost("a deletion of an object that the log did not contain before, or a deletecollection");
         continue;
       }
       const latest = isStatus && last ? last.object : each;
@@ -139,7 +143,7 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
 
 /** Gives a deletion its own version. */
 function withVersion(object: CapturedObject, newest: string, report: ImportReport): CapturedObject {
-  report.invented("the version of a deletion, which its answer does not tell");
+  report.assumed("the resourceVersion of a deletion, which the response does not contain");
   return { ...object, metadata: { ...metadataOf(object), resourceVersion: String(BigInt(newest) + 1n) } };
 }
 
@@ -168,7 +172,7 @@ function asWatched(states: readonly State[], spool: Spool, report: ImportReport)
     if (!kept) return [];
     if (gone) stored.delete(kept.place);
     else stored.set(kept.place, kept);
-    if (!last && !isCreated) report.invented("an object that first comes changed stands there as added");
+    if (!last && !isCreated) report.assumed("an object whose first write is not a create; its first event is ADDED");
     const type = gone ? "DELETED" : last ? "MODIFIED" : "ADDED";
     return [eventOf(kept, { atMs: times[index] ?? 0, resource, type, ...(user !== undefined && { by: user }) })];
   });
@@ -180,6 +184,6 @@ function asWatched(states: readonly State[], spool: Spool, report: ImportReport)
 function whole({ kept, isPartial, resource }: State, last: Kept | undefined, spool: Spool, report: ImportReport): Kept | undefined {
   if (!isPartial) return kept;
   if (last) return spool.keep(resource, { ...last.object, metadata: metadataOf(kept.object) });
-  report.lost("a write that was answered with metadata alone, of an object that the log had not shown before");
+  report.lost("a write with a metadata-only response, of an object that the log did not contain before");
   return undefined;
 }

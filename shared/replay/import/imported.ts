@@ -49,7 +49,7 @@ export interface CaptureOptions {
   readonly report: ImportReport;
 }
 
-/** The lines of a capture file, without newlines. Objects that the cache could not hold are left out and reported. */
+/** The lines of a capture file, without newlines. Omits and reports objects that the cache could not store. */
 export function* captureLines({ format, startMs, endMs, lists, events, gaps = [] }: Imported, options: CaptureOptions): Generator<string> {
   const { digester, redact, report } = options;
   let lines = 0;
@@ -62,7 +62,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
     } catch {
       // an undefined object is omitted and reported below, like an object without identity
     }
-    report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which no cache holds");
+    report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which the cache would not store");
     return undefined;
   };
   // Objects of a queue were digested with the deployment's key.

@@ -82,7 +82,8 @@ class ValueScan {
         continue;
       } else if (this.#depth === 0) {
         if (BLANK.has(byte)) {
-          if (++this.#blanks > BLANKS_MAX) throw new CaptureError(`${this.#name}:${this.#line}: is beyond a mebibyte of blanks`);
+          if (++this.#blanks > BLANKS_MAX)
+            throw new CaptureError(`${this.#name}:${this.#line}: has more than 1 MiB of blanks between values`);
           continue;
         }
         this.#place = `${this.#name}:${this.#line}`;

@@ -48,10 +48,9 @@ export async function importKshrk(bytes: Buffer, name: string, report: ImportRep
     const poll = pollOf(text, place, report);
     if (poll) polls.push(poll);
   }
-  if (polls.length === 0) throw new CaptureError(`${name}: no list of a watched resource in it`);
+  if (polls.length === 0) throw new CaptureError(`${name}: contains no list of a watched resource`);
   for (const resource of CACHED_RESOURCES)
-    if (!polls.some((poll) => poll.resource === resource))
-      report.lost(`no list of ${resource} in it: what is decided is decided as if there were none`);
+    if (!polls.some((poll) => poll.resource === resource)) report.lost(`no list of ${resource}: decisions assume that there are none`);
   return watched(
     polls.toSorted((a, b) => a.atMs - b.atMs),
     report,
@@ -69,7 +68,9 @@ async function* entriesOf(bytes: Buffer, name: string): AsyncGenerator<{ readonl
       yield { entry: entry.fileName, content: await contentOf(zip, entry) };
     }
   } catch (error) {
-    throw error instanceof CaptureError ? error : new CaptureError(`${name}: the ZIP archive is broken or cut off (${messageOf(error)})`);
+    throw error instanceof CaptureError
+      ? error
+      : new CaptureError(`${name}: the ZIP archive is corrupt or truncated (${messageOf(error)})`);
   }
 }
 
@@ -89,7 +90,7 @@ function unpackedEntry(content: Buffer, isPacked: boolean, room: number, place: 
     return zstdDecompressSync(content, { maxOutputLength: Math.max(room, 1) });
   } catch (error) {
     if (error instanceof RangeError) throw tooLarge(place, room);
-    throw new CaptureError(`${place}: the zstd data is broken or cut off (${messageOf(error)})`);
+    throw new CaptureError(`${place}: the zstd data is corrupt or truncated (${messageOf(error)})`);
   }
 }
 
@@ -111,7 +112,7 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
   const resource = typeof path === "string" ? LIST_PATHS.find(({ pattern }) => pattern.test(path))?.resource : undefined;
   if (!resource || typeof path !== "string") return undefined;
   if (code !== 200 || !isObject(body)) {
-    report.lost("a poll that the API server refused");
+    report.lost("a poll that the API server rejected");
     return undefined;
   }
   const atMs = typeof at === "string" && RFC_3339.test(at) ? Date.parse(at) : Number.NaN;
@@ -135,7 +136,7 @@ function watched(polls: readonly Poll[], report: ImportReport): Imported {
     const before = previous.get(path);
     previous.set(path, now);
     if (before) {
-      report.lost("a gap between two polls of a list: what came and went in it, and the states between");
+      report.lost("changes between two polls of a list: short-lived objects and intermediate states");
       events.push(...changes(before, now, rv, report).map((change) => ({ atMs, resource, ...change })));
       continue;
     }
@@ -159,7 +160,7 @@ function changes(
   const events: Change[] = [];
   for (const [place, object] of before) {
     if (uidOf(now.get(place)) === uidOf(object)) continue;
-    report.invented("a deletion that a later list only implies: its time, its version and the last state");
+    report.assumed("time, resourceVersion and last state of a deletion that only a later list implies");
     // The event has the list's version, because the deletion is between this version and the last seen version of the object.
     events.push({ type: "DELETED", object: { ...object, metadata: { ...metadataOf(object), resourceVersion: rv } } });
   }

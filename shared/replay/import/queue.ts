@@ -98,9 +98,9 @@ class Messages {
       case "forged":
         throw new CaptureError(`${place}: contains a message that is not in the watcher's format`);
       case "undecodable":
-        return this.#report.lost("a message that cannot be read as a pack");
+        return this.#report.lost("a message that cannot be decoded");
       case "newer":
-        return this.#report.lost("a message of a newer version of this product");
+        return this.#report.lost("a message of a newer deltaloop version");
       case "envelope":
         return this.#pack(decoded.envelope, place);
     }
@@ -173,16 +173,16 @@ class Messages {
       if (isGone) stored.delete(kept.place);
       else stored.set(kept.place, kept);
       if (last === undefined && lists.get(resource) === undefined)
-        this.#report.invented("an object that first comes changed stands there as added");
+        this.#report.assumed("an object whose creation is not recorded; its first event is ADDED");
       const type = isGone ? "DELETED" : last === undefined ? "ADDED" : "MODIFIED";
       events.push(eventOf(kept, { atMs: times[index] ?? each.atMs, resource, type }));
     }
     sweepUntil(undefined);
-    this.#report.lacks("templates, values of annotations and all else that the cache does without");
-    this.#report.lacks("states of an object that a newer one replaced while their pack was open");
-    this.#report.lacks("what came before the first message of each lane and behind the last");
-    this.#report.lacks("a proof of who signed the messages: no MAC key is asked for here");
-    this.#report.invented("a time, of every item of a pack that of its last");
+    this.#report.lacks("templates, annotation values and other fields that the cache does not store");
+    this.#report.lacks("intermediate states that a newer one replaced before the message was sent");
+    this.#report.lacks("events before the first and after the last message of each lane");
+    this.#report.lacks("verification of the signatures: the import has no MAC key");
+    this.#report.assumed("the times of items: all items of a message have the time of its last one");
     const startMs = times[0] ?? events[0]?.atMs ?? 0;
     return { format: "queue", startMs, endMs: events.at(-1)?.atMs ?? startMs, lists, events, gaps: this.#gaps() };
   }
@@ -200,7 +200,7 @@ class Messages {
       const lanes = new Set(
         manifests.filter(({ version, parts, seenParts }) => version === rv && seenParts.size === parts).map(({ ln }) => ln),
       );
-      if (lanes.size < LANES[resource]) this.#report.lost(`a part of the first list of ${resource}: what stood there may have been more`);
+      if (lanes.size < LANES[resource]) this.#report.lost(`a part of the first list of ${resource}, which may have had more objects`);
       lists.set(resource, { rv, items: own.filter(({ listed }) => listed === rv).map(({ kept }) => kept) });
     }
     return lists;
@@ -215,7 +215,7 @@ class Messages {
         !keys.has(kept.place) &&
         compareResourceVersions(kept.version, version) <= 0,
     );
-    if (gone.length > 0) this.#report.invented("a deletion that a later list shows, at an unknown time", gone.length);
+    if (gone.length > 0) this.#report.assumed("the time of a deletion, which only a later list implies", gone.length);
     return gone.map((kept) => {
       stored.delete(kept.place);
       return eventOf(this.#spool.keep(r, withVersion(kept.object, version)), { atMs: Math.max(ms, lastMs), resource: r, type: "DELETED" });
@@ -230,7 +230,7 @@ class Messages {
         const before = inTurn[index - 1];
         if (before === undefined || before.sq + 1 === pack.sq) return [];
         const missing = pack.sq - before.sq - 1;
-        this.#report.lost(`messages of ${pack.r} between two that are there`, missing);
+        this.#report.lost(`messages of ${pack.r} between two recorded ones`, missing);
         const from = inTurn.slice(0, index).findLast(({ last }) => last !== undefined)?.last ?? "0";
         const to = inTurn.slice(index).find(({ first }) => first !== undefined)?.first ?? from;
         return [{ atMs: pack.ms, resource: pack.r, from, to, ms: Math.max(0, pack.ms - before.ms), why: MISSING }];

@@ -1,7 +1,7 @@
-/** Losses and substitutions of an import. Messages never quote a value of a file. */
+/** What an import could not read, and what it assumed instead. Messages never quote a value of a file. */
 export class ImportReport {
   readonly #lost = new Map<string, number>();
-  readonly #invented = new Map<string, number>();
+  readonly #assumed = new Map<string, number>();
   readonly #lacking = new Set<string>();
 
   /** Records that the imported format does not contain `what`. */
@@ -13,16 +13,16 @@ export class ImportReport {
     add(this.#lost, what, count);
   }
 
-  invented(what: string, count = 1): void {
-    add(this.#invented, what, count);
+  assumed(what: string, count = 1): void {
+    add(this.#assumed, what, count);
   }
 
-  /** For example `not in it: …` and `lost: 3 times, a pod's binding: …`, in order of first occurrence. */
+  /** For example `not in the recording: …` and `not imported (3 times): a poll that …`, in order of first occurrence. */
   lines(): readonly string[] {
     return [
-      ...[...this.#lacking].map((what) => `not in it: ${what}`),
-      ...counted("lost", this.#lost),
-      ...counted("invented", this.#invented),
+      ...[...this.#lacking].map((what) => `not in the recording: ${what}`),
+      ...counted("not imported", this.#lost),
+      ...counted("assumed", this.#assumed),
     ];
   }
 }
@@ -32,5 +32,5 @@ function add(counts: Map<string, number>, what: string, count: number): void {
 }
 
 function counted(how: string, counts: ReadonlyMap<string, number>): readonly string[] {
-  return [...counts].map(([what, count]) => `${how}: ${count === 1 ? "once" : `${count} times`}, ${what}`);
+  return [...counts].map(([what, count]) => `${how} (${count === 1 ? "once" : `${count} times`}): ${what}`);
 }

@@ -19,7 +19,7 @@ import { eventOf } from "./spool.ts";
 import type { Kept, Spool } from "./spool.ts";
 import { newestTimeIn } from "./times.ts";
 
-/** A seen event, which is changed in place. */
+/** A parsed watch event; later steps modify it. */
 interface Seen {
   readonly resource: RecordedResource;
   type: ImportedEvent["type"] | "LISTED";
@@ -37,14 +37,14 @@ interface ParsedState {
   readonly atMs: number | undefined;
 }
 
-/** Objects this much older than the first change existed when the watch began. */
+/** Objects that are older than the first change by more than this existed when the watch began. */
 const STARTED_BEFORE_MS = 2_000;
 
 export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
   const newest = new Map<string, string>();
   const listed = new Map<RecordedResource, string>();
   const seen: Seen[] = [];
-  const again = (): void => report.lost("a state that had come before, as after a watch that was begun anew");
+  const again = (): void => report.lost("a repeated state, as after a restarted watch");
   for await (const value of values) {
     for (const { object, resource, type, atMs } of seenIn(value, listed, report)) {
       const place = spool.one(placeOf(resource, object));
@@ -68,7 +68,7 @@ export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool
 
 function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, string>, report: ImportReport): Generator<ParsedState> {
   if (value["k"] !== undefined)
-    throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` reads this file without an import`);
+    throw new CaptureError(`${place}: is a line of a capture, which \`deltaloop replay\` reads without an import`);
   const { object: inner, t } = value;
   // Events and Secrets also have a field `type`, so the form of the value is checked first.
   const type = isWatchEvent(value) ? value["type"] : undefined;
@@ -76,8 +76,8 @@ function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, stri
   if (type !== undefined && typeof type !== "string") throw new CaptureError(`${place}: type is not a string`);
   const object = objectAt(type === undefined ? value : inner, place);
   const resource = resourceOfObject(object);
-  if (type === "ERROR") return report.lost("an ERROR of the watch: what changed before it was begun anew is not known");
-  if (!resource) return report.lost("an object of a kind that no controller here watches");
+  if (type === "ERROR") return report.lost("an ERROR event: changes until the watch was restarted are unknown");
+  if (!resource) return report.lost("an object of a kind that deltaloop does not watch");
   if (type === "BOOKMARK") {
     const annotations = metadataOf(object)["annotations"];
     if (isObject(annotations) && annotations["k8s.io/initial-events-end"] === "true") listed.set(resource, versionOf(object));
@@ -100,7 +100,7 @@ function* itemsOf(items: readonly unknown[], place: string, report: ImportReport
     const object = objectAt(item, place);
     const resource = resourceOfObject(object);
     if (resource) yield { resource, type: "LISTED", object, atMs: undefined };
-    else report.lost("an object of a kind that no controller here watches");
+    else report.lost("an object of a kind that deltaloop does not watch");
   }
 }
 
@@ -119,7 +119,7 @@ function sequenced(seen: readonly Seen[], listed: ReadonlyMap<RecordedResource, 
   let latestMs = 0;
   const existing = new Set<string>();
   for (const each of seen) {
-    if (!each.isTimed) report.invented("a time, from what the objects say of themselves, to the second");
+    if (!each.isTimed) report.assumed("the time of an event, derived from timestamps in the object (precision: 1 s)");
     latestMs = Math.max(latestMs, each.atMs);
     each.atMs = latestMs;
     const { place } = each.kept;
@@ -127,7 +127,7 @@ function sequenced(seen: readonly Seen[], listed: ReadonlyMap<RecordedResource, 
     if (each.isGone) existing.delete(place);
     else existing.add(place);
     if (!isNew || each.type !== "MODIFIED") continue;
-    report.invented("an object that first comes changed stands there as added");
+    report.assumed("an object whose first event is MODIFIED; imported as ADDED");
     each.type = "ADDED";
   }
   const changed = seen.find(({ type }) => type === "MODIFIED" || type === "DELETED") ?? seen.at(-1);

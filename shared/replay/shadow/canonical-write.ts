@@ -59,8 +59,8 @@ export function canonical(value: unknown): string {
   );
 }
 
-/** Lists the differences: `counters.replicas: upstream 3, ours 2`. Values that may be secret are not printed. */
-export function differencesOf(upstream: unknown, other: unknown, name: "ours" | "before"): readonly string[] {
+/** Lists the differences: `counters.replicas: upstream 3, deltaloop 2`. Values that may be secret are not printed. */
+export function differencesOf(upstream: unknown, other: unknown, name: "deltaloop" | "replayed" | "before"): readonly string[] {
   const [a, b] = [leavesOf(upstream), leavesOf(other)];
   return [...new Set([...a.keys(), ...b.keys()])].flatMap((path) => {
     if (a.get(path) === b.get(path)) return [];

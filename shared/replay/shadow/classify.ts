@@ -25,7 +25,7 @@ export type Verdict =
   | { readonly kind: "exact" | "tie" | "foreign" }
   /** Age of the state that explains the write. */
   | { readonly kind: "older"; readonly lagMs: number }
-  /** SH5: number of pods that ours and upstream would write. */
+  /** SH5: number of pods that deltaloop and upstream would write. */
   | { readonly kind: "excess"; readonly ours: number; readonly upstream: number }
   /** `before`: the object before the write, if it existed. */
   | { readonly kind: "unexplained"; readonly want: unknown; readonly ours: readonly unknown[]; readonly before: unknown };

@@ -1,5 +1,5 @@
 /**
- * Shadow mode beside a live upstream: changes are compared with a delay, when all watches have delivered them.
+ * Shadow mode next to live upstream controllers: changes are compared with a delay, when all watches have delivered them.
  *
  * LV1 the position of a change among the others is final one second after its arrival. A write is classified when later writes of the same
  *    sync have arrived, too (SH5), and an idle state after two seconds without a change.
@@ -54,7 +54,7 @@ export class LiveShadow {
     this.#options = options;
   }
 
-  /** Processes records of whole objects as they arrive. @throws {CaptureError} when an object is stripped */
+  /** Processes records of unredacted objects as they arrive. @throws {CaptureError} when an object is stripped */
   hear(record: CaptureRecord): void {
     const listing = this.#listings.get(record.resource);
     if (listing === undefined) return;

@@ -21,11 +21,11 @@ async function* asIterator(writes: readonly UpstreamWrite[]): AsyncGenerator<Ups
   for (const write of writes) yield await Promise.resolve(write);
 }
 
-/** The differences between an unexplained write and the most similar one of ours, or the previous object if there is no similar write. */
+/** The differences between an unexplained write and the most similar one of deltaloop's, or the previous object if there is no similar write. */
 export function nearestDifferences({ want, ours, before }: Extract<Verdict, { kind: "unexplained" }>): readonly string[] {
-  const alike = ours.filter((each) => shapeOf(each) === shapeOf(want)).map((each) => differencesOf(want, each, "ours"));
+  const alike = ours.filter((each) => shapeOf(each) === shapeOf(want)).map((each) => differencesOf(want, each, "deltaloop"));
   const [nearest] = alike.toSorted((a, b) => a.length - b.length);
-  return nearest ?? ["ours would have written nothing like it", ...(before === undefined ? [] : differencesOf(want, before, "before"))];
+  return nearest ?? ["deltaloop would have made no similar write", ...(before === undefined ? [] : differencesOf(want, before, "before"))];
 }
 
 /** Identifies the object of a canonical write. */

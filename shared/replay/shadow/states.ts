@@ -42,7 +42,7 @@ export interface ChangeOptions {
 
 /**
  * The changes of a capture in the order of versions, without duplicates.
- * @throws {CaptureError} when its objects are stripped: a sync needs whole objects.
+ * @throws {CaptureError} when its objects are stripped: a sync needs unredacted objects.
  */
 export function changesOf(records: readonly CaptureRecord[], options: ChangeOptions): readonly Change[] {
   const changes = new Map<string, Change>();

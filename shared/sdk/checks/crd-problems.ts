@@ -1,4 +1,4 @@
-/** Mistakes of a custom resource that the API server would reject in its CustomResourceDefinition. */
+/** Problems of a CustomResourceDefinition that the API server would reject. */
 import type { KindData } from "../definition/kind.ts";
 import type { SchemaNode } from "../definition/schema-node.ts";
 import { columnPath } from "../manifests/columns.ts";

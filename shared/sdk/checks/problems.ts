@@ -13,7 +13,7 @@ const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/;
 const QUALIFIED_NAME = /^(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 const DURATION = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/;
 
-/** The mistakes of all definitions that run together. `taken`: names of other controllers. */
+/** The problems of all definitions that run in one process. `taken`: names of other controllers. */
 export function problemsOf(definitions: readonly Definition[], taken: readonly string[] = []): readonly string[] {
   const kinds = new Map(definitions.flatMap(kindsOf).map((kind) => [JSON.stringify(kind), kind]));
   return [
@@ -103,7 +103,7 @@ function watchProblems(primary: KindData, { kind, by, see, place }: WatchedData)
 
 function maskProblems(what: string, kind: KindData, see: Mask): readonly string[] {
   if (isMetadataOnly(kind) && (typeof see !== "object" || Object.keys(see).length > 0))
-    return [`\`${what}\`: of a ${kind.kind} only metadata is visible: read its data by \`live\``];
+    return [`\`${what}\` shows only the metadata of a ${kind.kind}: read its data by \`live\``];
   return pathsOf(see).flatMap((path) => (path.length === 0 ? [] : pathProblem(what, kind, path)));
 }
 

@@ -111,7 +111,7 @@ function conditionOf(
   generation: number,
   now: Date,
 ): (type: string, status: boolean | "Unknown", reason: string, message?: string) => Condition {
-  const { conditions = [] } = (object["status"] ?? {}) as { readonly conditions?: readonly Condition[] }; // its schema says so
+  const { conditions = [] } = (object["status"] ?? {}) as { readonly conditions?: readonly Condition[] }; // guaranteed by its schema
   return (type, given, reason, message = "") => {
     const status = given === "Unknown" ? given : given ? "True" : "False";
     const before = conditions.find((condition) => condition.type === type);

@@ -117,7 +117,7 @@ interface Defined<
 const CONCURRENCY = 5;
 
 /** Defines a controller. Nothing runs and nothing is checked until `deltaloop` loads the file. */
-// An empty mask is of every kind.
+// An empty mask is valid for every kind.
 export function defineController<
   P extends AnyKind,
   const A extends string = never,

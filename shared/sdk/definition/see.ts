@@ -1,4 +1,4 @@
-/** Types of visible fields. A mask names the fields of a kind that travel into a controller's view. */
+/** Types of visible fields. A mask lists the fields of a kind that a controller's view contains. */
 
 /** `true`: visible as it is. `"digest"`: visible as a keyed digest. Absent: not visible, so reading it is a type error. */
 export type See<T> = true | "digest" | { readonly [K in keyof T]?: See<NonNullable<T[K]>> };

@@ -33,7 +33,7 @@ export type Mapping =
   | { readonly annotation: string }
   /** The primary with the same namespace and name. */
   | { readonly name: "same" }
-  /** The watched kind is Namespace: each primary in it. */
+  /** For the watched kind Namespace: every primary in the namespace. */
   | { readonly namespace: "own" }
   /** Every primary in the object's namespace or in the cluster, enqueued at 1,000 keys/s. */
   | { readonly all: "namespace" | "cluster" };
@@ -56,7 +56,7 @@ export function own<K extends AnyKind, const M extends See<FieldsOf<K>>>(
 }
 
 /** A kind whose changes enqueue primaries. */
-// An empty mask is of every kind.
+// An empty mask is valid for every kind.
 export function watch<K extends AnyKind, const M extends See<FieldsOf<K>> = {}>(
   kind: K | Only<K>,
   { by, see }: { readonly by: Mapping; readonly see?: M },
@@ -65,7 +65,7 @@ export function watch<K extends AnyKind, const M extends See<FieldsOf<K>> = {}>(
   return typeof kind === "function" ? { watches: kind, by, see: shown } : { watches: kind.only, place: kind.place, by, see: shown };
 }
 
-/** One namespace or object of a kind: rights are granted for that alone. */
+/** One namespace or object of a kind: permissions are granted for that alone. */
 export function only<K extends AnyKind>(kind: K, place: Place): Only<K> {
   return { only: kind, place };
 }

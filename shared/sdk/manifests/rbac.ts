@@ -1,4 +1,4 @@
-/** The rights of a controller, from its definition. */
+/** The permissions of a controller, from its definition. */
 import type { Definition } from "../definition/controller.ts";
 import type { KindData } from "../definition/kind.ts";
 import type { Place } from "../definition/sources.ts";
@@ -9,7 +9,7 @@ const NAMESPACE = "deltaloop";
 const RBAC = "rbac.authorization.k8s.io";
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
-/** One right. */
+/** One permission. */
 export interface Right {
   readonly group: string;
   /** With a subresource: `websites/status`. */
@@ -30,7 +30,7 @@ export const NAMESPACE_MANIFEST: Manifest = {
   metadata: { name: NAMESPACE, labels: { "pod-security.kubernetes.io/enforce": "restricted" } },
 };
 
-/** The rights that a definition needs. */
+/** The permissions that a definition needs. */
 export function rightsOf({ primary, owns, watches, reads, where }: Definition): readonly Right[] {
   const right = ({ group, plural }: KindData, verbs: readonly string[], subresource?: string): Right => ({
     group,
@@ -67,7 +67,7 @@ export function rightsOf({ primary, owns, watches, reads, where }: Definition): 
   ];
 }
 
-/** Rights of the checks before a controller starts: the cluster's identity, and the CRDs that the code declares. */
+/** Permissions of the checks before a controller starts: the cluster's identity, and the CRDs that the code declares. */
 function lookRights(kinds: readonly KindData[]): readonly Right[] {
   const names = new Set(kinds.flatMap(({ crd, plural, group }) => (crd ? [`${plural}.${group}`] : [])));
   return [
@@ -77,7 +77,7 @@ function lookRights(kinds: readonly KindData[]): readonly Right[] {
 }
 
 /**
- * Service account, roles and bindings. The roles with the suffix `-self` hold the optional rights: leave them out for a controller whose
+ * Service account, roles and bindings. The roles with the suffix `-self` hold the optional permissions: leave them out for a controller whose
  * `sync` returns nothing that needs them.
  */
 export function rbacManifests(definition: Definition): readonly Manifest[] {

@@ -100,7 +100,7 @@ export function decideWrites(definition: Definition, wanted: Wanted, observed: O
   const status = wanted.status && ({ kind: "status", body: wanted.status, content: observed.statusContent } as const);
   const ofPrimary = [self, status].flatMap((each) => {
     if (each === undefined) return [];
-    // A status may follow what it reports back and forth.
+    // A status may return to an earlier value when the reported state does. That is no revert, so only `self` counts as desired state.
     const reason = reasonOf(sentText(each.body), { uid, content: each.content }, records.get(each.kind), each.kind === "self");
     const write = reason && { kind: each.kind, body: each.body, uid, resourceVersion, ...reason };
     return ifUncontested(each.kind, write);
@@ -126,7 +126,7 @@ function objectWrite(
   reasonOf: ReasonOf,
 ): OwnWrite | undefined {
   if (cached === undefined) return { kind: "create", id, body, why: "missing" };
-  if (cached.isDeleting) return undefined; // its deletion enqueues the key, and then it is missing
+  if (cached.isDeleting) return undefined; // its deletion enqueues the key, whose next sync finds it missing
   const reason = reasonOf(sentText(body), cached, record);
   const { uid, resourceVersion: readVersion } = cached;
   return reason && { kind: "apply", id, body, uid, readVersion, ...reason };

@@ -11,7 +11,7 @@ export interface LastWrite {
   readonly uid: string;
   /** Digest of what was sent. */
   readonly sent: string;
-  /** Digest of the content of the answer. */
+  /** Digest of the content of the response. */
   readonly content: string;
   /** When this controller last changed the content back, oldest first. */
   readonly revertsMs: readonly number[];

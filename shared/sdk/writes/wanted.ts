@@ -65,7 +65,7 @@ export function idText({ kind: { group, kind }, namespace, name }: ObjectId): st
   return `${kind}.${group}/${namespace}/${name}`;
 }
 
-/** @returns what is wanted, or the mistakes, each of which is one line */
+/** @returns the desired state, or the problems, one line each */
 export function wantedBy(
   definition: Definition,
   primary: Primary,
@@ -78,7 +78,7 @@ export function wantedBy(
   const isRemoved = remove === true;
   if (remove !== undefined && !isRemoved) problems.push("`remove` must be true: leave it out to keep the object");
   if (isRemoved && (apply !== undefined || self !== undefined || status !== undefined))
-    problems.push("`remove` beside `apply`, `self` or `status`: return it alone");
+    problems.push("`remove` together with `apply`, `self` or `status`: return it alone");
   const bodies = apply === undefined ? undefined : listOf("apply", apply, problems);
   const applied = bodies?.flatMap((body) => appliedOf(definition, primary, body, problems));
   problems.push(...repeated((applied ?? []).map(({ id }) => idText(id))).map((id) => `\`apply\` has ${id} twice: keep one`));
@@ -156,7 +156,7 @@ function placeOf(field: string, kind: KindData, primary: Primary, metadata: unkn
     kind.scope === "Cluster"
       ? `\`${field}\` has ${kind.kind} ${name} with a namespace, but the kind is cluster-scoped`
       : primary.namespace === ""
-        ? `\`${field}\` has ${kind.kind} ${name} without metadata.namespace, which a cluster-scoped primary must name`
+        ? `\`${field}\` has ${kind.kind} ${name} without metadata.namespace, which is required under a cluster-scoped primary`
         : `\`${field}\` has ${kind.kind} ${name} in namespace ${text(place)}: a namespaced primary writes in its own only`,
   );
   return undefined;
@@ -170,7 +170,7 @@ function selfProblems(self: unknown): readonly string[] {
     ...SELF_FORBIDDEN.filter((field) => field in self),
     ...metadata.filter((field) => !SELF_METADATA.includes(field)).map((field) => `metadata.${field}`),
   ];
-  return forbidden.map((field) => `\`self\` sets ${field}, which it may not: set labels, annotations and spec`);
+  return forbidden.map((field) => `\`self\` sets ${field}, which is not allowed: set only labels, annotations and spec`);
 }
 
 /** observedGeneration, where the schema has it and the sync does not set it. */

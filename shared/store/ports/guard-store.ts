@@ -1,15 +1,15 @@
 /**
- * The stored part of the guard: the stops (namespaces, or everything, in which another controller writes the same objects) and the times up
- * to which a user's resume forgives such writes (informer §11.9). Per deployment and cluster. Watcher's part:
+ * The stored part of the guard: the stops (namespaces, or everything, in which another controller writes the same objects) and, for
+ * each namespace, the time up to which `resume` has accepted such writes (informer §11.9). Per deployment and cluster. Watcher's part:
  * cache/watcher/foreign-write-guard.ts.
  *
  * GD1 from the step that accepts a report, `take` and `renew` of its namespace's keys return `stopped`, and `sweep` returns no doorbells
  *     for them; if everything is stopped, gates are closed too. Keys stay dirty; deltas are still applied.
  * GD2 it is outside epochs: no change of a cache affects it.
- * GD3 a report of a write that is not newer than the forgiven ones has no effect.
+ * GD3 a report of a write that is not newer than the accepted time has no effect.
  * GD4 of several reports the newest write is stored, with the start time of the first.
- * GD5 `resume` removes exactly the stops that its caller has read; the forgiven time only grows.
- * GD6 any stored stop applies, even one that fails its MAC; a resume that fails its MAC forgives nothing.
+ * GD5 `resume` removes exactly the stops that its caller has read; the accepted time only grows.
+ * GD6 any stored stop applies, even one that fails its MAC; a resume that fails its MAC accepts no write.
  * GD7 stops do not apply to a caller with `ignoresStop` (shadow mode; DELTALOOP_GUARD=off).
  * GD8 at most STOPS_MAX namespaces are stopped; one more stops everything. For an older build, which knows no stops of namespaces, every
  *     stop stops everything.
@@ -43,8 +43,8 @@ export type Stop =
 export interface StopState {
   /** Absent if not stopped. */
   readonly stop?: Stop;
-  /** Time up to which writes are forgiven; 0 if none are. */
-  readonly forgivenMs: number;
+  /** Writes up to this time are accepted; 0: none. */
+  readonly acceptedMs: number;
 }
 
 export interface GuardState extends StopState {
@@ -65,7 +65,7 @@ export interface ResumeRequest {
   readonly namespace?: string;
   /** The state that the caller has read. */
   readonly seen: GuardState;
-  readonly forgivenMs: number;
+  readonly acceptedMs: number;
 }
 
 export interface GuardStore {
@@ -76,11 +76,11 @@ export interface GuardStore {
   resume(request: ResumeRequest): Promise<"resumed" | "changed">;
 }
 
-export const NOTHING_STOPPED: GuardState = { forgivenMs: 0, namespaces: new Map() };
+export const NOTHING_STOPPED: GuardState = { acceptedMs: 0, namespaces: new Map() };
 
-/** The time up to which writes in a namespace are forgiven. */
-function forgivenUntil({ forgivenMs, namespaces }: GuardState, namespace: string): number {
-  return Math.max(forgivenMs, namespaces.get(namespace)?.forgivenMs ?? 0);
+/** The time up to which writes in a namespace are accepted. */
+function acceptedUntil({ acceptedMs, namespaces }: GuardState, namespace: string): number {
+  return Math.max(acceptedMs, namespaces.get(namespace)?.acceptedMs ?? 0);
 }
 
 /** The namespaces that are stopped individually; none if everything is stopped. */
@@ -91,14 +91,14 @@ export function stoppedNamespaces({ stop, namespaces }: GuardState): ReadonlyMap
 
 /** GD3, GD4, GD8. */
 export function afterReport(state: GuardState, { everything, namespaces: writes }: ForeignWrites, nowMs: number): GuardState {
-  if (everything && everything.atMs > state.forgivenMs) return { ...state, stop: stopAfter(state.stop, everything, nowMs) };
-  if (state.stop) return state; // this stop includes every namespace, and unforgiven writes are reported again
+  if (everything && everything.atMs > state.acceptedMs) return { ...state, stop: stopAfter(state.stop, everything, nowMs) };
+  if (state.stop) return state; // this stop includes every namespace, and writes that are not accepted are reported again
   const namespaces = new Map(state.namespaces);
   let left = STOPS_MAX - stoppedNamespaces(state).size;
   for (const write of writes) {
     const { namespace } = splitKey(write.key);
-    const own = namespaces.get(namespace) ?? { forgivenMs: 0 };
-    if (write.atMs <= forgivenUntil(state, namespace)) continue;
+    const own = namespaces.get(namespace) ?? { acceptedMs: 0 };
+    if (write.atMs <= acceptedUntil(state, namespace)) continue;
     if (!own.stop && left-- <= 0) return { ...state, stop: { kind: "seen", write, sinceMs: nowMs, isOverMax: true } };
     namespaces.set(namespace, { ...own, stop: stopAfter(own.stop, write, nowMs) });
   }
@@ -106,26 +106,26 @@ export function afterReport(state: GuardState, { everything, namespaces: writes 
 }
 
 /** GD5. Returns undefined if the state has changed since the caller read it. */
-export function afterResume(state: GuardState, { namespace, seen, forgivenMs }: ResumeRequest): GuardState | undefined {
+export function afterResume(state: GuardState, { namespace, seen, acceptedMs }: ResumeRequest): GuardState | undefined {
   if (namespace === undefined) {
     if (!isSame(state, seen)) return undefined;
-    const all = Math.max(state.forgivenMs, forgivenMs);
-    return { forgivenMs: all, namespaces: newestForgiven(state.namespaces, all) };
+    const all = Math.max(state.acceptedMs, acceptedMs);
+    return { acceptedMs: all, namespaces: newestAccepted(state.namespaces, all) };
   }
   const own = state.namespaces.get(namespace);
   if (!isSame({ ...state, namespaces: mapOf(namespace, own) }, { ...seen, namespaces: mapOf(namespace, seen.namespaces.get(namespace)) }))
     return undefined;
-  const forgiven = { forgivenMs: Math.max(own?.forgivenMs ?? 0, forgivenMs) };
+  const accepted = { acceptedMs: Math.max(own?.acceptedMs ?? 0, acceptedMs) };
   const stopped = [...state.namespaces].filter(([name, { stop }]) => stop && name !== namespace);
-  const resumed = newestForgiven(new Map([...state.namespaces, [namespace, forgiven]]), state.forgivenMs);
+  const resumed = newestAccepted(new Map([...state.namespaces, [namespace, accepted]]), state.acceptedMs);
   return { ...state, namespaces: new Map([...resumed, ...stopped]) };
 }
 
-/** Returns the namespaces whose forgiven time is later than that of everything, at most STOPS_MAX. A dropped entry only forgives less. */
-function newestForgiven(namespaces: GuardState["namespaces"], allMs: number): GuardState["namespaces"] {
-  const longer = [...namespaces].filter(([, { forgivenMs }]) => forgivenMs > allMs);
-  const newest = longer.toSorted(([, a], [, b]) => b.forgivenMs - a.forgivenMs).slice(0, STOPS_MAX);
-  return new Map(newest.map(([name, { forgivenMs }]) => [name, { forgivenMs }]));
+/** Returns the namespaces whose accepted time is later than that of everything, at most STOPS_MAX. A dropped entry only accepts less. */
+function newestAccepted(namespaces: GuardState["namespaces"], allMs: number): GuardState["namespaces"] {
+  const longer = [...namespaces].filter(([, { acceptedMs }]) => acceptedMs > allMs);
+  const newest = longer.toSorted(([, a], [, b]) => b.acceptedMs - a.acceptedMs).slice(0, STOPS_MAX);
+  return new Map(newest.map(([name, { acceptedMs }]) => [name, { acceptedMs }]));
 }
 
 function mapOf(namespace: string, own: StopState | undefined): GuardState["namespaces"] {
@@ -133,18 +133,18 @@ function mapOf(namespace: string, own: StopState | undefined): GuardState["names
 }
 
 function isSame(a: GuardState, b: GuardState): boolean {
-  const text = ({ stop, forgivenMs, namespaces }: GuardState): string =>
-    JSON.stringify([partsOf({ ...(stop && { stop }), forgivenMs }), [...namespaces].map(([name, own]) => [name, ...partsOf(own)]).sort()]);
+  const text = ({ stop, acceptedMs, namespaces }: GuardState): string =>
+    JSON.stringify([partsOf({ ...(stop && { stop }), acceptedMs }), [...namespaces].map(([name, own]) => [name, ...partsOf(own)]).sort()]);
   return text(a) === text(b);
 }
 
-function partsOf({ stop, forgivenMs }: StopState): readonly unknown[] {
-  if (stop?.kind !== "seen") return [stop?.kind ?? "", forgivenMs];
+function partsOf({ stop, acceptedMs }: StopState): readonly unknown[] {
+  if (stop?.kind !== "seen") return [stop?.kind ?? "", acceptedMs];
   const { resource, key, manager, atMs } = stop.write;
-  return [resource, key, manager, atMs, stop.sinceMs, forgivenMs];
+  return [resource, key, manager, atMs, stop.sinceMs, acceptedMs];
 }
 
-/** The stop after an unforgiven report (GD4). */
+/** The stop after a report of a write that is not accepted (GD4). */
 function stopAfter(stop: Stop | undefined, write: ForeignWrite, nowMs: number): Stop {
   if (stop?.kind !== "seen") return { kind: "seen", write, sinceMs: nowMs };
   return write.atMs > stop.write.atMs ? { ...stop, write } : stop;

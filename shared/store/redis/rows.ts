@@ -51,7 +51,7 @@ export function entryText({ signer, epoch }: Seal, resource: View, item: Put): s
   return `${US}${rv}${US}${uid}${US}${signer.sign("s", [epoch, resource, key, uid, rv, owner, object])}${US}${object}`;
 }
 
-/** The text of a delete in `t`. */
+/** Encodes a tombstone for the hash `t`. */
 export function tombstoneText({ signer, epoch }: Seal, resource: View, { key, rv, uid }: Pick<Put, "key" | "rv" | "uid">): string {
   return `${rv}${US}${uid}${US}${signer.sign("t", [epoch, resource, key, uid, rv])}`;
 }

@@ -69,7 +69,7 @@ function stateOf(context: Context, texts: Texts): GuardState {
     const isStop = stop !== undefined && !(suffix === "" && OF_NAMESPACES.test(stop));
     return {
       ...(isStop && { stop: openStop(context, `stop${suffix}`, stop) }),
-      forgivenMs: openForgiven(context, `resumed${suffix}`, texts.get(`resumed${suffix}`)),
+      acceptedMs: openAccepted(context, `resumed${suffix}`, texts.get(`resumed${suffix}`)),
     };
   };
   const namespaces = new Set([...texts.keys()].flatMap((field) => (field.includes(":") ? [field.slice(field.indexOf(":") + 1)] : [])));
@@ -85,13 +85,18 @@ function textsOf(context: Context, { state, texts }: { readonly state: GuardStat
   };
   const ofNamespaces = next.stop ?? summary(stoppedNamespaces(next));
   put("stop", next.stop !== undefined && next.stop === state.stop, ofNamespaces);
-  put("resumed", next.forgivenMs === state.forgivenMs, { forgivenMs: next.forgivenMs });
-  for (const [namespace, { stop, forgivenMs }] of next.namespaces) {
+  put("resumed", next.acceptedMs === state.acceptedMs, resumedUntil(next.acceptedMs));
+  for (const [namespace, { stop, acceptedMs }] of next.namespaces) {
     const before = state.namespaces.get(namespace);
     put(`stop:${namespace}`, stop !== undefined && stop === before?.stop, stop);
-    put(`resumed:${namespace}`, forgivenMs === (before?.forgivenMs ?? 0), { forgivenMs });
+    put(`resumed:${namespace}`, acceptedMs === (before?.acceptedMs ?? 0), resumedUntil(acceptedMs));
   }
   return all;
+}
+
+/** The stored content of a resume, whose field has the name that every build reads. */
+function resumedUntil(acceptedMs: number): { readonly forgivenMs: number } {
+  return { forgivenMs: acceptedMs };
 }
 
 /** The text for a build without namespace support. */
@@ -113,8 +118,8 @@ export function openStop(context: Context, field: string, text: string): Stop {
   return value && isForeignWrite(value.write) ? value : { kind: "unbelieved" };
 }
 
-function openForgiven(context: Context, field: string, text: string | undefined): number {
-  const value = (text === undefined ? undefined : open(context, field, text)) as { readonly forgivenMs: number } | undefined; // `seal` wrote this text
+function openAccepted(context: Context, field: string, text: string | undefined): number {
+  const value = (text === undefined ? undefined : open(context, field, text)) as ReturnType<typeof resumedUntil> | undefined; // `seal` wrote this text
   return value?.forgivenMs ?? 0;
 }
 

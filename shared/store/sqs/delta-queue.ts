@@ -38,7 +38,7 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
   async function sendBatch(batch: readonly QueueEntry[]): Promise<readonly Failed[]> {
     const input = {
       QueueUrl: options.queueUrl,
-      // Ids inside a batch are positions: ours may exceed the 80 characters that SQS allows here.
+      // Ids inside a batch are positions: message ids may exceed the 80 characters that SQS allows here.
       Entries: batch.map(({ group, id, body }, index) => ({
         Id: String(index),
         MessageBody: body,

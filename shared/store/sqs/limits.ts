@@ -6,7 +6,7 @@ export const WAIT_SECONDS_MAX = 20;
 /** Timeout of a send, delete or change of visibility; the caller retries. */
 export const CALL_TIMEOUT_MS = 5_000;
 
-/** Splits `entries` into calls, in order. */
+/** Splits `entries` into batches within the SQS limits, in order. */
 export function batches<T>(entries: readonly T[], sizeOf: (entry: T) => number = () => 0): readonly (readonly T[])[] {
   const out: T[][] = [];
   let bytes = 0;

@@ -1,5 +1,5 @@
 /**
- * Faults of single calls of a sync: its process dies before or after a call, or the answer of a call is lost.
+ * Faults of single calls of a sync: its process dies before or after a call, or the response of a call is lost.
  *
  * A call is a request to the API server, a live read included, or a change of the Store: what is written through, the count of Events, and
  * the end of the run.

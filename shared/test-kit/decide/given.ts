@@ -1,4 +1,4 @@
-/** Objects as a test writes them: whole objects, of which the kit shows a sync what its views show. */
+/** Objects that a test writes in full; a sync gets only the fields that its views show. */
 import type { AnyKind, Applied, ControllerTypes, Result } from "@deltaloop/sdk";
 import type { FieldsOf, KindIn, NameOf, Wanted } from "@deltaloop/sdk/definitions";
 

@@ -1,4 +1,4 @@
-/** The snapshot of one sync, from whole objects: it shows what the controller's views show. */
+/** The snapshot of one sync, from complete objects: it has only the fields that the controller's views show. */
 import { ownControllers, seenThrough } from "@deltaloop/controllers/own";
 import type { OwnViewOf } from "@deltaloop/controllers/own";
 import { createDigester } from "@deltaloop/kube/pod-template";

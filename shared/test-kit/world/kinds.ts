@@ -1,11 +1,11 @@
-/** The kinds that a world knows: those of the controllers, and the built-in ones. */
+/** The kinds of a world: those of the controllers, and the built-in ones. */
 import * as builtIn from "@deltaloop/sdk/kinds";
 import { apiVersionOf, kindsOf } from "@deltaloop/sdk/definitions";
 import type { Definition, KindData } from "@deltaloop/sdk/definitions";
 
 export interface Kinds {
   readonly all: readonly KindData[];
-  /** @throws {Error} for a kind that the world does not know */
+  /** @throws {Error} for a kind that the world does not have */
   of(object: { readonly apiVersion?: unknown; readonly kind?: unknown }): KindData;
 }
 

@@ -1,4 +1,4 @@
-/** What a test does to objects of a world, as a user with kubectl. */
+/** Operations of a test on objects, as a kubectl user performs them. */
 import type { ApiServer } from "@deltaloop/api-server";
 import { exactText, isObject } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
@@ -85,7 +85,7 @@ export function objectsOf(server: ApiServer, kinds: Kinds): Objects {
       );
       for (const crd of crds.values()) {
         const { status, body } = await send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd);
-        if (status >= 400 && status !== CONFLICT) throw new Error(String(body["message"] ?? `the API server answered ${status}`));
+        if (status >= 400 && status !== CONFLICT) throw new Error(String(body["message"] ?? `the API server returned ${status}`));
       }
     },
   };

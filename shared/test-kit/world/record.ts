@@ -117,7 +117,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
         const isThere = before(kind, request, what);
         if (isApply && metadata.uid === undefined) break_(what, "without its uid");
         const answer = await real.patch(request, row);
-        if (!isThere) break_(what, "which had been deleted");
+        if (!isThere) break_(what, "which was deleted");
         if (isApply) note(what);
         return answer;
       },
@@ -125,7 +125,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
         const kind = ownedKind(request.resource);
         const what = isPrimary(request) ? "remove" : kind ? `prune ${nameOf(kind, request.namespace, request.name)}` : "delete";
         guarded(what);
-        const { uid, resourceVersion } = request.preconditions as Identity; // a planted mistake may leave it out
+        const { uid, resourceVersion } = request.preconditions as Identity; // a controller under test may omit it
         if (uid === undefined || resourceVersion === undefined) break_(what, NO_IDENTITY);
         if (kind !== undefined && !isPrimary(request)) before(kind, request, what);
         const answer = await real.delete(request, row);
@@ -161,7 +161,7 @@ export function createRecorder(clock: Clock, peek: Peek): Recorder {
           },
         };
         const end = await keySync.run({ ...ports, reader, gateway, store }, run);
-        for (const what of state.unsaved) wrong.push(`${controller} ${run.key}: ${what}, whose answer was not written through`);
+        for (const what of state.unsaved) wrong.push(`${controller} ${run.key}: ${what}, whose response was not written through`);
         return end;
       };
       return { ...keySync, run: recorded };

@@ -33,7 +33,7 @@ export class Activity {
     this.#syncs.set(id, { times, last: note ?? (writes.map(({ what, why }) => `${what} (${why})`).join(", ") || "no write") });
   }
 
-  /** How many writes and syncs there were. */
+  /** Number of writes and syncs. */
   count(): number {
     return this.#writes + [...this.#syncs.values()].reduce((sum, { times }) => sum + times, 0);
   }
@@ -80,7 +80,7 @@ export async function settle(clock: VirtualClock, activity: Activity, systems: (
     why = moving ?? outstanding(clock.now(), keys, activity);
     const count = activity.count();
     if (count !== before) unchangedSinceMs = clock.now();
-    // What is left waits, such as for the lease of a process that died.
+    // The remaining keys wait, for example for the lease of a process that died.
     const waits = clock.now() - unchangedSinceMs >= QUIET_MS && moving === undefined;
     if (waits && why !== undefined) await skip(clock, systems(), nextMs(keys));
     if (why !== undefined || count !== before) quietSinceMs = clock.now();

@@ -26,7 +26,7 @@ const READY_MS_MAX = 60_000;
 /** These need the built-in controllers and nodes. */
 const WORKLOADS = new Set(["pods", "replicasets", "deployments", "replicationcontrollers"]);
 
-/** Starts a cluster in memory with these controllers. @throws {Error} if a definition has a mistake */
+/** Starts an in-memory cluster with these controllers. @throws {Error} if a definition is invalid */
 export async function world(options: WorldOptions): Promise<World> {
   return await openWorld(options);
 }
@@ -66,7 +66,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
   };
   const readyMs = clock.now() + READY_MS_MAX;
   while ((await shutGate(pipeline.store, pipeline.names)) !== undefined) {
-    if (clock.now() > readyMs) throw new Error("the caches of the world do not become complete");
+    if (clock.now() > readyMs) throw new Error("the caches did not become complete");
     await clock.advance(READY_STEP_MS);
   }
   // The API server has checked it.

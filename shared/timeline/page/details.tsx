@@ -37,7 +37,7 @@ const KINDS = {
   sync: "Decision of our controller",
   refusal: "Refused request",
   event: "Event",
-  shadow: "Write of upstream's controller, beside ours",
+  shadow: "Write of upstream's controller, compared with deltaloop's",
 } as const;
 
 function MarkDetails({ model, change, lane, mark }: Shown & { readonly lane: Lane; readonly mark: LaneMark }): JSX.Element {
@@ -168,7 +168,7 @@ function stateText({ object }: Lane, at: number): string {
   const size = sizeAt(object, at);
   if (size === undefined) return at < object.from ? "not created yet" : "deleted";
   const [, desired, ready, available] = size;
-  return `${desired} wanted, ${ready} ready, ${available} available`;
+  return `${desired} desired, ${ready} ready, ${available} available`;
 }
 
 function Differences({ differences }: { readonly differences: readonly Difference[] }): JSX.Element | null {

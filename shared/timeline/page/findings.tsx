@@ -174,7 +174,7 @@ function Impact({ model, change, finding }: Pick<Shown, "model" | "change"> & { 
   const size = sizeAt({ ...object, until: Infinity }, until);
   const parts = [
     ...(pods > 0 ? [`${pods} pod${pods === 1 ? "" : "s"} affected`] : []),
-    ...(size === undefined ? [] : [`${size[2]} of ${size[1]} wanted pods ready`]),
+    ...(size === undefined ? [] : [`${size[2]} of ${size[1]} desired pods ready`]),
   ];
   const cause = changeBefore(model, finding);
   const { changed = [] } = model.input.verdicts.find((each) => each.object === workload) ?? {};

@@ -17,7 +17,7 @@ interface LanesProps extends Shown {
   readonly lanes: readonly Lane[];
 }
 
-/** The tree of objects beside the drawing. Only what is in sight is in the document. */
+/** The tree of objects to the left of the drawing. Only what is in sight is in the document. */
 export function Lanes(props: LanesProps): JSX.Element {
   const { model, view, change, lanes } = props;
   const tops = useMemo(() => topsOf(lanes), [lanes]);

@@ -14,8 +14,8 @@ const MARKS: readonly (readonly [LaneMark["kind"], string, boolean?, true?])[] =
   ["event", "Event"],
   ["event", "warning", true],
   ["refusal", "refused request"],
-  ["shadow", "upstream's write, as ours"],
-  ["shadow", "upstream's write, other than ours", true],
+  ["shadow", "upstream's write, same as deltaloop's"],
+  ["shadow", "upstream's write, different from deltaloop's", true],
 ];
 const [WIDTH, HEIGHT] = [22, 14];
 
@@ -65,7 +65,7 @@ export function Legend({ model }: { readonly model: Model }): JSX.Element {
         </li>
       )}
       <li>
-        <span class="dashed" aria-hidden="true" /> wanted pods; line: ready; area: available
+        <span class="dashed" aria-hidden="true" /> desired pods; line: ready; area: available
       </li>
     </ul>
   );

@@ -19,7 +19,7 @@ async function start(root: Element): Promise<void> {
     root.replaceChildren();
     render(<App model={modelOf(input)} />, root);
   } catch (error) {
-    root.textContent = `This page cannot show its data (${String(error)}). It needs a browser of 2023 or later; write the page again if the file is cut off.`;
+    root.textContent = `This page cannot show its data (${String(error)}). It needs a browser of 2023 or later; write the page again if the file is truncated.`;
   }
 }
 

@@ -232,7 +232,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.close();
     });
 
-    it("[informer T111] delete the old epoch first if a new one would not fit beside it", async () => {
+    it("[informer T111] delete the old epoch first if a new one would not fit in addition", async () => {
       const empty = await used();
       const harness = await open(server.url);
       for (let i = 0; i < 30; i++) await harness.create(`fat-${i}`, FAT);

@@ -22,7 +22,7 @@ describe.skipIf(reason)(`schedules on Redis${reason === undefined ? "" : `, skip
   });
 
   it.each(BREAKAGES.filter(({ seed }) => seed !== undefined))(
-    "[informer T60] schedule $seed fails if rule $rule is disabled: $off",
+    "[informer T60] schedule $seed detects that rule $rule is disabled: $off",
     async (off) => {
       const { seed = 0 } = off;
       const { failed } = await runMany({ url: server.url, first: seed, last: seed, off });

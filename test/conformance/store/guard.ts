@@ -19,8 +19,8 @@ const reportAll = async (store: Store, write: ForeignWrite, nowMs: number): Prom
   await store.reportForeignWrites({ everything: write, namespaces: [] }, nowMs);
 const reportIn = async (store: Store, nowMs: number, ...namespaces: readonly ForeignWrite[]): Promise<GuardState> =>
   await store.reportForeignWrites({ namespaces }, nowMs);
-const resumed = async (store: Store, forgivenMs: number, namespace?: string): Promise<string> =>
-  await store.resume({ seen: await store.guard(), forgivenMs, ...(namespace !== undefined && { namespace }) });
+const resumed = async (store: Store, acceptedMs: number, namespace?: string): Promise<string> =>
+  await store.resume({ seen: await store.guard(), acceptedMs, ...(namespace !== undefined && { namespace }) });
 const stoppedIn = ({ namespaces }: GuardState): readonly string[] =>
   [...namespaces].flatMap(([name, { stop }]) => (stop ? [name] : [])).sort();
 const STOP: Stop = { kind: "seen", write: wroteAt(5_000), sinceMs: 5_100 };
@@ -38,8 +38,8 @@ export function guardCases(open: OpenStore): void {
   it("GD1 [informer T101] after a report no key is taken, gates close and no doorbell is sent; due keys are kept and deltas applied", async ({
     harness,
   }) => {
-    expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
-    expect(await reportAll(harness.store, wroteAt(5_000), 5_100)).toMatchObject({ stop: STOP, forgivenMs: 0 });
+    expect(await harness.store.guard()).toMatchObject({ acceptedMs: 0 });
+    expect(await reportAll(harness.store, wroteAt(5_000), 5_100)).toMatchObject({ stop: STOP, acceptedMs: 0 });
     expect(await harness.store.take(harness.run("replicaset", RS), { uid: UID })).toEqual({ kind: "stopped", stop: STOP });
     expect(await harness.store.take(harness.run("replicaset", "shop/none"), {})).toEqual({ kind: "stopped", stop: STOP });
     for (const controller of CONTROLLERS)
@@ -54,7 +54,9 @@ export function guardCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod())]);
   });
 
-  it("GD1 a running sync learns of the stop at its next lease renewal, and may still cache its answers and finish", async ({ harness }) => {
+  it("GD1 a running sync learns of the stop at its next lease renewal, and may still cache its responses and finish", async ({
+    harness,
+  }) => {
     const { run } = await harness.taken("replicaset", RS);
     const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
     await reportAll(harness.store, wroteAt(5_000), 5_100);
@@ -79,9 +81,9 @@ export function guardCases(open: OpenStore): void {
   it("GD3 a write from before a resume stops nothing, even if it is reported later", async ({ harness }) => {
     await reportAll(harness.store, wroteAt(5_000), 5_100);
     expect(await resumed(harness.store, 7_000)).toBe("resumed");
-    expect(await harness.store.guard()).toMatchObject({ forgivenMs: 7_000 });
+    expect(await harness.store.guard()).toMatchObject({ acceptedMs: 7_000 });
     for (const atMs of [4_000, 5_000, 7_000])
-      expect(await reportAll(harness.store, wroteAt(atMs), 9_000)).toEqual({ forgivenMs: 7_000, namespaces: new Map() });
+      expect(await reportAll(harness.store, wroteAt(atMs), 9_000)).toEqual({ acceptedMs: 7_000, namespaces: new Map() });
     expect((await harness.store.guard()).stop).toBeUndefined();
     await harness.pass(6_000);
     expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toEqual([RS]);
@@ -103,11 +105,11 @@ export function guardCases(open: OpenStore): void {
     await reportAll(store, wroteAt(5_000), 5_100);
     const seen = await store.guard();
     await reportAll(store, wroteAt(6_000), 6_100);
-    expect(await store.resume({ seen, forgivenMs: 5_000 })).toBe("changed");
+    expect(await store.resume({ seen, acceptedMs: 5_000 })).toBe("changed");
     expect((await store.guard()).stop).toMatchObject({ write: wroteAt(6_000) });
     expect(await resumed(store, 6_000)).toBe("resumed");
     expect(await resumed(store, 3_000)).toBe("resumed");
-    expect(await store.guard()).toMatchObject({ forgivenMs: 6_000 });
+    expect(await store.guard()).toMatchObject({ acceptedMs: 6_000 });
   });
 
   it("GD5 keeps both a report and a concurrent resume", async () => {
@@ -116,9 +118,9 @@ export function guardCases(open: OpenStore): void {
       await reportAll(store, wroteAt(round * 10_000), 1);
       const seen = await store.guard();
       const newer = wroteAt(round * 10_000 + 1_000);
-      const [answer] = await Promise.all([store.resume({ seen, forgivenMs: round * 10_000 }), reportAll(store, newer, 1)]);
+      const [answer] = await Promise.all([store.resume({ seen, acceptedMs: round * 10_000 }), reportAll(store, newer, 1)]);
       expect((await store.guard()).stop, answer).toMatchObject({ write: newer });
-      if (answer === "resumed") expect((await store.guard()).forgivenMs).toBe(round * 10_000);
+      if (answer === "resumed") expect((await store.guard()).acceptedMs).toBe(round * 10_000);
     }
   });
 
@@ -146,8 +148,8 @@ export function guardCases(open: OpenStore): void {
     const { run } = await harness.taken("replicaset", RS);
     const stop = { kind: "seen", write: wroteAt(5_000), sinceMs: 5_100 };
     expect(await reportIn(harness.store, 5_100, wroteAt(5_000))).toEqual({
-      forgivenMs: 0,
-      namespaces: new Map([["shop", { stop, forgivenMs: 0 }]]),
+      acceptedMs: 0,
+      namespaces: new Map([["shop", { stop, acceptedMs: 0 }]]),
     });
     expect(await harness.store.renew(run)).toBe("stopped");
     await harness.store.done(run, { kind: "requeueAfter", delayMs: 0 });
@@ -169,13 +171,13 @@ export function guardCases(open: OpenStore): void {
     await reportIn(store, 5_100, wroteAt(5_000), inBank);
     const seen = await store.guard();
     await reportIn(store, 6_100, { ...inBank, atMs: 6_000 });
-    expect(await store.resume({ namespace: "shop", seen, forgivenMs: 5_000 })).toBe("resumed");
-    expect(await store.resume({ namespace: "bank", seen, forgivenMs: 5_000 })).toBe("changed");
-    expect(await store.resume({ seen, forgivenMs: 5_000 })).toBe("changed");
+    expect(await store.resume({ namespace: "shop", seen, acceptedMs: 5_000 })).toBe("resumed");
+    expect(await store.resume({ namespace: "bank", seen, acceptedMs: 5_000 })).toBe("changed");
+    expect(await store.resume({ seen, acceptedMs: 5_000 })).toBe("changed");
     expect(stoppedIn(await reportIn(store, 6_200, wroteAt(5_000), { ...inBank, atMs: 6_000 }))).toEqual(["bank"]);
     expect(stoppedIn(await reportIn(store, 6_200, wroteAt(5_500)))).toEqual(["bank", "shop"]);
     expect(await resumed(store, 6_000)).toBe("resumed");
-    expect(await store.guard()).toEqual({ forgivenMs: 6_000, namespaces: new Map() });
+    expect(await store.guard()).toEqual({ acceptedMs: 6_000, namespaces: new Map() });
   });
 
   it("GD5 keeps all of the concurrent reports and resumes of two namespaces", async () => {
@@ -199,6 +201,6 @@ export function guardCases(open: OpenStore): void {
     expect(over.stop).toEqual({ kind: "seen", write: wroteAt(6_000), sinceMs: 6_100, isOverMax: true });
     expect(await store.guard()).toEqual(over);
     expect(await resumed(store, 6_000)).toBe("resumed");
-    expect(await reportIn(store, 7_000, ...inEach, wroteAt(6_000))).toEqual({ forgivenMs: 6_000, namespaces: new Map() });
+    expect(await reportIn(store, 7_000, ...inEach, wroteAt(6_000))).toEqual({ acceptedMs: 6_000, namespaces: new Map() });
   });
 }

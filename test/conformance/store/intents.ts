@@ -124,7 +124,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("[informer T73] answers to the run's own calls lower their intents and are cached immediately", async ({ harness, run }) => {
+  it("[informer T73] responses to the run's own calls lower their intents and are cached immediately", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
     const items = ["a", "b", "c"].map((name, index) => put(owned(name, `${index + 10}`), lowers(`c:${name}`)));
     expect(await harness.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({

@@ -44,8 +44,8 @@ export function lossCases(open: OpenStore): void {
     expect(await beat(harness, 2, 1)).toMatchObject({ kind: "ok" });
     await restore();
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
-    expect(await beat(harness, 3, 2)).toEqual({ kind: "setBack", why: "it holds checkpoint 1 and has answered 2" });
-    await expectAllShut(harness, /SUSPECT \(it holds checkpoint 1/u);
+    expect(await beat(harness, 3, 2)).toEqual({ kind: "setBack", why: "it has checkpoint 1 but has acknowledged 2" });
+    await expectAllShut(harness, /SUSPECT \(it has checkpoint 1/u);
   });
 
   it("SL3 a leader detects a lost resource when it opens its fence, and needs a new epoch", async ({ harness }) => {
@@ -119,7 +119,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("deployments", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
   });
 
-  it("WQ2 a take that is repeated after a lost answer returns the same answer", async ({ harness }) => {
+  it("WQ2 a take that is repeated after a lost response returns the same result", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     expect(await harness.take(run)).toMatchObject({ kind: "ok" });
     expect(await harness.take(harness.run("replicaset", RS))).toEqual({ kind: "busy" });

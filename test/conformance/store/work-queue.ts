@@ -487,7 +487,7 @@ export function workQueueCases(open: OpenStore): void {
     { outcome: { kind: "requeueAfter", delayMs: 0 }, delayMs: 0 },
     { outcome: { kind: "drop" }, delayMs: undefined },
   ] as const)(
-    "WQ2 [informer T124] `done` returns the same doorbell when it is repeated after a lost answer: $outcome.kind",
+    "WQ2 [informer T124] `done` returns the same doorbell when it is repeated after a lost response: $outcome.kind",
     async (ended) => {
       const { outcome, delayMs } = ended;
       const harness = await ready();

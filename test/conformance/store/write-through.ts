@@ -35,7 +35,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
   });
 
-  it("[informer A4] an answer that the stream has already delivered enqueues nothing", async ({ harness, run }) => {
+  it("[informer A4] a response that the stream has already delivered enqueues nothing", async ({ harness, run }) => {
     await harness.seed("pods", [put(owned("10"))]);
     const effects = [effect("deployment", deployment), effect(C, rs)];
     expect(await harness.writeThrough(run, "pods", [put(owned("10"), { effects })], { ownerUid: UID })).toEqual({
@@ -46,14 +46,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.dirty(C), await harness.dirty("deployment")]).toEqual([[], []]);
   });
 
-  it("[replicaset 88] keeps the newest of several answers for one object, in any order", async ({ harness, run }) => {
+  it("[replicaset 88] keeps the newest of several responses for one object, in any order", async ({ harness, run }) => {
     for (const version of ["5", "10", "8"]) await harness.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
     const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
     await harness.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
     expect([await harness.row("pods", "shop/web-1"), await harness.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
   });
 
-  it("[replicaset 89] [replicaset 90] the next run reads the answers to earlier writes, even if their watch events are late", async ({
+  it("[replicaset 89] [replicaset 90] the next run reads the responses to earlier writes, even if their watch events are late", async ({
     harness,
     run,
   }) => {
@@ -90,7 +90,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(snapshot).toMatchObject({ primary: { uid: "heir" }, dependents: [], intents: [] });
   });
 
-  it("[replicaset 93] watch events change and delete a row that was cached from an answer", async ({ harness, run }) => {
+  it("[replicaset 93] watch events change and delete a row that was cached from a response", async ({ harness, run }) => {
     await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     await harness.store.done(run, { kind: "ok" });
     await harness.deliver("pods", [put(owned("10"))]);
@@ -100,7 +100,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
   });
 
-  it("[informer T35] [informer A6] drops the answer for a pod that was already deleted without being cached, and requeues the key", async ({
+  it("[informer T35] [informer A6] drops the response for a pod that was already deleted without being cached, and requeues the key", async ({
     harness,
     run,
   }) => {
@@ -113,14 +113,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer A5] drops an answer that is older than its pod's deletion, and requeues the key", async ({ harness, run }) => {
+  it("[informer A5] drops a response that is older than its pod's deletion, and requeues the key", async ({ harness, run }) => {
     await harness.seed("pods", [remove(owned("10"), "80")], { commit: false });
     const answer = await harness.writeThrough(run, "pods", [put(owned("79"))], { ownerUid: UID });
     expect(outcomes(answer)).toEqual(["late"]);
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("[informer A4] drops an answer that is older than its pod's release, and requeues the key", async ({ harness, run }) => {
+  it("[informer A4] drops a response that is older than its pod's release, and requeues the key", async ({ harness, run }) => {
     await harness.seed("pods", [put(cachedPod({ name: "web-1", resourceVersion: "12" }))], { commit: false });
     const answer = await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     expect(outcomes(answer)).toEqual(["late"]);
@@ -134,7 +134,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([]);
   });
 
-  it("a dropped answer enqueues the key even if a later row of the call must be repeated", async ({ harness, run }) => {
+  it("a dropped response enqueues the key even if a later row of the call must be repeated", async ({ harness, run }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
     await harness.seed("pods", [put(owned("55", "moved"))]);
@@ -205,7 +205,7 @@ export function writeThroughCases(open: OpenStore): void {
     ).toEqual([0, 1]);
   });
 
-  it("[informer T76] a delete answered without its object hides the pod until the stream confirms", async ({ harness, run }) => {
+  it("[informer T76] a delete whose response lacks the object hides the pod until the stream confirms", async ({ harness, run }) => {
     await harness.seed("pods", [put(owned("10")), put(owned("11", "replaced"))]);
     const gone = [
       { key: "shop/web-1", uid: "uid-web-1" },
@@ -259,7 +259,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
   });
 
-  it("accepts answers from a worker that has lost the key's lease, because they are still valid", async ({ harness, run }) => {
+  it("accepts responses from a worker that has lost the key's lease, because they are still valid", async ({ harness, run }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     await harness.taken(C, KEY);
@@ -267,7 +267,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("caches a whole slow-start batch of 500 answers in one call", async ({ harness, run }) => {
+  it("caches a whole slow-start batch of 500 responses in one call", async ({ harness, run }) => {
     const items = Array.from({ length: 500 }, (_, index) => put(owned(`${index + 10}`, `p${index}`)));
     const answer = await harness.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
     expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
@@ -341,7 +341,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T109] [informer T70] WQ8 a final status write by a worker that has lost the key caches its answers and frees nothing", async ({
+  it("[informer T109] [informer T70] WQ8 a final status write by a worker that has lost the key caches its responses and frees nothing", async ({
     harness,
     run,
   }) => {
@@ -354,7 +354,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T109] WQ8 a final status write repeated after a lost answer changes nothing and ends no other run", async ({
+  it("[informer T109] WQ8 a final status write repeated after a lost response changes nothing and ends no other run", async ({
     harness,
     run,
   }) => {

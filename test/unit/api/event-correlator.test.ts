@@ -25,7 +25,7 @@ function play(calls: readonly RecordedCall[], memory = noCorrelations()): readon
 }
 
 describe("[informer T80] the correlator compared with client-go", () => {
-  it("the recording has 12,000 calls of random histories, with every kind of answer", () => {
+  it("the recording has 12,000 calls of random histories, with every kind of response", () => {
     const answers = corpus.lives.flat().map(({ answer }) => answer);
     expect(answers).toHaveLength(12_000);
     const howMany = (isMeant: (answer: RecordedCall["answer"]) => boolean): number => answers.filter(isMeant).length;
@@ -34,7 +34,7 @@ describe("[informer T80] the correlator compared with client-go", () => {
     expect(howMany((answer) => answer?.isCombined === false && answer.count > 1)).toBeGreaterThan(3_000);
   });
 
-  it.each(corpus.lives.map((calls, index) => ({ life: index + 1, calls })))("answers like client-go in history $life", ({ calls }) => {
+  it.each(corpus.lives.map((calls, index) => ({ life: index + 1, calls })))("behaves like client-go in history $life", ({ calls }) => {
     expect(play(calls)).toEqual(calls.map(({ answer }) => answer));
   });
 

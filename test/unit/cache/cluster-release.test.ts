@@ -40,7 +40,7 @@ describe("the cluster's release", () => {
     expect(scene("v1.36.3-eks-1a2b3c4").release.current()).toBe("1.36");
   });
 
-  it("changes at the next connect after an upgrade, once no server of the old release has answered for ten minutes", async () => {
+  it("changes at the next connect after an upgrade, once no server of the old release has responded for ten minutes", async () => {
     const s = scene();
     await s.pass(11 * MINUTE);
     s.runs("v1.37.2");
@@ -49,7 +49,7 @@ describe("the cluster's release", () => {
     expect(s.log.lines.map(({ message }) => message)).toEqual(["the cluster's Kubernetes release has changed"]);
   });
 
-  it("the release is the lower of two releases while both have answered within the last ten minutes", async () => {
+  it("the release is the lower of two releases while both have responded within the last ten minutes", async () => {
     const s = scene("v1.37.2");
     for (const version of ["v1.36.3", "v1.37.2", "v1.36.3", "v1.37.2"]) {
       await s.pass(4 * MINUTE);
@@ -60,7 +60,7 @@ describe("the cluster's release", () => {
     expect(await s.pass(9 * MINUTE)).toBe("1.37");
   });
 
-  it("the release is read each minute only while servers of two releases have answered recently", async () => {
+  it("the release is read each minute only while servers of two releases have responded recently", async () => {
     const s = scene();
     s.runs("v1.37.2");
     await s.pass(2 * MINUTE);

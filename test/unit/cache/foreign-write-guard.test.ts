@@ -115,7 +115,7 @@ function scene() {
     /** A user's resume with knowledge of everything up to that second. */
     async resume(seenUpTo: number, namespace?: string): Promise<string> {
       const seen = await store().guard();
-      return await store().resume({ seen, forgivenMs: second(seenUpTo), ...(namespace !== undefined && { namespace }) });
+      return await store().resume({ seen, acceptedMs: second(seenUpTo), ...(namespace !== undefined && { namespace }) });
     },
     seenByAnother: (atSecond: number) =>
       store().reportForeignWrites(
@@ -133,7 +133,7 @@ function scene() {
     },
     flush: () => void (data = createMemoryData()),
     /** Deletes the stop and leaves the rest. */
-    takeAway: () => void (data = { ...data, guard: { forgivenMs: data.guard.forgivenMs, namespaces: new Map() } }),
+    takeAway: () => void (data = { ...data, guard: { acceptedMs: data.guard.acceptedMs, namespaces: new Map() } }),
     async end() {
       ends.abort(new Error("over"));
       await Promise.all(running);
@@ -226,7 +226,7 @@ describe("the guard against a second active controller", () => {
     s,
   }) => {
     const guard = s.watcher(0);
-    s.before(() => Promise.reject(new UnansweredError("no answer in time")));
+    s.before(() => Promise.reject(new UnansweredError("no response in time")));
     guard.look("deployments", written(3));
     await s.clock.advance(5_500);
     expect([await s.isStopped(), s.asked.length]).toEqual([false, 6]);

@@ -454,7 +454,7 @@ test("[informer T107] resends a permanently rejected message without its objects
   expect([sender.idle, sender.sentRV]).toEqual([true, "20"]);
 });
 
-test("[informer T107] retries a message without objects, whatever the queue answers, and drops nothing", async () => {
+test("[informer T107] retries a message without objects, whatever the queue returns, and drops nothing", async () => {
   const { clock, sender, batches } = setUp((entries, call) => ({
     failed: call <= 3 ? entries.map(({ id }) => ({ id, reason: "KmsAccessDenied", permanent: true })) : [],
   }));

@@ -201,7 +201,7 @@ describe("the watcher's Lease", () => {
     expect(stored().holderIdentity).toMatch(/^[ab]$/);
   });
 
-  it("LE3 the Lease is lost 10 s after the last successful renewal was sent, even if its answer was late", async () => {
+  it("LE3 the Lease is lost 10 s after the last successful renewal was sent, even if its response was late", async () => {
     const { clock, kube, candidate } = scene();
     let hangs = false;
     const writer = {
@@ -258,7 +258,7 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ message }) => message === "waiting for the watcher's Lease")).toHaveLength(1);
   });
 
-  it("the Lease is lost after 10 s without an answer to a renewal, even if it still names this holder", async () => {
+  it("the Lease is lost after 10 s without a response to a renewal, even if it still has this holder", async () => {
     const { clock, kube, candidate } = scene();
     let away = false;
     const writer = {
@@ -450,7 +450,7 @@ describe("a Lease that a user deletes", () => {
     ((lease as Lease | undefined)?.metadata?.annotations?.[LEASE_TERMS] ?? "").split(" ").filter((term) => term !== "");
   const named = (token: string): string => token.replace(/\.\d+$/, "");
 
-  it("a candidate that had read the Lease recreates it with the same terms", async () => {
+  it("a candidate that has read the Lease recreates it with the same terms", async () => {
     const { clock, server, candidate } = scene();
     const at = (): unknown => server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name);
     const one = candidate("one");
@@ -470,7 +470,7 @@ describe("a Lease that a user deletes", () => {
     expect(Number(after[0]?.split(".")[1])).toBe(Number(before[0]?.split(".")[1]) + 1);
   });
 
-  it("lists only the new term when a process that had never read the Lease recreates it", async () => {
+  it("lists only the new term when a process that has never read the Lease recreates it", async () => {
     const { clock, server, candidate } = scene();
     const one = candidate("one");
     await clock.advance(3_000);

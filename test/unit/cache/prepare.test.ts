@@ -61,7 +61,7 @@ const prepare = (
 ) => prepareChanges(store, { ...CORE_CACHE, affectedKeys }, resource, changes, { live, ...(known && { known }) });
 
 describe("prepareChanges", () => {
-  it("compares each change with the row read, or with its absence", async () => {
+  it("records for each change the row that it read, or that there was none, as the expected state", async () => {
     const [old, young] = [
       cachedPod({ name: "a", resourceVersion: "1", owner: ownedBy("ReplicaSet", cachedReplicaSet()) }),
       cachedPod({ name: "b" }),

@@ -38,7 +38,7 @@ async function scene() {
 }
 
 describe("writeThrough", () => {
-  it("[informer T73] caches stripped answers and returns them, and queues the key, whose doorbell is sent at the end of the run", async () => {
+  it("[informer T73] caches stripped responses and returns them, and queues the key, whose doorbell is sent at the end of the run", async () => {
     const { harness, run, save } = await scene();
     const {
       objects: [cached],
@@ -50,7 +50,7 @@ describe("writeThrough", () => {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { controller: "replicaset", key: "shop/web" } });
   });
 
-  it("[informer T78] the watch event of an answered write changes nothing and enqueues nothing", async () => {
+  it("[informer T78] the watch event of a write with a response changes nothing and enqueues nothing", async () => {
     const { harness, run, save } = await scene();
     const {
       objects: [cached],
@@ -61,7 +61,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual([]);
   });
 
-  it("[informer T35] drops an answer that is older than the watermark and whose object is already deleted, and requeues its key", async () => {
+  it("[informer T35] drops a response that is older than the watermark and whose object is already deleted, and requeues its key", async () => {
     const { harness, save } = await scene();
     await harness.apply(harness.watermark("50"));
     await save([answer(10)]);
@@ -69,7 +69,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer A5] drops an answer whose delete has already arrived", async () => {
+  it("[informer A5] drops a response whose delete has already arrived", async () => {
     const { harness, save } = await scene();
     await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), "D")], { sq: 7 }));
     await harness.drain("replicationcontroller");
@@ -130,7 +130,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer T76] a delete answered without an object flags the row", async () => {
+  it("[informer T76] a delete whose response lacks the object flags the row", async () => {
     const { harness, save } = await scene();
     await save([answer(50)]);
     await save([], { gone: [{ key: POD, uid: "uid-web-1" }] });

@@ -1,5 +1,5 @@
 /**
- * `deltaloop capture` as a process, beside an API server in memory. Catches an earlier capture that is overwritten by one that never
+ * `deltaloop capture` as a process, with an in-memory API server. Catches an earlier capture that is overwritten by one that never
  * started, and one that cannot be read while it runs.
  */
 import { spawn, type ChildProcess } from "node:child_process";
@@ -89,14 +89,14 @@ it("rejects files of an earlier rotated capture at the start", async () => {
 });
 
 describe("--force", () => {
-  it("overwrites a file only once the first list is answered, and leaves it readable", async () => {
+  it("overwrites a file only after the response to the first list, and leaves it readable", async () => {
     const capture = Capture.begin("-o", "old.jsonl", "--force");
     await eventually("it is written", async () => hasLists(content("old.jsonl")));
     expect(content("old.jsonl")).not.toContain(OLD);
     expect(await capture.end()).toBe(0);
   });
 
-  it("leaves the file unchanged if no list is answered", async () => {
+  it("leaves the file unchanged if no list gets a response", async () => {
     writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: "http://127.0.0.1:9" }));
     const capture = Capture.begin("-o", "old.jsonl", "--force");
     await eventually("it has tried", async () => capture.stderr.includes("waiting for the API server"));

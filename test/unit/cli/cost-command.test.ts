@@ -16,7 +16,7 @@ function cost(...flags: readonly string[]) {
   return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "cost", ...flags], { cwd: folder, encoding: "utf8" });
 }
 
-it("reads a deployment's parameter file, and overrides before it", () => {
+it("options override a deployment's parameter file", () => {
   writeFileSync(join(folder, "prod.yml"), "natGateway: false\nstoreNodes: 3\nclusterId: 0123456789ab\n");
   const { status, stdout } = cost("--params", "prod.yml", "--param", "storeNodes=2", "--deployments", "3", "--lost-pods-per-day", "7");
   expect(status).toBe(0);
@@ -31,7 +31,7 @@ it("accepts metrics instead of rates, and rejects both together", () => {
   expect(status).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ measured: { hours: 2, messages: 20_000, doorbells: 10 } });
   const both = cost("--metrics", "host.txt", "--over", "2h", "--pods", "3");
-  expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics already contains the workload: leave out pods\n" });
+  expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics already contains the workload: remove pods\n" });
 });
 
 it.each([

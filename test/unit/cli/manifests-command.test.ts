@@ -25,7 +25,7 @@ it("prints only the YAML to standard output, for any number of files", () => {
   expect(run(...files)).toMatchObject({ status: 0, stderr: "" });
 });
 
-it("prints one CRD, the namespace, and the rights of each controller", () => {
+it("prints one CRD, the namespace, and the permissions of each controller", () => {
   const { status, stdout, stderr } = run("examples/website/website.ts", "examples/team-guard/team-guard.ts");
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { readonly kind: string });

@@ -85,7 +85,7 @@ describe("the function host of user controllers", () => {
     const [loop, behind] = [sync("a/loop").catch(String), sync("a/other").catch(String)];
     await clock.advance(60_000);
     expect(await loop).toContain("sync did not end within 60 s");
-    expect(await behind).toContain("the function host ended (SIGKILL)");
+    expect(await behind).toContain("the function host exited (SIGKILL)");
     await clock.advance(1_000);
     const again = sync("a/loop").catch(String);
     expect(await sync("a/other")).toBe("a/other");
@@ -101,7 +101,7 @@ describe("the function host of user controllers", () => {
     const loop = sync("a/loop").catch(String);
     await clock.advance(30_000);
     expect(await loop).toContain("sync did not end within 60 s");
-    expect(await slow).toContain("the function host ended (SIGKILL)");
+    expect(await slow).toContain("the function host exited (SIGKILL)");
   });
 
   it("fails running syncs when the host exits, and restarts the host after a second", async () => {
@@ -109,13 +109,13 @@ describe("the function host of user controllers", () => {
     const loop = sync("a/loop").catch(String);
     await clock.advance(1);
     children[0]?.die();
-    expect(await loop).toBe("Error: the function host ended (SIGKILL)");
+    expect(await loop).toBe("Error: the function host exited (SIGKILL)");
     await clock.advance(1_000);
     expect(await sync("a/other")).toBe("a/other");
     expect(children).toHaveLength(2);
   });
 
-  it("keeps the old host while saved files do not load, and names the problem", async () => {
+  it("keeps the old host while saved files do not load, and reports the problem", async () => {
     const { children, sync, loadNext } = await scene();
     const problem = "c.ts:3: does not load: Expression expected";
     await expect(loadNext({ kind: "unloadable", problem, files: ["c.ts", "lib.ts"] })).rejects.toMatchObject({
@@ -126,7 +126,7 @@ describe("the function host of user controllers", () => {
     expect(children.map(({ seen }) => seen)).toEqual([["a/other"], []]);
   });
 
-  it("runs later calls in the new host, and kills the old one with what still runs there", async () => {
+  it("runs later calls in the new host, and kills the old host and its running syncs", async () => {
     const { clock, children, sync, loadNext } = await scene();
     const slow = sync("a/slow").catch(String);
     await clock.advance(1);
@@ -154,7 +154,7 @@ describe("the function host of user controllers", () => {
     expect(children).toHaveLength(3);
   });
 
-  it("does not load a file whose code never ends", async () => {
+  it("reports a file that never finishes loading", async () => {
     const { clock, loadNext } = await scene();
     const loading = loadNext({ kind: "loads", file: "c.ts" }).catch(String);
     await clock.advance(5_000);

@@ -72,14 +72,14 @@ describe("a command that starts by calling the API server", () => {
   const EXPLAIN = ["explain", "--kubeconfig", "kubeconfig", "-n", "default"];
   const SHADOW = ["shadow", "--kubeconfig", "kubeconfig", "--metrics", "127.0.0.1:0"];
 
-  it("capture waits for a server that answers 503 for two seconds, and reports it", async () => {
+  it("capture retries while the API server returns 503, and reports the wait", async () => {
     front.behave(refuse({ verbs: ["list"], resource: "pods" }, 3));
     const { code, stderr } = await run(CAPTURE, '"listend"');
     expect(stderr).toContain(`waiting for the API server ${front.url} call="GET /api/v1/pods: 503 ServiceUnavailable"`);
     expect(code).toBe(0);
   });
 
-  it("explain of a cluster waits for a server that answers 503 or closes connections, and reports it", async () => {
+  it("explain of a cluster retries while the API server returns 503 or closes connections, and reports the wait", async () => {
     front.behave(refuse({ verbs: ["list"], resource: "pods" }, 3), {
       ...{ name: "lost", about: { verbs: ["list"], resource: "deployments" }, often: { first: 1 } },
       fault: { kind: "loseRequest" },
@@ -107,7 +107,7 @@ describe("a command that starts by calling the API server", () => {
     });
     const { code, stdout } = await run(["doctor", "-o", "json"]);
     const { findings } = JSON.parse(stdout) as { readonly findings: readonly { check: string; state: string; seen: string }[] }; // cli/README.md
-    const seen = findings.filter(({ check }) => check === "api.answers" || check === "rights");
+    const seen = findings.filter(({ check }) => check === "api.answers" || check === "permissions");
     expect(seen.filter(({ seen: text }) => /503|no answer|not answer|closed/i.test(text))).toEqual([]);
     expect(seen.length).toBeGreaterThan(1);
     expect(code).toBe(1); // Redis does not answer

@@ -10,15 +10,15 @@ it.each<{ note: EventNote; want: string }>([
   { note: { type: "Normal", reason: "SuccessfulCreate", message: "Created pod: web-x2x4z" }, want: "Created pod: web-x2x4z" },
   {
     note: { type: "Warning", reason: "FailedCreate", message: `Error creating: ${DENIAL}` },
-    want: "Error creating: (the answer is in the Event)",
+    want: "Error creating: (the full message is in the Event)",
   },
   {
     note: { type: "Warning", reason: "FailedDelete", message: `Error deleting: ${DENIAL}` },
-    want: "Error deleting: (the answer is in the Event)",
+    want: "Error deleting: (the full message is in the Event)",
   },
   {
     note: { type: "Warning", reason: "ReplicaSetCreateError", message: `Failed to create new replica set "web-7f": ${DENIAL}` },
-    want: 'Failed to create new replica set "web-7f": (the answer is in the Event)',
+    want: 'Failed to create new replica set "web-7f": (the full message is in the Event)',
   },
 ])("logs an Event with reason $note.reason with the message $want", ({ note, want }) =>
   expect(loggedNote(note)).toEqual({ ...note, message: want }),
@@ -50,9 +50,9 @@ describe("decisions that shadow mode cannot reproduce", () => {
     { resource: "replicasets", kinds: ["UpdateStatus"], want: [] },
     { resource: "deployments", kinds: ["Adopt", "Release"], want: ["everything after the claims"] },
     { resource: "deployments", kinds: ["CreateReplicaSet"], want: ["revision and status", "sizes of the ReplicaSets"] },
-    { resource: "deployments", kinds: ["PatchReplicaSet", "RollBack"], want: ["what follows the answer"] },
+    { resource: "deployments", kinds: ["PatchReplicaSet", "RollBack"], want: ["the steps after the response"] },
     { resource: "deployments", kinds: ["DeleteReplicaSet"], want: ["status"] },
-    { resource: "deployments", kinds: ["UpdateStatus"], want: ["what follows the status"] },
+    { resource: "deployments", kinds: ["UpdateStatus"], want: ["the steps after the status"] },
   ] as const)("after $kinds of $resource: $want", ({ resource, kinds, want }) => {
     for (const kind of kinds) expect(notDecided(write(kind, resource))).toEqual(want);
   });

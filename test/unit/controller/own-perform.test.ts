@@ -168,7 +168,7 @@ describe("the writes of a user controller", () => {
     expect((await perform([create("x"), REMOVE], { live })).calls).toEqual(["create x {}", 'delete a {"uid":"u1","resourceVersion":"6"}']);
   });
 
-  it("OW2 store a record of each answer", async () => {
+  it("OW2 store a record of each response", async () => {
     const { performed, records } = await perform([create("x"), apply("y")], { live: SAME, owned: [configMap("y")] });
     expect(performed).toEqual({ kind: "done", isHeld: false, held: [] });
     expect(records).toEqual(["keep ConfigMap./shop/x", "keep ConfigMap./shop/y"]);
@@ -185,7 +185,7 @@ describe("the writes of a user controller", () => {
     });
   });
 
-  it("OW5 count an object of the primary whose create had no answer as created", async () => {
+  it("OW5 count an object of the primary whose create had no response as created", async () => {
     const live = { ...SAME, "configmaps x": configMap("x") };
     const found = await perform([create("x")], { live, errors: { "create x": [refused(409, "AlreadyExists")] } });
     expect(found).toMatchObject({ performed: { kind: "done", isHeld: false }, events: [], records: [] });

@@ -297,7 +297,7 @@ describe("CreateReplicaSet", () => {
 
   it("fails the sync if reading the owner fails, and returns an error if the API server rejects the create", async ({ scene }) => {
     scene.api.script = { "get deployments": "never" };
-    await expect(scene.send(scene.create())).rejects.toThrow("no answer");
+    await expect(scene.send(scene.create())).rejects.toThrow("no response");
     const other = await Scene.create();
     other.api.script = { "create replicasets": refusal(403, "Forbidden", "quota") };
     expect(await other.send(other.create())).toMatchObject({ results: [{ kind: "failed" }], error: { message: "quota" } });
@@ -324,7 +324,7 @@ describe("DeleteReplicaSet", () => {
 });
 
 describe("UpdateStatus of a Deployment", () => {
-  it("a status update is written through with the answer", async ({ scene }) => {
+  it("a status update is written through with the response", async ({ scene }) => {
     expect((await scene.send(scene.status())).results).toMatchObject([
       { kind: "stored", resource: "deployments", object: { status: { replicas: 1 } } },
     ]);

@@ -129,7 +129,7 @@ describe("a sync with a pending request", () => {
     expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
-  it("continues immediately with the rollout, based on the answer to the write", async () => {
+  it("continues immediately with the rollout, based on the response to the write", async () => {
     const harness = await asked("0");
     await harness.handle();
     expect(await harness.queuedInMs()).toBe(0);

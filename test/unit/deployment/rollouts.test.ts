@@ -37,7 +37,7 @@ async function converge(harness: SyncHarness, { available = unlessBad, check = (
 }
 
 describe("adoption", () => {
-  it("[deployment T99] adds a reference beside other owners, and turns a plain reference to D into a controller reference", async () => {
+  it("[deployment T99] adds a reference next to other owners, and turns a plain reference to D into a controller reference", async () => {
     const rs = liveReplicaSet("web-1", "v1", 1, { owner: null });
     const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "uid-s" };
     const plain = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "uid-web" };

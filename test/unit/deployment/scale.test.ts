@@ -246,7 +246,7 @@ describe("scale", () => {
     }
   });
 
-  it("writes full sizes, and records Events only for changed ones", () => {
+  it("updates the size annotations of unchanged ReplicaSets without an Event", () => {
     const d = deployment({ replicas: 10, surge: 2 });
     const newRS = replicaSet("v2", { size: 2, age: 1, desired: 9, max: 11 });
     const { decided: steps } = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 10, desired: 10, max: 11 })] });

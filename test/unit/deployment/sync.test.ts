@@ -591,7 +591,7 @@ describe("rolling update", () => {
     expect(harness.written()).toEqual(["patch replicasets web-1"]);
   });
 
-  it("[deployment T52] uses the answer to the first scale-down of a ReplicaSet for the second", async () => {
+  it("[deployment T52] uses the response to the first scale-down of a ReplicaSet for the second", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 10, { revision: "1", sizedFor: [10, 10], available: 9 }),

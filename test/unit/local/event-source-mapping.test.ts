@@ -203,7 +203,7 @@ it("ignores a failure list when the mapping does not report item failures", asyn
   await stopped(clock, mapping);
 });
 
-it("EM3 EM6 fails the batch of an invocation at its timeout, frees its slot, and removes what its late answer settled", async () => {
+it("EM3 EM6 fails the batch of an invocation at its timeout, frees its slot, and removes what its late response settled", async () => {
   const { clock, queue, answer, calls, invocations, mapping } = start({ maximumConcurrency: 1 });
   answer(({ bodies }) => (bodies[0] === "slow" ? clock.after(8_000) : Promise.resolve()));
   queue.send("slow");

@@ -48,7 +48,7 @@ async function connected(given: SqsHandler | FunctionHandlers, clock = createVir
 }
 
 describe("functions in a separate process", () => {
-  it("receive the answers to their own requests, in any order", async () => {
+  it("receive the responses to their own requests, in any order", async () => {
     const waits: (() => void)[] = [];
     const { here } = await connected(async (event) => {
       await new Promise<void>((resolve) => waits.push(resolve));

@@ -34,7 +34,7 @@ function fileOf(name: string, bytes: Uint8Array): string {
 test("rejects a gzip bomb at the limit", () => {
   const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
   const path = fileOf("bomb.gz", Buffer.concat(Array.from({ length: 257 }, () => member)));
-  expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay supports no more`);
+  expect(() => readCapture(path)).toThrow(`${path}: contains more than 256 MiB unpacked; a replay supports no more`);
 });
 
 test("reports broken gzip data without a stack trace", () => {
@@ -55,7 +55,7 @@ test("reads a truncated capture up to the cut, and reports it", () => {
       const records = parseCapture(text, "f", (note) => notes.push(note));
       expect(records.length).toBeLessThan(whole);
       const cut = text.at(-1) !== undefined && text.at(-1) !== 0x0a && text.at(-1) !== "}".charCodeAt(0);
-      if (cut) expect(notes).toEqual([expect.stringMatching(/^f:\d+: the last line is cut off and left out$/)]);
+      if (cut) expect(notes).toEqual([expect.stringMatching(/^f:\d+: skipped the truncated last line$/)]);
       // All lines read are whole, and are the first ones.
       expect(records).toEqual(parseCapture(`${MANY}\n`, "f").slice(0, records.length));
     }),
@@ -130,7 +130,7 @@ test("drops an undecodable line in the middle, counts it, and reports it without
   const notes: string[] = [];
   const text = `ame":"x"}}\n${MINIMAL}\n{"t":"2026${SECRET}\n\0\0\0\n${MINIMAL}\n`;
   expect(parseCapture(text, "f", (note) => notes.push(note))).toHaveLength(2);
-  expect(notes).toEqual(["f: 3 lines are not whole and left out, as after a crash, a rotation or a full disk; the first is line 1"]);
+  expect(notes).toEqual(["f: skipped 3 truncated lines, as after a crash, a rotation or a full disk; the first is line 1"]);
 });
 
 test.each([
@@ -316,7 +316,7 @@ describe("a relist in a capture", () => {
     ]);
   });
 
-  test("contains the changes made during the gap, for a replay", async () => {
+  test("a capture contains the changes made during the gap, for a replay", async () => {
     const { lines } = await relisted(false);
     const cluster = clusterOf(lines);
     expect([...cluster.versions("pods")]).toEqual([
@@ -352,7 +352,7 @@ describe("a recorder whose output is slow", () => {
   });
   const OBJECTS = 1_000;
 
-  test("begins a file in parts, and what is received meanwhile follows the list", async () => {
+  test("writes the list at the start of a file in parts, followed by events received meanwhile", async () => {
     const lines: string[] = [];
     let waiting: (() => void) | undefined;
     let isSlow = false;
@@ -395,7 +395,7 @@ describe("a recorder whose output is slow", () => {
   });
 });
 
-test("a raw capture is marked and contains everything received", async () => {
+test("an unredacted capture is marked as such and contains everything received", async () => {
   const lines = await record(true);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ k: "meta", raw: true });
   expect(lines.join("\n")).toContain(SECRET);

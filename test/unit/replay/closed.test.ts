@@ -163,24 +163,24 @@ describe("two final states", () => {
     {
       name: "a size",
       ours: [live("ReplicaSet", 1, { spec: { replicas: 2 } })],
-      want: ["ReplicaSet shop/web: replicas: recorded 1, ours 2"],
+      want: ["ReplicaSet shop/web: replicas: recorded 1, replayed 2"],
     },
     {
       name: "a count",
       ours: [live("ReplicaSet", 1, { status: { readyReplicas: 1 } })],
-      want: ["ReplicaSet shop/web: status.readyReplicas: recorded nothing, ours 1"],
+      want: ["ReplicaSet shop/web: status.readyReplicas: recorded nothing, replayed 1"],
     },
     {
       name: "pods",
       ours: [live("ReplicaSet", 1, { metadata: { uid: "rs" } }), live("Pod", 2, { metadata: byReplicaSet })],
-      want: ["ReplicaSet shop/web: pods: recorded 0, ours 1"],
+      want: ["ReplicaSet shop/web: pods: recorded 0, replayed 1"],
     },
     {
       name: "a condition",
       ours: [live("ReplicaSet", 1, { status: { conditions: [available] } })],
-      want: ['ReplicaSet shop/web: status.Available: recorded nothing, ours "True MinimumReplicasAvailable"'],
+      want: ['ReplicaSet shop/web: status.Available: recorded nothing, replayed "True MinimumReplicasAvailable"'],
     },
-    { name: "a missing object", ours: [], want: ["ReplicaSet shop/web is recorded, and not there"] },
-    { name: "an additional object", ours: [live("ReplicaSet", 1), live("Pod", 2)], want: ["Pod shop/web is ours alone"] },
+    { name: "a missing object", ours: [], want: ["ReplicaSet shop/web exists only in the recording"] },
+    { name: "an additional object", ours: [live("ReplicaSet", 1), live("Pod", 2)], want: ["Pod shop/web exists only in the replay"] },
   ])("differ by $name", ({ ours, want }) => expect(disagreements([live("ReplicaSet", 1)], ours)).toEqual(want));
 });

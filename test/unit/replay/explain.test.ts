@@ -222,7 +222,7 @@ describe("the outcome of requested creates", () => {
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("a create is done if it succeeds after a rejection", () => {
+  it("a create counts as done if it succeeds after a rejection", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
@@ -271,7 +271,7 @@ describe("the author of a change", () => {
     },
   ])("the author of a change is $name", ({ before, after, changed, want }) => expect(by(before, after, changed)).toBe(want));
 
-  it("the author of a change is the user of an audit log, before any manager", () => {
+  it("the author of a change is the user in the audit log if there is one, otherwise the field manager", () => {
     const line = JSON.parse(event("ADDED", 0, object("Deployment", "web", 1))) as object;
     expect(changesIn(JSON.stringify({ ...line, by: "jane" })).map((change) => change.by)).toEqual(["jane"]);
   });
@@ -306,7 +306,7 @@ describe("a summary", () => {
         "  +0.000s created: replicas 3",
         "  +9.000s replicas 3 → 1",
         "  recorded: 1 pod created",
-        "  ours: 3 syncs, 1 with nothing to do; without repeats they decide to create pods once; in the recording: 1 refused in part",
+        "  deltaloop: 3 syncs, 1 with nothing to do; decisions without repeats: create pods once; in the recording: 1 refused in part",
         `  from +2.000s to +9.000s replicaset.apps/web-a was refused (FailedCreate): ${QUOTA}`,
         "  settled since +9.000s: 1 of 1 pod available",
         "\n",
@@ -317,13 +317,13 @@ describe("a summary", () => {
   it("lists the missing pods of each creation, and creations that were completely rejected", () => {
     const late = { ...create, count: 1 };
     expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
-      "decide to create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
+      "decisions without repeats: create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
     );
   });
 
   it("lists keys whose last sync decided a write", () => {
     expect(inShort([own(9, [create])])).toContain(
-      "at the end: not settled, our controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
+      "at the end: not settled, deltaloop's controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
     );
   });
 

@@ -142,8 +142,8 @@ describe("compared values", () => {
   it("compared values include long integers of a template, to the last digit", () => {
     const said = (seconds: bigint): unknown => ({ spec: { template: { spec: { activeDeadlineSeconds: seconds } } } });
     const path = "spec.template.spec.activeDeadlineSeconds";
-    expect(differencesOf(said(2n ** 53n), said(2n ** 53n + 1n), "ours")).toEqual([`${path}: not alike`]);
-    expect(differencesOf(said(2n ** 53n), said(2n ** 53n), "ours")).toEqual([]);
+    expect(differencesOf(said(2n ** 53n), said(2n ** 53n + 1n), "deltaloop")).toEqual([`${path}: not alike`]);
+    expect(differencesOf(said(2n ** 53n), said(2n ** 53n), "deltaloop")).toEqual([]);
     expect([same(said(2n ** 53n), said(2n ** 53n)), same(said(2n ** 53n), said(2n ** 53n + 1n))]).toEqual([true, false]);
   });
 
@@ -160,8 +160,8 @@ describe("compared values", () => {
       }),
     };
     const all = [
-      ...differencesOf(said("1"), said("2"), "ours"),
-      ...differencesOf(said("1"), canonicalWrite(other as unknown as LiveObject, nowMs, ""), "ours"),
+      ...differencesOf(said("1"), said("2"), "deltaloop"),
+      ...differencesOf(said("1"), canonicalWrite(other as unknown as LiveObject, nowMs, ""), "deltaloop"),
     ];
     expect(all.join("\n")).not.toContain(canary("env"));
     expect(all).toEqual(
@@ -377,7 +377,7 @@ describe("the command", () => {
     {
       name: "a capture and a cluster",
       args: ["a", "--context", "prod", "--metrics", "127.0.0.1:0"],
-      says: "a capture needs no cluster access: leave out --context, --metrics",
+      says: "a capture needs no cluster access: remove --context, --metrics",
     },
   ])("$name: rejected in one line, with exit code 2", ({ args, says }) => {
     const { code, stdout, stderr } = run(...args);
@@ -406,10 +406,10 @@ it("compares an unexpected write with the most similar decided write, or else wi
     { name: "a", counters: { replicas: 1, readyReplicas: 1 } },
   ];
   expect(nearestDifferences({ kind: "unexplained", want, ours: [far, near], before: undefined })).toEqual([
-    "counters.readyReplicas: upstream 2, ours 1",
+    "counters.readyReplicas: upstream 2, deltaloop 1",
   ]);
   expect(nearestDifferences({ kind: "unexplained", want, ours: [{ delete: "pods a" }], before: far })).toEqual([
-    "ours would have written nothing like it",
+    "deltaloop would have made no similar write",
     "counters.replicas: upstream 3, before 1",
     "counters.readyReplicas: upstream 2, before 1",
   ]);

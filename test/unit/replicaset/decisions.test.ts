@@ -334,7 +334,7 @@ describe("observe", () => {
   const row = { key: "default/rs", uid: "rs-1", rv: "10", gone: false, object: rs() };
   const snapshot = { dependents: [], orphans: [], intents: [], failures: 0 };
 
-  it("omits rows whose delete was answered, and waits only for pending calls", () => {
+  it("omits rows whose delete got a response, and waits only for pending calls", () => {
     const dependents = [pod({ uid: "1" }), pod({ uid: "2" })].map((object, i) => ({
       key: "default/pod",
       uid: object.uid,

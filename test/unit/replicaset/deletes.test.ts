@@ -155,7 +155,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("that is answered with a conflict", () => {
+  describe("that returns a conflict", () => {
     const refused = (message: string) => ({
       events: [`Warning FailedDelete Error deleting: ${message}`],
       error: `unable to delete pods: ${message}`,
@@ -171,7 +171,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "gone", second: refusal(404, "NotFound", "no"), want: { events: [], left: [], gone: true } },
       { name: "a conflict again: rejected", second: CONFLICT, want: refused("not now") },
       { name: "forbidden: rejected", second: refusal(403, "Forbidden", "no"), want: refused("no") },
-      { name: "not answered: planned", second: "never", want: { ...refused("no answer within 5s"), left: ["planned"] } },
+      { name: "not answered: planned", second: "never", want: { ...refused("no response within 5s"), left: ["planned"] } },
       { name: "5xx: planned", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), left: ["planned"] } },
     ];
     it.each(table)("the second attempt is $name", async ({ second, want }) => {
@@ -188,7 +188,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("counts as rejected if the read of the pod is not answered, because nothing was deleted", async () => {
+    it("counts as rejected if the read of the pod gets no response, because nothing was deleted", async () => {
       harness.api.script = { "delete pods": CONFLICT, "get pods": "never" };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
@@ -209,7 +209,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("[replicaset 127] a delete without an answer is sent once more", () => {
+  describe("[replicaset 127] a delete without a response is sent once more", () => {
     const OOPS = refusal(500, "InternalError", "oops");
     const deleted = { events: ["Normal SuccessfulDelete Deleted pod: a"], failures: 0, left: [] };
     const plannedAfter = (message: string) => ({
@@ -254,7 +254,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         want: plannedAfter("oops"),
       },
       { name: "5xx twice: planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
-      { name: "two unanswered tries: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no answer within 5s") },
+      { name: "two unanswered tries: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no response within 5s") },
     ];
     it.each(table)("a second delete: $name", async ({ first, second, sent: calls, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
@@ -265,7 +265,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("a delete is only planned if the lease ends first", async () => {
+    it("a failed delete stays planned if the invocation ends before its retry", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;
@@ -275,7 +275,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  it("after a lost answer, neither deletes a new pod of the same name nor counts it as deleted", async () => {
+  it("after a lost response, neither deletes a new pod of the same name nor counts it as deleted", async () => {
     // A pod without a node is deleted at once.
     await harness.api.remove("pods", "a");
     await harness.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));

@@ -155,7 +155,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
   });
 
-  it("[replicaset P6] [informer T74] [informer T75] repeats a create with a lost answer under its own name, without a surplus pod", async () => {
+  it("[replicaset P6] [informer T74] [informer T75] repeats a create with a lost response under its own name, without a surplus pod", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
     await harness.sync();
@@ -601,7 +601,7 @@ describe("intents", () => {
 });
 
 describe("recreation", () => {
-  it("[replicaset 23] late answers for a deleted owner have no effect, and its key does nothing", async () => {
+  it("[replicaset 23] late responses for a deleted owner have no effect, and its key does nothing", async () => {
     const harness = await harnessOf({ replicas: 1 });
     const { uid } = ownerIn(harness);
     await harness.sync();
@@ -767,7 +767,7 @@ describe("claiming", () => {
     expect(harness.api.writes).toEqual(["patch replicasets/status"]);
   });
 
-  it("does not claim a pod whose adoption is answered with a deletionTimestamp", async () => {
+  it("does not claim a pod whose adoption returns a deletionTimestamp", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a" }]);
     await harness.api.terminate("pods", "a");
     await harness.sync();

@@ -17,7 +17,7 @@ it.each(Object.entries(sdkKinds()))("infra/%s is what is committed (node infra/g
   expect(readFileSync(join(INFRA, path), "utf8")).toBe(text);
 });
 
-it("equal those of the resource table for resources that both have", () => {
+it("are equal to those of the resource table for resources in both", () => {
   const shared = Object.values(kinds).flatMap(({ plural, group, kind, version }) => {
     const known = Object.entries(RESOURCES).find(([resource]) => resource === plural)?.[1];
     return known ? [{ own: { group, kind, apiVersion: group === "" ? version : `${group}/${version}` }, known }] : [];

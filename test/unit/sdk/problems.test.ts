@@ -61,9 +61,9 @@ it.each([
   { mistake: { annotations: ["a b"] }, want: /`annotations` has "a b"/ },
   {
     mistake: { for: ConfigMap, owns: [], see: { data: true } },
-    want: /`see`: of a ConfigMap only metadata is visible: read its data by `live`/,
+    want: /`see` shows only the metadata of a ConfigMap: read its data by `live`/,
   },
-  { mistake: { owns: [own(Secret, { data: true })] }, want: /`owns of Secret`: of a Secret only metadata/ },
+  { mistake: { owns: [own(Secret, { data: true })] }, want: /`owns of Secret` shows only the metadata of a Secret/ },
   { mistake: { owns: [Pod, own(Pod, {})] }, want: /`owns` has Pod twice: keep one/ },
   { mistake: { owns: [ClusterRole] }, want: /a namespaced Website cannot own the cluster-scoped ClusterRole: make/ },
   { mistake: { watches: [watch(Pod, { by: { label: "a b" } })] }, want: /`watches of Pod: label` has "a b"/ },

@@ -75,9 +75,9 @@ it.each([
     result: { apply: [service({ name: "a", namespace: "kube-system" })] },
     want: /in namespace kube-system: a namespaced primary writes in its own only/,
   },
-  { what: "remove beside status", result: { remove: true, status: {} }, want: /`remove` beside `apply`, `self` or `status`/ },
+  { what: "remove together with status", result: { remove: true, status: {} }, want: /`remove` together with `apply`, `self` or `status`/ },
   { what: "remove as a text", result: { remove: "yes" }, want: /`remove` must be true/ },
-  { what: "self with a status", result: { self: { status: {} } }, want: /`self` sets status, which it may not/ },
+  { what: "self with a status", result: { self: { status: {} } }, want: /`self` sets status, which is not allowed/ },
   { what: "self with finalizers", result: { self: { metadata: { finalizers: [] } } }, want: /`self` sets metadata\.finalizers/ },
   { what: "a kept object of a kind that is not owned", result: { keep: [{ kind: "Pod", name: "a" }] }, want: /`keep` names Pod/ },
   {
@@ -90,8 +90,8 @@ it.each([
 });
 
 it.each([
-  { what: "no namespace", primary: ofCluster, metadata: { name: "a" }, want: /which a cluster-scoped primary must name/ },
-  { what: "a number as namespace", primary: ofCluster, metadata: { name: "a", namespace: 1 }, want: /must name/ },
+  { what: "no namespace", primary: ofCluster, metadata: { name: "a" }, want: /which is required under a cluster-scoped primary/ },
+  { what: "a number as namespace", primary: ofCluster, metadata: { name: "a", namespace: 1 }, want: /is required under/ },
 ])("reports a body with $what under a cluster-scoped primary", ({ primary, metadata, want }) => {
   expect(wantedBy(guard, primary, { apply: [policy(metadata)] })).toEqual({ problems: [expect.stringMatching(want)] });
 });

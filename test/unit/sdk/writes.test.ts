@@ -147,7 +147,7 @@ describe("an owned object that is not applied", () => {
     expect(short(decided(result, { owned: [cached] }).writes)).toEqual(want);
   });
 
-  it("is pruned or kept as the definition says, even for kinds that hold data", () => {
+  it("is pruned or kept according to the `prune` option of its definition, even for kinds that hold data", () => {
     const owns = [own(PersistentVolumeClaim, {}, { prune: true }), own(Service, {}, { prune: false })];
     const { definition: other } = defineController({ name: "site", for: Site, owns, sync: () => undefined });
     const seen = { primary, content: "c", statusContent: "st", owned: [claim, owned()], records: new Map<string, LastWrite>() };
@@ -209,7 +209,7 @@ it.each([
   expect(decided(result, { owned: cached }).needsLiveRead).toBe(want);
 });
 
-describe("after an answer", () => {
+describe("after a response", () => {
   const object: ObjectBody = { ...body(), metadata: { name: "a", uid: "s1" } };
   const create = { kind: "create", id: owned().id, body: wanted({ apply: [body()] }).apply?.[0]?.body ?? object, why: "missing" } as const;
   const apply = { ...create, kind: "apply", uid: "s1", readVersion: "9", isRevert: false, why: "desired state changed" } as const;
@@ -247,7 +247,7 @@ describe("after an answer", () => {
     expect(afterTaken(create, found).kind).toBe(want);
   });
 
-  it("if the object that had the name is gone, the sync decides again", () => {
+  it("if the object with the name is gone, the sync decides again", () => {
     expect(afterTaken(create, undefined).kind).toBe("decideAgain");
   });
 
@@ -260,7 +260,7 @@ describe("a last-write record", () => {
   const answer = { uid: "s1", resourceVersion: "10", content: "new" };
   const revert = { sent: "x", generation: 1, isRevert: true, readVersion: "9" };
 
-  it("counts a write that changed the object back, but not a write without effect", () => {
+  it("counts a write that reverted the object, but not a write without effect", () => {
     expect(recordOf(revert, answer, record({ sent: "x", revertsMs: [NOW_MS - 1] }), NOW_MS)).toEqual({
       uid: "s1",
       sent: "x",
@@ -271,7 +271,7 @@ describe("a last-write record", () => {
     expect(recordOf({ ...revert, isRevert: false }, answer, record(), NOW_MS).revertsMs).toEqual([]);
   });
 
-  it("keeps what the write replaced, and at which generation of the primary, until something else is sent", () => {
+  it("records what the write replaced, and the generation of the primary, until a different write is sent", () => {
     const first = recordOf({ ...revert, sent: "a" }, answer, undefined, NOW_MS);
     const second = recordOf({ ...revert, sent: "b", generation: 2 }, answer, first, NOW_MS + 1);
     expect(first.replaced).toBeUndefined();

@@ -27,7 +27,7 @@ it("shows a sync only the visible fields", async () => {
   expect(JSON.stringify(seen[0])).not.toMatch(/secret|TOKEN|"y"/);
 });
 
-it("answers live reads from the given objects", async () => {
+it("serves live reads from the given objects", async () => {
   const object = { metadata: { name: "shop", labels: { "example.com/pulls": "a" } } };
   expect(await decide(pullSecret, { object })).toEqual({ again: "5m" });
   const live = [Secret({ metadata: { name: "pull", namespace: "registry" }, type: "Opaque", data: { a: "eA==" } })];
@@ -39,7 +39,7 @@ it("throws what sync throws", async () => {
   await expect(decide(fails, { object: { metadata: { name: "a" } } })).rejects.toThrow(new RangeError("no"));
 });
 
-it("names the path at which two runs on one snapshot differ", async () => {
+it("reports the path at which two runs on one snapshot differ", async () => {
   let times = 0;
   const counts = defineController({
     name: "counts",

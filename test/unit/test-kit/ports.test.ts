@@ -70,7 +70,7 @@ describe("Kubernetes' sample-controller", () => {
     expect(replicasOf(w)).toBe(2);
   });
 
-  it("creates a deleted Deployment again, and ends with the Foo", async () => {
+  it("recreates a deleted Deployment, and is deleted with the Foo", async () => {
     const w = await start("d", 1);
     const uid = w.get(Deployment, NS, "d")?.metadata.uid;
     await w.delete(Deployment, NS, "d");
@@ -157,7 +157,7 @@ describe("the Java Operator SDK's WebPage", () => {
     return w;
   };
 
-  it("serves the page, and says so", async () => {
+  it("serves the page, and reports it in the status", async () => {
     const w = await start("one");
     expect([html(w), w.get(Service, NS, "p")?.spec?.selector]).toEqual(["<html>one</html>", { app: "p" }]);
     expect(w.get(WebPage, NS, "p")?.status).toEqual({ htmlConfigMap: "p-html", areWeGood: true });
@@ -261,7 +261,7 @@ describe("metacontroller's Secret propagation", () => {
     expect(w.get(SecretPropagation, "", "p")?.status).toEqual({ working: "fine" });
   });
 
-  it("follows the Secret, its deletion, and labels of namespaces", async () => {
+  it("follows changes and the deletion of the Secret, and labels of namespaces", async () => {
     const w = await start();
     await w.apply(original({ b: "eQ==" }));
     await w.settle();
@@ -275,7 +275,7 @@ describe("metacontroller's Secret propagation", () => {
     expect(await copies(w)).toEqual({});
   });
 
-  it("creates a deleted copy again, and ends with its parent", async () => {
+  it("recreates a deleted copy, and is deleted with its parent", async () => {
     const w = await start();
     await w.delete(Secret, "alpha", "shareable");
     await w.settle();

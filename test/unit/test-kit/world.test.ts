@@ -75,7 +75,7 @@ it("skips idle time: keys are synced when they are due", async () => {
   expect(w.now.toISOString().slice(0, 16)).toBe("2026-01-31T01:01");
 });
 
-it("says which sync fails, or what keeps going", async () => {
+it("reports the sync that fails, or the activity that does not end", async () => {
   const fails = defineController({ name: "fails", for: ConfigMap, sync: () => Promise.reject(new Error("no such zone")) });
   const w = await world({ controllers: [fails] });
   await w.apply(source());
@@ -114,7 +114,7 @@ it("refuses a definition with a mistake, and objects of unknown kinds", async ()
   await expect(w.delete(Secret, "shop", "none")).rejects.toThrow('secrets "none" not found');
 });
 
-it("everyCrash passes for a controller that is safe, and says which crash is not", async () => {
+it("everyCrash passes for a safe controller, and otherwise reports the crash that is not safe", async () => {
   const w = await world({ controllers: [copies] });
   await w.everyCrash(async (each) => void (await each.apply(source())));
   let lives = 0;

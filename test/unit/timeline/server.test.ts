@@ -64,21 +64,21 @@ it.each([
   for (const target of ["/", path, `${path}events`, `/${"x".repeat(32)}`]) expect((await get(target, headers)).status, target).toBe(401);
 });
 
-it("answers 403 to another host name that resolves to this machine, with the cookie and with the token", async () => {
+it("returns 403 for another host name that resolves to this machine, with the cookie and with the token", async () => {
   for (const host of ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example"])
     for (const target of [path, `${path}events`, new URL(server.url).pathname])
       expect(await get(target, { host, cookie }), host).toMatchObject({ status: 403, body: expect.not.stringContaining("page</p>") });
   expect((await get(path, { host: "localhost:1234", cookie })).status).toBe(200); // a forwarded port
 });
 
-it("answers 403 to requests from a page of another origin, and 200 to its own page", async () => {
+it("returns 403 for requests from a page of another origin, and 200 for its own page", async () => {
   const { origin, host } = new URL(server.url);
   for (const other of ["http://attacker.example", "null", `http://127.0.0.1:1`, origin.replace("http:", "https:")])
     expect((await get(`${path}events`, { origin: other, cookie })).status, other).toBe(403);
   expect((await get(path, { origin, host, cookie })).status).toBe(200);
 });
 
-it.each(["POST", "PUT", "DELETE", "OPTIONS", "HEAD"])("answers 405 to %s", async (method) => {
+it.each(["POST", "PUT", "DELETE", "OPTIONS", "HEAD"])("returns 405 for %s", async (method) => {
   expect((await get(path, { cookie }, { method })).status).toBe(405);
 });
 

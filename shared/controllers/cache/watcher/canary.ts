@@ -1,12 +1,12 @@
 /**
  * A ReplicaSet without pods in the watcher's own namespace, which no tenant can write (informer §11.9). After proof of another controller's
- * write anywhere, the watcher writes a wrong status to it. A cluster-wide controller corrects that status; a client with rights in one
+ * write anywhere, the watcher writes a wrong status to it. A cluster-wide controller corrects that status; a client with permissions in one
  * namespace cannot.
  *
- * CY1 only the status is changed: rights on its spec would let a stolen credential start pods with any service account of the namespace.
+ * CY1 only the status is changed: permissions on its spec would let a stolen credential start pods with any service account of the namespace.
  * CY2 functions never see the canary, since they would correct it first.
  * CY3 the watcher leaves the wrong status in place, so that a controller that starts or reacts later corrects it too.
- * CY4 the watcher delays the change until the correction's timestamp, in whole seconds, must be later than every forgiven write.
+ * CY4 the watcher delays the change until the correction's timestamp, in whole seconds, must be later than every accepted write.
  */
 import { isObject, objectAt, textAt } from "@deltaloop/base";
 import type { Clock, Log } from "@deltaloop/base";

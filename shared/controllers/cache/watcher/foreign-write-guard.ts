@@ -4,9 +4,9 @@
  *
  * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume. Write
  *     times have whole seconds, so a write in the first two seconds may be missed; an active controller writes again.
- * FG2 the watcher reports it to the Store at once and then each second, until the Store answers that it is forgiven. So a stop that is lost
+ * FG2 the watcher reports it to the Store at once and then each second, until the Store returns that a resume has accepted it. So a stop that is lost
  *     with Redis or the Lease is set again while this process runs.
- * FG3 only the newest write of each namespace is reported; forgiving it forgives the older ones.
+ * FG3 only the newest write of each namespace is reported; accepting it accepts the older ones.
  * FG4 no term begins, and so no gate of a new epoch opens, before the Store has answered and pending claims are verified. The wait for the
  *     API server is at most ASK_MS_MAX, so that an unresponsive one does not block everything.
  * FG5 a stop that exists in the Store when a term begins is reported again like a write that this process saw.
@@ -51,16 +51,16 @@ const EVERYTHING = "";
 export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWriteGuardPorts, place: CanaryPlace): ForeignWriteGuard {
   let beginningMs = Infinity;
   let aheadMs = 0;
-  /** The time up to which a user's `resume` forgives writes, by namespace. A flushed Store loses these times. */
-  const forgiven = new Map<string, number>();
-  /** Unforgiven writes, by namespace. */
+  /** The time up to which a user's `resume` has accepted writes, by namespace. A flushed Store loses these times. */
+  const accepted = new Map<string, number>();
+  /** Writes that no resume has accepted, by namespace. */
   const seen = new Map<string, ForeignWrite>();
   const told = new Set<string>();
   let wake = (): void => undefined;
   const canary = createCanary({ kube, clock, log }, place);
 
-  const forgivenMs = (namespace: string): number => Math.max(forgiven.get(EVERYTHING) ?? 0, forgiven.get(namespace) ?? 0);
-  const sinceMs = (namespace: string): number => Math.max(beginningMs, forgivenMs(namespace), seen.get(namespace)?.atMs ?? 0);
+  const acceptedMs = (namespace: string): number => Math.max(accepted.get(EVERYTHING) ?? 0, accepted.get(namespace) ?? 0);
+  const sinceMs = (namespace: string): number => Math.max(beginningMs, acceptedMs(namespace), seen.get(namespace)?.atMs ?? 0);
   const saw = (namespace: string, write: ForeignWrite): void => {
     const isNew = !seen.has(namespace);
     seen.set(namespace, { ...write, atMs: Math.min(write.atMs, clock.now() + aheadMs + SKEW_MS) }); // FG6
@@ -80,14 +80,14 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     else
       log.error("another controller is at work in a namespace: none of its keys is handed out until deltaloop resume", { namespace, why });
   };
-  /** Merges the Store's forgiven times into this process' state. */
+  /** Merges the Store's accepted times into this process' state. */
   const learn = (answer: GuardState): void => {
     for (const [namespace, of] of [[EVERYTHING, answer] as const, ...answer.namespaces])
-      forgiven.set(namespace, Math.max(forgiven.get(namespace) ?? 0, of.forgivenMs));
+      accepted.set(namespace, Math.max(accepted.get(namespace) ?? 0, of.acceptedMs));
     for (const [namespace, { atMs }] of [...seen]) {
-      if (atMs > forgivenMs(namespace)) continue; // newer than the resume: this write may have arrived during the call to the Store
+      if (atMs > acceptedMs(namespace)) continue; // newer than the resume: this write may have arrived during the call to the Store
       seen.delete(namespace);
-      const until = { until: new Date(forgivenMs(namespace)).toISOString() };
+      const until = { until: new Date(acceptedMs(namespace)).toISOString() };
       log.warn("resumed by a user: earlier writes of the other controller are ignored", {
         ...(namespace !== EVERYTHING && { namespace }),
         ...until,
@@ -124,7 +124,7 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
       const answer = await store.guard();
       learn(answer);
       for (const [namespace, stop] of stopsOf(answer)) {
-        if (stop.kind === "seen" && stop.write.atMs > Math.max(forgivenMs(namespace), seen.get(namespace)?.atMs ?? 0))
+        if (stop.kind === "seen" && stop.write.atMs > Math.max(acceptedMs(namespace), seen.get(namespace)?.atMs ?? 0))
           saw(namespace, stop.write);
       }
     },

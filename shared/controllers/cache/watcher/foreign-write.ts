@@ -57,7 +57,7 @@ interface ClaimedEntry {
 
 /** Returns the claim in `object`: entries of other managers that are later than `afterMs`. Times in managedFields have whole seconds. */
 export function claimOf(resource: CachedResource, object: unknown, afterMs: number): Claim | undefined {
-  if (resource === "pods" || !isObject(object)) return undefined; // kubelets write pod statuses, and there are too many to check
+  if (resource === "pods" || !isObject(object)) return undefined; // kubelets write pod statuses, which are too frequent to check
   const metadata = objectAt(object, "metadata");
   const entries = listAt(metadata, "managedFields").flatMap((entry): ClaimedEntry[] => {
     const owned = ownedFields(entry);

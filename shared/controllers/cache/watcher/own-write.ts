@@ -12,7 +12,7 @@ const OURS: ReadonlySet<string> = new Set(CONTROLLERS.map((controller) => `delta
 
 /**
  * managedFields hold the time of each manager's last write, in seconds. Our entry must be among the newest. If other entries have the same
- * second, a workload's write is ours if its status has the newest generation, which only we write, or if it was modified while still at its
+ * second, a workload's write is deltaloop's if its status has the newest generation, which only we write, or if it was modified while still at its
  * first generation. Never true for a deleted object, or one that is being deleted: deletion has no manager.
  *
  * Source: apimachinery pkg/util/managedfields/internal/managedfieldsupdater.go.

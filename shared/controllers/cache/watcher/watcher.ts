@@ -551,7 +551,9 @@ class Term {
     if (failed && failed.lists >= FAILED_LISTS_MAX)
       return this.#finish({ kind: "raise", why: `lists of ${resource} keep leaving lanes frozen` });
     this.#failedLists.set(resource, { lists: (failed?.lists ?? 0) + 1, askedMs: now });
-    this.#streams.get(resource)?.stream.relist(`lanes ${health.frozenLanes.join(", ")} miss listed objects`);
+    this.#streams
+      .get(resource)
+      ?.stream.relist(`lanes ${health.frozenLanes.join(", ")} are frozen: they have no rows for some listed objects`);
   }
 
   async #sweep(): Promise<void> {

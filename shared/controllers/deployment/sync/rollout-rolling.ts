@@ -54,7 +54,7 @@ interface Stopped {
 /**
  * Shrinks old ReplicaSets: first unavailable replicas, then, based on a live list, surplus replicas (I3).
  *
- * Differs from upstream: an error without a following event (no answer, 5xx) is swallowed here too, but requeues the key.
+ * Differs from upstream: an error without a following event (no response, 5xx) is swallowed here too, but requeues the key.
  * Source: rolling.go reconcileOldReplicaSets.
  */
 async function reconcileOldReplicaSets(

@@ -1,6 +1,6 @@
 /**
  * The sync of a Deployment (deployment §4): delete > pause > rollback > scale > rollout, one branch per sync. This file chooses the
- * branch; the steps are beside it, and the decisions in the parent folder.
+ * branch; the steps are in the same folder, and the decisions in the parent folder.
  *
  * DS1 within a sync every write is based on the response to the previous one (quirk Q11): `Known` holds the responses so far. The status is
  *     computed from the sizes at the start of the branch, which its `split` keeps (Q8).

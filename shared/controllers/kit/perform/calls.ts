@@ -203,8 +203,8 @@ export class RunCalls {
   }
 
   /**
-   * Sets the number of drawn names back to those that were sent, after a rejected create. If this call gets no response, the next run draws
-   * other names.
+   * After a rejected create, resets the counter of generated pod names to the names that were sent. If this call fails, the next run
+   * generates other names.
    */
   async drawAgainFrom(index: number): Promise<void> {
     if (index >= this.drawn || !this.run.mayWrite()) return;

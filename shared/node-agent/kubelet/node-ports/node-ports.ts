@@ -91,7 +91,7 @@ export interface PodCgroups {
 
 /** The methods of PodCertificates. */
 export interface PodCredentials {
-  /** @throws {VolumeError} while there are none, and for good once the request was refused */
+  /** @throws {VolumeError} while there are none, and permanently once the request was denied */
   current(pod: NodePod, from: CertificateSource): Promise<KeyAndChain>;
   /** Drops the keys of a deleted pod. */
   forget(podUid: string): void;

@@ -37,7 +37,7 @@ export class PodCertificates {
     this.#ports = ports;
   }
 
-  /** The current key and certificates. @throws {VolumeError} while there are none, and for good once the request was refused */
+  /** The current key and certificates. @throws {VolumeError} while there are none, and permanently once the request was denied */
   async current(pod: NodePod, from: CertificateSource): Promise<KeyAndChain> {
     const held = this.#heldOf(pod, from);
     held.step ??= this.#step(pod, from, held).finally(() => (held.step = undefined));

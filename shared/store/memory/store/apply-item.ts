@@ -168,7 +168,7 @@ function countChange(resource: ResourceData, key: ObjectKey): void {
   resource.counts.set(namespace, (resource.counts.get(namespace) ?? 0) + 1);
 }
 
-/** Updates the work queue's record of a primary; intents are deleted with the uid they were made for (IT4). */
+/** Updates the work queue's record of a primary; deletes intents when the object with their uid is deleted (IT4). */
 function followPrimary(step: Step, before: Row | undefined, item: ItemChange): void {
   const { catalog } = step.epoch;
   const controller = controllerIn(catalog, step.name);

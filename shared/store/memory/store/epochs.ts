@@ -117,11 +117,12 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   if (smaller) return lost(epoch, "setBack", `its fence is ${smaller.fence}`, nowMs);
   if (opened.some(({ primary }) => primary !== data.primary)) return lost(epoch, "setBack", OTHER_PRIMARY, nowMs);
   const { token, confirmed = 0 } = request;
-  if (token && epoch.token?.term !== token.term) return lost(epoch, "setBack", "its term is another leader's or an earlier one", nowMs);
+  if (token && epoch.token?.term !== token.term)
+    return lost(epoch, "setBack", "its leadership term is not this watcher's: another leader wrote it, or Redis was rolled back", nowMs);
   if (token && epoch.token && epoch.token.count < confirmed)
-    return lost(epoch, "setBack", `it holds count ${epoch.token.count} of the term and has confirmed ${confirmed}`, nowMs);
+    return lost(epoch, "setBack", `it has count ${epoch.token.count} of the term but has confirmed ${confirmed}`, nowMs);
   const held = epoch.checkpoint?.fence === request.fence ? epoch.checkpoint.number : 0;
-  if (held < request.answered) return lost(epoch, "setBack", `it holds checkpoint ${held} and has answered ${request.answered}`, nowMs);
+  if (held < request.answered) return lost(epoch, "setBack", `it has checkpoint ${held} but has acknowledged ${request.answered}`, nowMs);
   epoch.checkpoint = { fence: request.fence, number: request.beat };
   epoch.clock = checkClock(epoch.clock, request, serverMs);
   if (token) epoch.token = token;

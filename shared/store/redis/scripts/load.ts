@@ -1,7 +1,7 @@
 /**
  * The scripts as text, each preceded by the names of its KEYS and ARGV (layouts.ts) and the libraries it needs.
  *
- * Contract with the build (infra/build): a bundle has no .lua files beside it, so every expression of exactly this form,
+ * Contract with the build (infra/build): a bundle has no .lua files next to it, so every expression of exactly this form,
  *
  *     readFileSync(new URL("./<path>.lua", import.meta.url), "utf8")
  *

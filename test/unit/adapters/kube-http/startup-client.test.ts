@@ -81,7 +81,7 @@ describe("a call of a starting command", () => {
       title: "403",
       error: refusal(403, "Forbidden"),
       atMs: 7_500,
-      says: /^GET \/version fails for 8s: 403 Forbidden\. User ada lacks this right: /,
+      says: /^GET \/version fails for 8s: 403 Forbidden\. User ada lacks this permission: /,
     },
     {
       title: "503",
@@ -96,7 +96,7 @@ describe("a call of a starting command", () => {
     expect(ended.thrown?.message).not.toContain("secret");
   });
 
-  it("a call that gets no answer is reported after two seconds, too", async () => {
+  it("a call that gets no response is reported after two seconds, too", async () => {
     const clock = createVirtualClock(0);
     const notices: string[] = [];
     const json = async (): Promise<unknown> => await clock.after(10_000).then(() => "answer");

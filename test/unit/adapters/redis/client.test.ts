@@ -33,7 +33,7 @@ test("returns a response that arrived while this process was suspended beyond th
   stop();
 });
 
-test("fails a command that is not answered in time", async () => {
+test("fails a command that gets no response in time", async () => {
   const { client, stop } = await respond(() => undefined);
   await expect(client.get("hangs")).rejects.toThrow("timed out");
   stop();

@@ -37,7 +37,7 @@ test("sends all commands of one event loop tick in one socket write, in order", 
   expect(writes).toEqual(["a b c", "d e"]);
 });
 
-test("concurrent SQS records share socket writes while their answers arrive together", async () => {
+test("concurrent SQS records share socket writes while their responses arrive together", async () => {
   const { writes, send } = setUp();
   const answers = turn();
   await Promise.all(

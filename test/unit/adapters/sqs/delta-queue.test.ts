@@ -43,7 +43,7 @@ describe("messages that several streams send in one event loop tick", () => {
     expect(calls.map(({ length }) => length)).toEqual(expected);
   });
 
-  it("messages fail for every stream if the call gets no answer", async () => {
+  it("messages fail for every stream if the call gets no response", async () => {
     const { queue } = harness("all");
     const answers = await Promise.allSettled([queue.send(entries("a", 1)), queue.send(entries("b", 1))]);
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);

@@ -25,7 +25,7 @@ async function modeAfter(path: string, isWhole: boolean): Promise<number> {
   return (await stat(path)).mode & 0o777;
 }
 
-it("makes a capture of whole objects readable by its owner only, even if it replaces an existing file", async () => {
+it("makes an unredacted capture readable by its owner only, even if it replaces an existing file", async () => {
   expect(await modeAfter(join(folder, "new.jsonl"), true)).toBe(0o600);
   await writeFile(join(folder, "old.jsonl"), "before", { mode: 0o644 });
   expect(await modeAfter(join(folder, "old.jsonl"), true)).toBe(0o600);

@@ -18,7 +18,7 @@ const file = join(folder, "env");
 afterAll(() => rmSync(folder, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
-it("reads back what it wrote, with any quotes, marks and spaces", () => {
+it("round-trips any quotes, punctuation and spaces", () => {
   const value = string({ unit: constantFrom(..."abcn =#$\\'\"`:/".split("")), maxLength: 20 }).filter(
     (text) => !(text.includes("'") && text.includes("`")),
   );
@@ -95,7 +95,7 @@ describe("without --env", () => {
     expect(watchersEnvironment({})).not.toHaveProperty("kube");
   });
 
-  it("reports the remedy if there is none", () => {
+  it("without an environment, the error says to pass --env", () => {
     expect(() => watchersEnvironment({})).toThrow(/^DELTALOOP_DEPLOYMENT is not set, and no deltaloop dev runs here: .*--env FILE$/);
   });
 });

@@ -1,4 +1,4 @@
-// Would catch: a resume beside a controller that still writes, one that also forgives future writes, one that forgives less than it prints
+// Would catch: a resume beside a controller that still writes, one that also accepts future writes, one that accepts less than it prints
 // or more than it saw, an unread page.
 import { expect, test } from "vitest";
 
@@ -37,38 +37,38 @@ test.each([
     name: "allows at most writes of the next 5 s after a stop from the far future",
     stops: [stop(-1_000_000_000)],
     newest: undefined,
-    want: { kind: "resume", forgivenMs: NOW_MS + 5_000 },
+    want: { kind: "resume", acceptedMs: NOW_MS + 5_000 },
   },
   {
     name: "allows writes up to the newest one if that one is 30 s old",
     stops: [stop(60_000)],
     newest: write(30_000),
-    want: { kind: "resume", forgivenMs: NOW_MS - 30_000 },
+    want: { kind: "resume", acceptedMs: NOW_MS - 30_000 },
   },
   {
     name: "allows writes up to the newest one when forced",
     stops: [stop(60_000)],
     newest: write(2_000),
     isForced: true,
-    want: { kind: "resume", forgivenMs: NOW_MS - 2_000 },
+    want: { kind: "resume", acceptedMs: NOW_MS - 2_000 },
   },
   {
     name: "allows writes up to the stop if the object of the stop was deleted and another one was written earlier",
     stops: [stop(40_000)],
     newest: write(90_000),
-    want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
+    want: { kind: "resume", acceptedMs: NOW_MS - 40_000 },
   },
   {
     name: "allows writes up to the stop if no object has another controller's write any more",
     stops: [stop(40_000)],
     newest: undefined,
-    want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
+    want: { kind: "resume", acceptedMs: NOW_MS - 40_000 },
   },
   {
     name: "allows no writes after a stop that cannot be verified",
     stops: [{ kind: "unbelieved" } as const],
     newest: undefined,
-    want: { kind: "resume", forgivenMs: 0 },
+    want: { kind: "resume", acceptedMs: 0 },
   },
 ])("$name", ({ stops, newest, isForced = false, want }) => {
   expect(decideResume(stops, newest, NOW_MS, isForced)).toEqual(want);

@@ -11,7 +11,7 @@ import { COUNTS, counts, IDLE } from "./fixtures.ts";
 
 const DAYS = 730 / 24;
 
-it("twice the work costs twice as much, with the same number of sandboxes", () => {
+it("twice the work costs twice as much for the same number of sandboxes", () => {
   const once = counts({ functions: { sweep: { invocations: 2, ms: 30, atOnce: 1 } }, fifo: 4 });
   expect(scaled(once, 2)).toEqual(counts({ functions: { sweep: { invocations: 4, ms: 60, atOnce: 1 } }, fifo: 8 }));
   const other = counts({ functions: { sweep: { invocations: 1, ms: 5, atOnce: 3 }, x: { invocations: 1, ms: 1, atOnce: 1 } }, fifo: 1 });

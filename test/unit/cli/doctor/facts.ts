@@ -13,7 +13,7 @@ export function seen<T>(value: T): Seen<T> {
   return { kind: "seen", value, tookMs: 3, atMs: NOW_MS + 500 };
 }
 
-export function unseen(why = "no answer within 6 s"): { readonly kind: "unseen"; readonly why: string } {
+export function unseen(why = "no response within 6 s"): { readonly kind: "unseen"; readonly why: string } {
   return { kind: "unseen", why };
 }
 
@@ -92,7 +92,7 @@ export const HEALTHY: Facts = {
     ),
     quarantine: seen([]),
     forgeries: seen([]),
-    guard: seen({ forgivenMs: 0, namespaces: new Map() }),
+    guard: seen({ acceptedMs: 0, namespaces: new Map() }),
     intents: seen({ owners: 3, found: [] }),
     controllers: CONTROLLERS.map((controller) => ({ controller, gate: seen({ open: true }), queued: seen([]), parked: seen([]) })),
   },

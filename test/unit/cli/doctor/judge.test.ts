@@ -62,7 +62,7 @@ const withoutRedrive = queue("deltas", (each) => {
 const dead = (name: string): Facts =>
   queue(name, (each) => ({ ...each, deadLetters: seen({ waiting: 1, inFlight: 1, delayed: 0, attributes: {} }) }));
 const cache = (change: Partial<CacheFacts>): Facts => ({ ...HEALTHY, cache: { ...HEALTHY.cache, ...change } });
-const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, forgivenMs: 0, namespaces: new Map() }) });
+const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, acceptedMs: 0, namespaces: new Map() }) });
 const lanes = (change: Partial<LaneFacts>): Facts => {
   const streams = HEALTHY.cache.streams.kind === "seen" ? HEALTHY.cache.streams.value : never();
   return cache({
@@ -123,11 +123,11 @@ interface Row {
 const ROWS: readonly Row[] = [
   {
     name: "an audit that timed out",
-    facts: { ...HEALTHY, audits: [{ resource: "pods", seen: unseen("no answer within 150 s") }] },
+    facts: { ...HEALTHY, audits: [{ resource: "pods", seen: unseen("no response within 150 s") }] },
     want: ["cache.audit", "notChecked", /150 s/],
   },
   { name: "an audit without differences", facts: audited([]), want: ["cache.audit", "ok", /^3 compared, none differs$/] },
-  { name: "an audit of lanes that lag", facts: audited([], 2), want: ["cache.audit", "ok", /not seen in 2 lanes/] },
+  { name: "an audit of lanes that lag", facts: audited([], 2), want: ["cache.audit", "ok", /not detected in 2 lanes/] },
   {
     name: "an audit with differences",
     facts: audited([
@@ -174,22 +174,22 @@ const ROWS: readonly Row[] = [
     want: ["api.cluster", "notChecked", /403/],
   },
 
-  { name: "a role that lacks a right", facts: role(OWN, false), want: ["rights", "failure", /lacks list pods/, /rbac\.yaml/] },
-  { name: "a role with all required rights", facts: role(OWN, true), want: ["rights", "ok", /1 of 1/] },
+  { name: "a role that lacks a permission", facts: role(OWN, false), want: ["permissions", "failure", /lacks list pods/, /rbac\.yaml/] },
+  { name: "a role with all required permissions", facts: role(OWN, true), want: ["permissions", "ok", /1 of 1/] },
   {
-    name: "another identity that has all required rights",
+    name: "another identity that has all required permissions",
     facts: role("kubernetes-admin", true),
-    want: ["rights", "notChecked", /no credentials of its own.*kubernetes-admin would have all 1/],
+    want: ["permissions", "notChecked", /no credentials of the role.*kubernetes-admin has all 1 permissions/],
   },
   {
     name: "another identity that lacks a required right",
     facts: role("jane", false),
-    want: ["rights", "warning", /jane lacks list pods/, /own credentials/],
+    want: ["permissions", "warning", /jane lacks list pods/, /own credentials/],
   },
   {
     name: "the service account of another role",
     facts: role(`${OWN}-2`, true),
-    want: ["rights", "notChecked", /no credentials of its own/],
+    want: ["permissions", "notChecked", /no credentials of the role/],
   },
 
   { name: "a local clock 4 s off", facts: apiSays("v1.36.3", NOW_MS + 4_000), want: ["clock.local", "ok", /within 4\.0 s/] },
@@ -242,7 +242,7 @@ const ROWS: readonly Row[] = [
   },
   { name: "the oldest supported Redis", facts: redis({ version: "6.2.0" }), want: ["redis.version", "ok", /6\.2\.0/] },
   { name: "a replica", facts: redis({ role: "slave" }), want: ["redis.role", "failure", /replica/, /primary/] },
-  { name: "a Redis that is loading its data", facts: redis({ loading: true }), want: ["redis.role", "failure", /loads/, /Wait/] },
+  { name: "a Redis that is loading its data", facts: redis({ loading: true }), want: ["redis.role", "failure", /loading/, /Wait/] },
   {
     name: "an eviction policy that evicts keys",
     facts: redis({ policy: "allkeys-lru" }),
@@ -259,7 +259,7 @@ const ROWS: readonly Row[] = [
   {
     name: "class B without a replica",
     facts: redis({}, { durability: "B" }),
-    want: ["redis.replicas", "failure", /class B, 0 replicas/, /replica back/],
+    want: ["redis.replicas", "failure", /class B, 0 replicas/, /Restore the replica/],
   },
   {
     name: "class B with a replica",
@@ -276,7 +276,7 @@ const ROWS: readonly Row[] = [
     facts: redis({}, { durability: "A" }),
     want: ["redis.replicas", "ok", /class A/],
   },
-  { name: "a Redis cluster", facts: redis({}, { redisCluster: true }), want: ["redis.replicas", "notChecked", /cluster/] },
+  { name: "a Redis cluster", facts: redis({}, { redisCluster: true }), want: ["redis.replicas", "notChecked", /Redis Cluster/] },
   { name: "a save that failed", facts: redis({ saveFailed: true }), want: ["redis.persistence", "failure", /save failed/, /disk/] },
 
   {
@@ -371,8 +371,8 @@ const ROWS: readonly Row[] = [
     name: "another controller in two namespaces",
     facts: cache({
       guard: seen({
-        forgivenMs: 0,
-        namespaces: new Map(["shop", "bank"].map((name) => [name, { stop: { kind: "unbelieved" as const }, forgivenMs: 0 }])),
+        acceptedMs: 0,
+        namespaces: new Map(["shop", "bank"].map((name) => [name, { stop: { kind: "unbelieved" as const }, acceptedMs: 0 }])),
       }),
     }),
     want: ["watcher.guard", "failure", /^shop and 1 more namespaces: stopped/, /resume --namespace NAME/],
@@ -405,7 +405,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a fence newer than the Lease",
     facts: fences("121"),
-    want: ["watcher.fence", "failure", /121, the Lease is at 120/, /Delete the key ep/],
+    want: ["watcher.fence", "failure", /121, the Lease is at 120/, /Delete the Redis key ep/],
   },
   {
     name: "a Lease that does not list the epoch's term",
@@ -567,7 +567,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a pending call with a deadline beyond the longest possible one",
     facts: intent({ deadlineMs: REDIS_MS + 361_000 }),
-    want: ["work.intents", "failure", /unbounded/, /Delete the owner's key/],
+    want: ["work.intents", "failure", /unbounded/, /Delete the owner's Redis key/],
   },
   {
     name: "a planned name, which blocks nothing",
@@ -629,7 +629,7 @@ it("an unavailable component fails only its own checks and checks that depend on
         .map(({ state }) => state),
     ),
   ];
-  expect(states(withoutRedis, /^(api|rights|queue|clock\.local|watcher\.(mode|lease))/)).toEqual(["ok"]);
+  expect(states(withoutRedis, /^(api|permissions|queue|clock\.local|watcher\.(mode|lease))/)).toEqual(["ok"]);
   expect(states(withoutRedis, /^(cache|work|clock\.redis|redis\.(?!answers)|watcher\.fence)/)).toEqual(["notChecked"]);
   expect(judge(withoutRedis).filter(({ check, seen: why }) => check.startsWith("cache") && why !== gone.why)).toEqual([]);
   expect(judge(withoutRedis).filter(({ state }) => state === "failure")).toMatchObject([{ check: "redis.answers" }]);

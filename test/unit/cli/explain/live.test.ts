@@ -1,4 +1,4 @@
-/** `deltaloop explain deploy/web` beside an API server in memory, and what access problems of explain and capture look like. */
+/** `deltaloop explain deploy/web` with an in-memory API server, and what access problems of explain and capture look like. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

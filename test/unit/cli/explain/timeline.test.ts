@@ -79,7 +79,7 @@ describe("the data of a page", () => {
     expect(rollover.objects[creates?.object ?? -1]?.kind).toBe("Deployment");
   });
 
-  it("the page has a cause that had ended before the recording's end, with its times and its object", () => {
+  it("the page has a cause that ended before the recording's end, with its times and its object", () => {
     const { input } = pageOf(recorded("refused"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^ResourceQuota few refuses new pods/);
@@ -171,7 +171,7 @@ describe("the file of a page", () => {
     expect(named(input, /^web-b$/).images).toEqual([String.raw`</script><b>app\u202e`]);
   });
 
-  it("a page is not overwritten without --force, and its path is the last line", () => {
+  it("refuses to overwrite a page without --force, and prints the page's path last", () => {
     const path = join(folder, "there.html");
     writeFileSync(path, "mine");
     const refused = explain(recorded("refused"), "--html", "there.html");
@@ -181,7 +181,7 @@ describe("the file of a page", () => {
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
   });
 
-  it("the page is the link in the verdict when there is a finding", () => {
+  it("the verdict prints the command for the timeline if there is a finding", () => {
     imagePullCapture(join(folder, "wrong.jsonl"));
     const hint = "\nTimeline  deltaloop explain wrong.jsonl --html timeline.html\n";
     for (const words of [[], ["deploy/web"]]) expect(explain("wrong.jsonl", ...words).stdout).toContain(hint);
@@ -228,7 +228,7 @@ describe("the file of a page", () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  it("a page is not written with an option that shows a part of the recording", () => {
+  it("refuses to write a page with an option that limits the recording", () => {
     for (const [option, ...value] of [["--at", "+1s"], ["--all"]] as const)
       expect(explain(recorded("refused"), option, ...value, "--html", "part.html")).toMatchObject({ status: 2, stdout: "" });
     expect(explain(recorded("refused"), "--no-redact").stderr).toContain("--no-redact needs --html or --open");

@@ -9,7 +9,7 @@ import type { MetricsServer } from "../../../../cli/health/metrics-server.ts";
 import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-describe("healthAnswer, as upstream's components answer", () => {
+describe("healthAnswer, as upstream's components respond", () => {
   const names = ["ping", "redis", "leaderElection"];
   const fine = [{ name: "ping" }, { name: "redis" }, { name: "leaderElection", note: "not leading" }];
   const ill = [{ name: "ping" }, { name: "redis", failure: "redis://user:secret@host is away" }, { name: "leaderElection" }];
@@ -96,7 +96,10 @@ describe("the server", () => {
     expect((await fetch(`${address}/livez`)).status).toBe(200);
     const answer = await fetch(`${address}/readyz`);
     expect([answer.status, await answer.text()]).toEqual([500, "[+]ping ok\n[-]redis failed: reason withheld\nreadyz check failed\n"]);
-    expect(log.lines.at(-1)).toMatchObject({ message: "health check failed", fields: { check: "redis", why: "no answer within 2000 ms" } });
+    expect(log.lines.at(-1)).toMatchObject({
+      message: "health check failed",
+      fields: { check: "redis", why: "no response within 2000 ms" },
+    });
     expect((await fetch(`${address}/readyz?exclude=redis`)).status).toBe(200);
     expect((await fetch(`${address}/readyz/ping`)).status).toBe(200);
   });

@@ -16,7 +16,7 @@ const lane = (lane: number, received: number): LaneTally => ({
 it("exposes gates, due keys, parked keys, and the item counts of all lanes", async () => {
   const metrics = countedMetrics();
   const store: Pick<Store, "gate" | "queued" | "parked" | "tallies" | "guard"> = {
-    guard: async () => ({ forgivenMs: 0, namespaces: new Map([["shop", { forgivenMs: 0, stop: { kind: "unbelieved" } }]]) }),
+    guard: async () => ({ acceptedMs: 0, namespaces: new Map([["shop", { acceptedMs: 0, stop: { kind: "unbelieved" } }]]) }),
     gate: async (controller) => (controller === "deployment" ? { open: false, reason: "pods are SYNCING" } : { open: true }),
     queued: async () => [
       { key: "shop/due", readyAtMs: 900, failures: 0 },

@@ -433,7 +433,7 @@ describe("a list of files, as KUBECONFIG has it", () => {
     expect([String(config.ca), await config.token?.()]).toEqual([ca, "of-a"]);
   });
 
-  it("fails with the name of the invalid file, or of the first one if none exists", async () => {
+  it("the error has the name of the invalid file, or of the first file if none exists", async () => {
     const own = await mkdtemp(join(folder, "list-"));
     const [whole, broken] = [join(own, "whole"), join(own, "broken")];
     await writeFile(whole, WHOLE);

@@ -44,7 +44,7 @@ test("[node-agent 133] a failed pod keeps its resources until its containers hav
   await node.until("it has the room", () => node.isReady("late"));
 });
 
-test("[node-agent 133] pods that had ended use no resources after an agent restart", async () => {
+test("[node-agent 133] pods that ended earlier use no resources after an agent restart", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: SECONDS } } });
   await node.create("a-ended", { restartPolicy: "Never", containers: [asking(60, "ends:1")] });
   await node.until("it ended", () => node.phase("a-ended") === "Succeeded");

@@ -241,7 +241,7 @@ test("[node-agent 457] makes no call on a node without shutdown grace periods", 
   expect([logind.locks(), node.isReady("p"), ready(node)?.status]).toEqual([0, true, "True"]);
 });
 
-test("[node-agent 457] exposes the time of the last shutdown, even after a reboot", async () => {
+test("[node-agent 457] exposes the time of the last shutdown even after a reboot", async () => {
   const told: (readonly [string, number])[] = [];
   const counted = countedMetrics();
   const metrics: Metrics = {

@@ -47,7 +47,7 @@ describe("[node-agent 510] a request that was read", () => {
   const denied = answer({ conditions: [{ type: "Denied", reason: "No", message: 'not "you"\n' }] });
   const failed = answer({ conditions: [{ type: "Failed" }] });
 
-  test.each([WAIT, WAIT_REFRESH])("is refused for good: $kind", (credential) => {
+  test.each([WAIT, WAIT_REFRESH])("is refused permanently: $kind", (credential) => {
     const why = String.raw`reason="No"`;
     const text = String.raw`message="not \"you\"\n"`;
     expect(requestRead(credential, denied, 0)).toEqual({

@@ -158,7 +158,7 @@ it("[node-agent 511] keeps an overdue certificate while the API server is away, 
   expect(harness.log.lines).toHaveLength(2);
 });
 
-it("[node-agent 511] says why there is no request yet, and tries again", async () => {
+it("[node-agent 511] reports why there is no request yet, and retries", async () => {
   harness.hasAccount = false;
   expect(await harness.current()).toBe(`${PENDING}: while fetching service account: serviceaccounts "default" not found`);
   harness.hasAccount = true;
@@ -193,7 +193,7 @@ it("[node-agent 511] creates another request if one was deleted, and none after 
   expect(harness.requests).toHaveLength(2);
 });
 
-it("[node-agent 511] runs one step of a source at a time, and those of other sources beside it", async () => {
+it("[node-agent 511] runs one step of a source at a time, and those of other sources concurrently", async () => {
   await Promise.all([harness.current(), harness.current(), harness.current({ index: 1 }), harness.current({ volume: "other" })]);
   expect(harness.requests).toHaveLength(3);
 });

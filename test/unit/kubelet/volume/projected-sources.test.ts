@@ -37,7 +37,7 @@ test("[node-agent 512] a pod with both sources waits on an API server without th
   expect(node.isReady("p")).toBe(false);
   expect([...mountErrors(node)]).toEqual([
     'MountVolume.SetUp failed for volume "certs" : [ClusterTrustBundle projection is not supported in static kubelet mode, ' +
-      "credential bundle is not issued yet: while creating initial PodCertificateRequest: the server answered 404]",
+      "credential bundle is not issued yet: while creating initial PodCertificateRequest: the server returned 404]",
   ]);
   expect(calls.some((call) => call.includes("metadata.name=mine"))).toBe(true);
   const forget = vi.spyOn(node.agent.ports.podCertificates, "forget");

@@ -19,7 +19,7 @@ test("shows the state of the first page in all pages, whatever happens meanwhile
   expect(metaText(second.body, "resourceVersion")).toBe(metaText(first.body, "resourceVersion"));
 });
 
-test("answers an expired page token with 410 and a token to continue inconsistently", async () => {
+test("returns 410 for an expired page token, and a token to continue inconsistently", async () => {
   const { get, post, server } = setUp();
   for (const name of ["a", "b"]) await post(CONFIGMAPS, { metadata: { name } });
   const first = await get(CONFIGMAPS, { limit: "1" });
@@ -42,7 +42,7 @@ test("returns the state at exactly the requested revision for resourceVersionMat
   expect((await get(CONFIGMAPS, query)).status).toBe(410);
 });
 
-test("waits three seconds for a future revision, then answers 504 with the cause", async () => {
+test("waits three seconds for a future revision, then returns 504 with the cause", async () => {
   const { get, clock, server } = setUp();
   const asked = String(BigInt(server.resourceVersion) + 5n);
   const answer = get(CONFIGMAPS, { resourceVersion: asked, resourceVersionMatch: "NotOlderThan" });
@@ -57,7 +57,7 @@ test("waits three seconds for a future revision, then answers 504 with the cause
   });
 });
 
-test("answers immediately when the revision is reached", async () => {
+test("responds immediately when the revision is reached", async () => {
   const { get, post, server } = setUp();
   const answer = get(CONFIGMAPS, { resourceVersion: String(BigInt(server.resourceVersion) + 1n) });
   await post(CONFIGMAPS, { metadata: { name: "a" } });

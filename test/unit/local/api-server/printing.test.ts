@@ -145,7 +145,7 @@ test("OpenAPI v3 has PATCH operations with their kind and fieldValidation", asyn
   expect((patch as { parameters: unknown[] }).parameters).toContainEqual(expect.objectContaining({ name: "fieldValidation", in: "query" }));
 });
 
-test("answers version, health and reviews, and returns 404 for unknown paths", async () => {
+test("serves version, health and reviews, and returns 404 for unknown paths", async () => {
   const { get, post, server } = setUp();
   expect((await get("/version")).body["gitVersion"]).toBe(KUBERNETES_VERSION);
   expect(await server.request({ method: "GET", path: "/readyz" })).toMatchObject({ kind: "text", status: 200, body: "ok" });

@@ -18,7 +18,7 @@ const send: Send = async ({ method, path, query, type, accept, body: given }) =>
   return { status: response.status, body: response.kind === "object" ? response.body : {} };
 };
 
-test.each(readExchanges())("answers like upstream: $name", async (one) => {
+test.each(readExchanges())("responds like upstream: $name", async (one) => {
   const { status, answer } = await exchange(one, send, uids);
   const want = normalise(one.answer);
   if (!isWordedOtherwise(one)) expect({ status, answer }).toEqual({ status: one.status, answer: want });

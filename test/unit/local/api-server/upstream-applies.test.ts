@@ -15,7 +15,7 @@ const send: Send = async ({ method, path, query, type, accept, body }) => {
   return { status: response.status, body: response.kind === "object" ? response.body : {} };
 };
 
-test.each(readApplies())("answers like upstream: $name", async (one) => {
+test.each(readApplies())("responds like upstream: $name", async (one) => {
   const { status, answer } = await exchange(one, send, uids, true);
   expect({ status, answer: sorted(answer) }).toEqual({ status: one.status, answer: sorted(normalise(one.answer, true)) });
 });

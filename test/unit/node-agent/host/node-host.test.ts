@@ -20,7 +20,7 @@ function hosted(podProbe: (key: string) => Promise<void>) {
   return { clock, store: due.store };
 }
 
-test("[node-agent 484] a thousand probes that are never answered delay no other probe", async () => {
+test("[node-agent 484] a thousand probes that never get a response delay no other probe", async () => {
   const ran: (readonly [key: string, atMs: number])[] = [];
   const { clock, store } = hosted(async (key) => {
     ran.push([key, clock.now()]);

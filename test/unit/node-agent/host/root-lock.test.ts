@@ -19,7 +19,7 @@ describe("the lock of an agent's root", () => {
   });
   afterEach(() => rm(join(root, ".."), { recursive: true }));
 
-  it("the lock is held by one agent at a time, and released", async () => {
+  it("only one agent at a time holds the lock, and another one can take it after its release", async () => {
     const unlock = await lockRoot(root);
     const refusal = lockRoot(root);
     await expect(refusal).rejects.toBeInstanceOf(RootInUseError);

@@ -65,7 +65,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("half\n");
   });
 
-  it("a log file is reopened when another file has its name, and kept while no file has its name", async () => {
+  it("reopens the log after rotation once a new file exists at its path, and keeps the old one until then", async () => {
     writeFileSync(path, "a\n");
     const file = await openLogFile(path, { podLogsDir: root });
     expect(await file.isReplaced()).toBe(false);

@@ -169,7 +169,7 @@ it("a stripped capture has the verdict of a complete one", async () => {
   expect(stripped).toEqual(whole);
 });
 
-it("two states at the same time contain the same start times of pods", async () => {
+it("two states at the same time have the same start times of pods", async () => {
   const census = new StateCensus(digester);
   await captureIn(bytesHeld(Buffer.from(linesOf(true))), "f", { census });
   const starts = [...census.state().startsOf("uid-web-a")];

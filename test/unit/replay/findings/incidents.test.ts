@@ -221,7 +221,7 @@ describe("the first cause", () => {
       words: /has not observed the last change of deployment\/web/,
     },
     {
-      name: "an init container that does not end",
+      name: "an init container that does not exit",
       objects: [
         pod({
           spec: { initContainers: [{ name: "wait", image: "wait:v1" }] },
@@ -230,7 +230,7 @@ describe("the first cause", () => {
         }),
       ],
       kind: "init container runs",
-      words: /init container wait does not end/,
+      words: /init container wait does not exit/,
     },
     {
       name: "a node under memory pressure",

@@ -71,7 +71,7 @@ it.each([
   expect(textOf(backOff(message))).toContain(words);
 });
 
-it("offers to undo a rollout only because of changes that the new pods alone have", () => {
+it("offers to undo a rollout only for changes that only the new pods have", () => {
   expect(textOf(backOff())).toContain("rollout undo");
   const away = { type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", lastTransitionTime: at(-120) };
   const silent: Placed = [
@@ -115,7 +115,7 @@ it("reports a pause as the cause only if it delays a changed template", () => {
 
 it("reports what a rolling update waits for, until when, and no rules", () => {
   const text = textOf(pod({ state: { ...waiting("ContainerCreating") } }));
-  expect(text).toMatch(/Cause the rolling update waits .* lets no old one go; waiting for: pod\/web-b-1 /);
+  expect(text).toMatch(/Cause the rolling update waits .* allows no deletion of an old one; waiting for: pod\/web-b-1 /);
   expect(text).toContain("progress by 10:15:10Z; then it reports ProgressDeadlineExceeded");
   expect(text).not.toMatch(/§|none:/);
 });

@@ -53,15 +53,15 @@ if smaller then return lost("setBack", "its fence is " .. smaller) end
 if moved then return lost("setBack", OTHER_PRIMARY) end
 local stored = call("HMGET", epochKey, "checkpoint", "evicted", "term", "termCount")
 if term ~= "" then -- LN3
-  if stored[3] ~= term then return lost("setBack", "its term is another leader's or an earlier one") end
+  if stored[3] ~= term then return lost("setBack", "its leadership term is not this watcher's: another leader wrote it, or Redis was rolled back") end
   if tonumber(stored[4]) < (confirmed or 0) then
-    return lost("setBack", "it holds count " .. stored[4] .. " of the term and has confirmed " .. text(confirmed))
+    return lost("setBack", "it has count " .. stored[4] .. " of the term but has confirmed " .. text(confirmed))
   end
 end
 local ofFence, held = string.match(stored[1] or "", "^(%d+)\31(%d+)$")
 held = ofFence == fence and tonumber(held) or 0
 if held < answered then
-  return lost("setBack", "it holds checkpoint " .. text(held) .. " and has answered " .. text(answered))
+  return lost("setBack", "it has checkpoint " .. text(held) .. " but has acknowledged " .. text(answered))
 end
 -- Counted from the server's start, so only comparable on one primary.
 local stats = redis.pcall("INFO", "stats")
