@@ -96,8 +96,9 @@ async function run(plane: ControlPlane, redisUrl: string, controllers: readonly 
       },
       async patch(request) {
         const object = await counted.patch(request);
-        const to = request.subresource === undefined ? request.resource : `${request.resource}/${request.subresource}`;
-        answerOf(`patch ${to} ${request.name}`).resolve(performance.now());
+        const { resource, subresource, name } = request;
+        const [plural = ""] = resource.split("."); // of a kind without a row in RESOURCES, version and group follow
+        answerOf(`patch ${subresource === undefined ? plural : `${plural}/${subresource}`} ${name}`).resolve(performance.now());
         return object;
       },
     };
