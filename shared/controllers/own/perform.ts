@@ -420,8 +420,7 @@ export class OwnCalls {
     records: readonly RecordChange[],
     finalResult?: Succeeded,
   ): Promise<void> {
-    // Events are sent while the key is leased, so a run with Events is not ended here.
-    const ends = finalResult && !this.#events.hasNotes ? { ends: () => outcomeOf(finalResult, this.#run.snapshot) } : {};
+    const ends = finalResult ? { ends: () => outcomeOf(finalResult, this.#run.snapshot) } : {};
     const { namespace = "", name = "" } = object?.metadata ?? {};
     const known = object && this.#knownRows(view, objectKey(namespace, name));
     if (view.role === "primary" && object) this.#hasWrittenPrimary = true;
