@@ -50,7 +50,7 @@ export interface RunningOwn extends OwnSystem {
 
 /** @throws {Error} if this machine has no control plane (see test/envtest) */
 export async function startOwnStage(): Promise<OwnStage> {
-  const plane = await startControlPlane({ controllers: "without-workloads", garbageCollection: false, kubeApi: NO_LIMITS });
+  const plane = await startControlPlane({ controllers: "accounts", kubeApi: NO_LIMITS });
   const redis = await startRedis();
   const user = await rawClientAt(plane.adminKubeconfig, "bench");
   await user.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crdManifest(Website.data));
