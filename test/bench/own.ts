@@ -1,6 +1,7 @@
 /**
  * User controllers on a real API server (own/stage.ts): the example `website` with Store and queue of the deployed functions, Redis, and a
- * function host. Each figure is printed as soon as it is known, beside its goal; a part that takes too long is left out.
+ * function host. Each figure is printed as soon as it is known, beside its goal; a part that takes too long is left out. The controllers
+ * of the controller manager do not run: those that write Endpoints for each Service would take a third of two cores.
  *
  * - created → both objects exist: from sending the POST of a Website until the creates of its Deployment and Service are answered.
  * - 1,000 Websites: from the first POST until the last of 2,000 creates and 1,000 statuses is answered.

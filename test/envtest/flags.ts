@@ -200,6 +200,7 @@ const WORKLOADS = ["deployment-controller", "replicaset-controller", "replicatio
 const CONTROLLERS = {
   "without-workloads": ["*", ...WORKLOADS.map((name) => `-${name}`)].join(","),
   all: "*",
+  accounts: "serviceaccount-controller",
 } as const satisfies Record<ControlPlaneOptions["controllers"], string>;
 
 /** Logs the bodies of workload writes, to check what was sent; no other bodies, so that no Secret is written to a file. */

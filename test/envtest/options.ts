@@ -2,9 +2,10 @@
 export interface ControlPlaneOptions {
   /**
    * `"without-workloads"`: the controller manager runs without the Deployment, ReplicaSet and ReplicationController controllers, as for a
-   * user who hands them over to ours. `"all"`: unmodified upstream, for comparison.
+   * user who hands them over to ours. `"all"`: unmodified upstream, for comparison. `"accounts"`: service accounts alone, for a measurement
+   * that other controllers would disturb, such as those that react to each Service.
    */
-  readonly controllers: "without-workloads" | "all";
+  readonly controllers: "without-workloads" | "all" | "accounts";
   /** Default true. False: the garbage collector is off too, because it would delete what a test checks. */
   readonly garbageCollection?: boolean;
   /** Default false: scripted nodes bind the pods themselves. */

@@ -80,7 +80,7 @@ export function cachedOf({ object }: Row): CachedObject {
   return object as CachedObject; // a row of a view of this module
 }
 
-function idOf(kind: KindData, key: ObjectKey): ObjectId {
+export function idOf(kind: KindData, key: ObjectKey): ObjectId {
   const slash = key.indexOf("/");
   return { kind, namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }

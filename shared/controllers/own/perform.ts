@@ -7,23 +7,38 @@
  * OW3 an object is pruned only if every write before it has succeeded.
  * OW4 a name that is taken, and an object that another user controller manages, are held: nothing is sent for them until a back-off ends.
  * OW5 an own write is repeated safely, so none has an intent. A create whose answer was lost finds its object.
+ * OW6 the writes of one stage (stages.ts) are sent at once. The next stage, and the end of the run, wait for all of them.
+ * OW7 the last write-through ends the run in the same call of the Store, if nothing else is left to do (WQ8).
  */
-import { controllerRef } from "@deltaloop/kube/objects";
+import { controllerRef, objectKey } from "@deltaloop/kube/objects";
 import type { CachedObject, KubeObject, ObjectKey } from "@deltaloop/kube/objects";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "@deltaloop/kube/client";
-import type { RecordChange, Row } from "@deltaloop/store/ports";
+import type { DoneResult, RecordChange, Row } from "@deltaloop/store/ports";
 import { apiVersionOf } from "@deltaloop/sdk/definitions";
-import { afterAnswer, afterTaken, contestedBackOffMs, idText, managerOf, recordOf, sentText, upgradePatch } from "@deltaloop/sdk/writes";
+import {
+  afterAnswer,
+  afterTaken,
+  contestedBackOffMs,
+  idText,
+  managerOf,
+  recordOf,
+  sentText,
+  stagesOf,
+  upgradePatch,
+} from "@deltaloop/sdk/writes";
 import type { LastWrite, ObjectBody, ObjectId, OwnAnswer, OwnWrite } from "@deltaloop/sdk/writes";
 import { writeThrough } from "../cache/write-through.ts";
 import { cachedAs } from "../cache/cache-registry.ts";
-import { LeaseEndsError } from "../kit/errors.ts";
+import type { KnownRows } from "../cache/prepare.ts";
+import { LeaseEndsError, toError } from "../kit/errors.ts";
+import { inTurn } from "../kit/in-turn.ts";
+import { outcomeOf } from "../kit/outcome.ts";
 import { RunEvents } from "../kit/perform/events.ts";
-import type { OwnRun, SyncPorts } from "../kit/run.ts";
+import type { OwnRun, Succeeded, SyncPorts } from "../kit/run.ts";
 import type { EventNote } from "../kit/writes.ts";
 import type { Answer, RunGateway, SeenRow } from "../kit/write-gateway/gateway.ts";
 import { answerOf, isOutdated } from "./answers.ts";
-import { cachedOf, keyOfId } from "./observed.ts";
+import { cachedOf, idOf, keyOfId } from "./observed.ts";
 import type { OwnObserved } from "./observed.ts";
 import { ownFields, seenOf } from "./project.ts";
 import type { OwnControllerEntry } from "./registry.ts";
@@ -38,7 +53,8 @@ type Sent =
   /** The write is held (OW4): other objects are still written, but nothing is pruned. */
   | { readonly kind: "held" }
   /** The decision is outdated: the key is synced again. */
-  | { readonly kind: "again"; readonly why: string };
+  | { readonly kind: "again"; readonly why: string }
+  | { readonly kind: "failed"; readonly error: Error };
 
 export type PerformedOwn =
   /** `held`: writes that were refused and are held from now on. `isHeld`: these, or earlier ones. */
@@ -58,6 +74,9 @@ export class OwnCalls {
   readonly #records: Map<string, LastWrite>;
   /** The primary's version after this run's last write on it. */
   #version: string;
+  #hasWrittenPrimary = false;
+  /** Set once the Store has ended the run (OW7). */
+  done: DoneResult | undefined;
 
   constructor(ports: SyncPorts, run: OwnRun, entry: OwnControllerEntry, observed: OwnObserved, row: Row) {
     this.#ports = ports;
@@ -72,19 +91,47 @@ export class OwnCalls {
     this.#version = resourceVersion;
   }
 
-  async perform(writes: readonly OwnWrite[], needsLiveRead: boolean, isHeldBefore: boolean): Promise<PerformedOwn> {
+  /** @param finalResult of the sync, if nothing follows a last write that succeeds */
+  async perform(
+    writes: readonly OwnWrite[],
+    needsLiveRead: boolean,
+    isHeldBefore: boolean,
+    finalResult?: Succeeded,
+  ): Promise<PerformedOwn> {
     if (needsLiveRead) {
       const read = await this.#readPrimary();
       if (read !== "same") return read === "gone" ? { kind: "gone" } : { kind: "again", why: "the primary changed" };
     }
     const held: OwnWrite[] = [];
-    for (const write of writes) {
-      if ((isHeldBefore || held.length > 0) && write.kind === "prune") continue; // OW3
-      const sent = await this.#send(write);
-      if (sent.kind === "again") return sent;
-      if (sent.kind === "held") held.push(write);
+    const stages = stagesOf(writes);
+    for (const [index, stage] of stages.entries()) {
+      const isHeld = isHeldBefore || held.length > 0;
+      if (isHeld && stage[0]?.kind === "prune") continue; // OW3
+      const isLast = index === stages.length - 1 && stage.length === 1 && !isHeld;
+      const sent = await this.#sendAtOnce(stage, isLast ? finalResult : undefined);
+      const again = sent.find((each) => each.kind === "again");
+      if (again) return again;
+      held.push(...stage.filter((_, i) => sent[i]?.kind === "held"));
     }
     return { kind: "done", isHeld: isHeldBefore || held.length > 0, held };
+  }
+
+  /** @throws {Error} the first failure, once all have ended, so that no write outlives the run's lease */
+  async #sendAtOnce(stage: readonly OwnWrite[], finalResult: Succeeded | undefined): Promise<readonly Sent[]> {
+    let isEnding = false;
+    const sent = await inTurn(
+      stage,
+      () => !isEnding,
+      async (write): Promise<Sent> => {
+        const one = await this.#send(write, finalResult).catch((error: unknown): Sent => ({ kind: "failed", error: toError(error) }));
+        isEnding ||= one.kind === "failed" || one.kind === "again";
+        return one;
+      },
+    );
+    const ended = sent.filter((one) => one !== undefined);
+    const failed = ended.find((one) => one.kind === "failed");
+    if (failed) throw failed.error;
+    return ended;
   }
 
   /** Objects that are held after this run's answers. */
@@ -157,7 +204,7 @@ export class OwnCalls {
     return view;
   }
 
-  async #send(write: OwnWrite): Promise<Sent> {
+  async #send(write: OwnWrite, finalResult: Succeeded | undefined): Promise<Sent> {
     if (!this.#run.mayWrite()) throw new LeaseEndsError();
     const { name } = this.#entry.definition;
     let answer = await this.#attempt(write, false);
@@ -178,7 +225,7 @@ export class OwnCalls {
     }
     switch (next.kind) {
       case "record":
-        await this.#keep(write, next.object as unknown as KubeObject);
+        await this.#keep(write, next.object as unknown as KubeObject, finalResult);
         return { kind: "next" };
       case "done":
         return { kind: "next" };
@@ -312,11 +359,12 @@ export class OwnCalls {
   }
 
   /** OW2. */
-  async #keep(write: OwnWrite, object: KubeObject): Promise<void> {
+  async #keep(write: OwnWrite, object: KubeObject, finalResult: Succeeded | undefined): Promise<void> {
     if (write.kind === "prune" || write.kind === "remove") return;
     const view = "id" in write ? this.#viewOf(write.id) : this.#entry.views[0];
     const id = recordId(write);
-    const own = ownFields(this.#project(view, object));
+    const cached = this.#project(view, object);
+    const own = ownFields(cached);
     const { uid, resourceVersion } = object.metadata;
     const readVersion = "readVersion" in write ? (this.#turnedVersions.get(id) ?? write.readVersion) : this.#version;
     const record = recordOf(
@@ -332,7 +380,7 @@ export class OwnCalls {
     );
     if (!("id" in write)) this.#version = resourceVersion;
     const ended = this.#records.has(heldId(id)) ? [{ id: heldId(id) }] : [];
-    await this.#save(view, { object }, [{ id, record }, ...ended]);
+    await this.#save(view, { object: cached }, [{ id, record }, ...ended], finalResult);
   }
 
   /** OW4. */
@@ -359,25 +407,43 @@ export class OwnCalls {
     return cachedAs(this.#ports.registry, name, object, this.#ports.digester) as CachedObject; // a view of this module
   }
 
+  /** @param object whole, or as `#project` returns it, which is projected only once */
   async #save(
     view: OwnViewOf,
     {
       object,
       gone,
-    }: { readonly object?: KubeObject | undefined; readonly gone?: readonly { readonly key: ObjectKey; readonly uid: string }[] },
+    }: {
+      readonly object?: KubeObject | CachedObject | undefined;
+      readonly gone?: readonly { readonly key: ObjectKey; readonly uid: string }[];
+    },
     records: readonly RecordChange[],
+    finalResult?: Succeeded,
   ): Promise<void> {
-    await writeThrough(this.#ports, this.#run, {
+    const ends = finalResult ? { ends: () => outcomeOf(finalResult, this.#run.snapshot) } : {};
+    const { namespace = "", name = "" } = object?.metadata ?? {};
+    const known = object && this.#knownRows(view, objectKey(namespace, name));
+    if (view.role === "primary" && object) this.#hasWrittenPrimary = true;
+    const { done } = await writeThrough(this.#ports, this.#run, {
       resource: view.name,
       objects: object === undefined ? [] : [object],
       ownerUid: this.#observed.primary.uid,
+      ...(known && { known }),
       ...(gone && { gone }),
       ...(records.length > 0 && { records }),
+      ...ends,
     });
+    this.done ??= done;
     for (const { id, record } of records) {
       if (record === undefined) this.#records.delete(id);
       else this.#records.set(id, record);
     }
+  }
+
+  /** The row of a key as the snapshot has it, so that the Store need not read it first. */
+  #knownRows(view: OwnViewOf, key: ObjectKey): KnownRows | undefined {
+    if (view.role !== "primary") return new Map([[key, this.#observed.rows.get(idText(idOf(view.kind, key)))]]);
+    return this.#hasWrittenPrimary ? undefined : new Map([[key, this.#row]]);
   }
 }
 

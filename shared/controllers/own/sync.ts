@@ -6,8 +6,8 @@ import { apiVersionOf } from "@deltaloop/sdk/definitions";
 import type { KindId } from "@deltaloop/sdk/definitions";
 import { decideWrites, idText, wantedBy } from "@deltaloop/sdk/writes";
 import type { OwnWrite, Wanted } from "@deltaloop/sdk/writes";
-import type { OwnRun, SyncPorts, SyncResult } from "../kit/run.ts";
-import type { KeySync } from "../kit/sync/key-sync.ts";
+import type { OwnRun, Succeeded, SyncPorts } from "../kit/run.ts";
+import type { KeySync, SyncEnd } from "../kit/sync/key-sync.ts";
 import type { EventNote } from "../kit/writes.ts";
 import { cachedOf, observe, snapshotOf } from "./observed.ts";
 import type { OwnObserved } from "./observed.ts";
@@ -52,13 +52,14 @@ export interface OwnSyncOptions {
 
 /** How long nothing is sent for an object after another writer's revert, so that two writers do not alternate. */
 const CONTESTED_MS = 300_000;
+const DONE: SyncEnd = { result: { kind: "done" } };
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 export function ownKeySync(entry: OwnControllerEntry, options: OwnSyncOptions): KeySync {
-  return { run: async (ports, run) => ({ result: await syncOwn(entry, options, ports, run) }) };
+  return { run: (ports, run) => syncOwn(entry, options, ports, run) };
 }
 
-async function syncOwn(entry: OwnControllerEntry, options: OwnSyncOptions, ports: SyncPorts, run: OwnRun): Promise<SyncResult> {
+async function syncOwn(entry: OwnControllerEntry, options: OwnSyncOptions, ports: SyncPorts, run: OwnRun): Promise<SyncEnd> {
   const startedMs = ports.clock.now();
   const isShadow = ports.gateway.mode === "shadow";
   const say = (writes: readonly OwnWrite[], note?: string): void =>
@@ -68,7 +69,7 @@ async function syncOwn(entry: OwnControllerEntry, options: OwnSyncOptions, ports
       ...(note !== undefined && { note }),
     });
   const row = run.snapshot.primary;
-  if (row === undefined || row.gone || cachedOf(row).metadata.deletionTimestamp !== undefined) return { kind: "done" };
+  if (row === undefined || row.gone || cachedOf(row).metadata.deletionTimestamp !== undefined) return DONE;
   const observed = observe(entry, row, run.snapshot);
   const isOut = ownFields(cachedOf(row)).isOut === true;
   try {
@@ -107,7 +108,7 @@ async function act(
   ports: SyncPorts,
   run: OwnRun,
   { observed, row, returned, isOut, say }: Acting,
-): Promise<SyncResult> {
+): Promise<SyncEnd> {
   const { definition } = entry;
   const nowMs = ports.clock.now();
   const checked = wantedBy(definition, observed.primary, returned);
@@ -123,24 +124,33 @@ async function act(
     (write) => !held.some(({ id }) => id === recordId(write)) && !(isIncomplete && write.kind === "prune"),
   );
   const again = soonest([asked.againMs, ...held.map(({ untilMs }) => untilMs - nowMs), ...decided.contested.map(() => CONTESTED_MS)]);
+  const result: Succeeded = again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
   if (ports.gateway.mode === "shadow") {
     say(writes);
-    return again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
+    return { result };
   }
+  const stale = staleRecords(wanted, observed);
+  const events = [...(asked.events ?? []), ...decided.contested.map(contestedNote)];
+  const isAllWritten = !isOut && stale.length === 0 && events.length === 0 && refused.length === 0;
   const calls = new OwnCalls(ports, run, entry, observed, row);
   try {
-    const performed = await calls.perform(writes, decided.needsLiveRead && writes.some(isGuarded), isIncomplete);
+    const performed = await calls.perform(
+      writes,
+      decided.needsLiveRead && writes.some(isGuarded),
+      isIncomplete,
+      isAllWritten ? result : undefined,
+    );
     if (performed.kind === "gone") {
       say([], "the primary is gone");
-      return { kind: "done" };
+      return DONE;
     }
     if (performed.kind === "again") {
       say(writes, performed.why);
-      return { kind: "again", afterMs: OUTDATED_MS };
+      return { result: { kind: "again", afterMs: OUTDATED_MS } };
     }
     if (isOut) await calls.release();
-    calls.emit([...(asked.events ?? []), ...decided.contested.map(contestedNote)]);
-    await calls.forget(staleRecords(wanted, observed));
+    calls.emit(events);
+    await calls.forget(stale);
     const notes = calls.held().flatMap(({ id, reason, untilMs }) => (untilMs > nowMs ? [`${shownId(id)}: ${reason}`] : []));
     say(
       writes.filter((write) => !performed.held.includes(write)),
@@ -148,8 +158,8 @@ async function act(
     );
     // The status reports a hold in the next sync, and its end too.
     const hasEnded = refused.some(({ id }) => !calls.held().some((each) => each.id === id));
-    if (hasEnded || (performed.isHeld && !isIncomplete)) return { kind: "again", afterMs: 0 };
-    return again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
+    if (hasEnded || (performed.isHeld && !isIncomplete)) return { result: { kind: "again", afterMs: 0 } };
+    return { result, ...(calls.done && { done: calls.done }) };
   } finally {
     await calls.sendEvents();
   }

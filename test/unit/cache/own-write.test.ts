@@ -34,6 +34,18 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
     }
   });
 
+  const VIEW = "deployments~website~0123456789ab";
+  it.each<readonly [string, readonly object[], boolean]>([
+    ["its controller", [entry("kubectl", EARLIER), entry("deltaloop-website", NOW)], true],
+    ["a built-in controller, which does not write this view through", [entry("deltaloop-deployment", NOW)], false],
+    ["its controller and another client in the same second", [entry("deltaloop-website", NOW), entry("kubectl", NOW)], false],
+  ])("in a view of a user controller, last written by %s", (_, managedFields, expected) => {
+    const object = { metadata: { managedFields, generation: 1 }, status: { observedGeneration: 1 } };
+    expect(isOwnWrite(VIEW, "A", object)).toBe(expected);
+    expect(isOwnWrite(VIEW, "M", object)).toBe(expected);
+    expect(isOwnWrite(VIEW, "D", object)).toBe(false);
+  });
+
   const both = [entry(OURS, NOW), entry("kubectl", NOW)];
   it.each([
     { what: "has observed the newest generation", resource: "deployments", generation: 3, observedGeneration: 3, expected: true },

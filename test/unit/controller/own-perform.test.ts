@@ -1,10 +1,11 @@
 /**
  * The writes of one sync of a user controller. Catches: a write for a deleted primary, a write to an object that has a taken name, fields
- * taken from another user controller, an object pruned after a failed write, and a request without its precondition.
+ * taken from another user controller, an object pruned after a failed write, a request without its precondition, writes that wait for each
+ * other without a reason, and a run that ends while one of its writes is under way.
  */
 import { describe, expect, it } from "vitest";
 import { cachedAs } from "../../../shared/controllers/cache/cache-registry.ts";
-import type { OwnRun, SyncPorts } from "../../../shared/controllers/kit/run.ts";
+import type { OwnRun, Succeeded, SyncPorts } from "../../../shared/controllers/kit/run.ts";
 import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
 import { observe } from "../../../shared/controllers/own/observed.ts";
 import { OwnCalls } from "../../../shared/controllers/own/perform.ts";
@@ -87,10 +88,17 @@ interface Scene {
   /** Errors of calls: `<verb> <name>`, in order. */
   readonly errors?: Readonly<Record<string, readonly (KubeApiError | undefined)[]>>;
   readonly mayWrite?: boolean;
+  /** Creates of these names are answered only after every other call. */
+  readonly slow?: readonly string[];
+  /** The result of the sync, which the last write may report. */
+  readonly finalResult?: Succeeded;
 }
 
-async function perform(writes: readonly OwnWrite[], { live = {}, owned = [], errors = {}, mayWrite = true }: Scene = {}) {
-  const [calls, records, events]: [string[], string[], string[]] = [[], [], []];
+async function perform(
+  writes: readonly OwnWrite[],
+  { live = {}, owned = [], errors = {}, mayWrite = true, slow = [], finalResult }: Scene = {},
+) {
+  const [calls, records, events, ends, read]: [string[], string[], string[], unknown[], unknown[]] = [[], [], [], [], []];
   const left = new Map(Object.entries(errors).map(([call, all]) => [call, [...all]]));
   const call = (verb: string, name: string, more: object): void => {
     calls.push(`${verb} ${name} ${JSON.stringify(more)}`);
@@ -103,6 +111,7 @@ async function perform(writes: readonly OwnWrite[], { live = {}, owned = [], err
       const { metadata, reason } = sent as { readonly metadata: { readonly name: string }; readonly reason?: string }; // as performed
       if (resource === "events") events.push(reason ?? "");
       else call("create", metadata.name, {});
+      if (slow.includes(metadata.name)) await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
       return answered(metadata.name);
     },
     patch: async ({ name, type, body: sent, subresource, ...rest }) => {
@@ -127,14 +136,22 @@ async function perform(writes: readonly OwnWrite[], { live = {}, owned = [], err
     gateway: createWriteGateway(writer, entry.name, "act", gatewayContractOf(registry, entry.name)),
     doorbells: { ring: async () => undefined },
     store: {
-      readIndex: () => Promise.resolve({ rows: [], primaries: [], counts: [] }),
+      readIndex: (request: object) => {
+        read.push(request);
+        return Promise.resolve({ rows: [], primaries: [], counts: [] });
+      },
       correlateEvents: () => Promise.reject(new Error("no history")),
       writeThrough: async (
         _: unknown,
-        { records: all = [] }: { readonly records?: readonly { readonly id: string; readonly record?: object }[] },
+        {
+          records: all = [],
+          ends: end,
+        }: { readonly records?: readonly { readonly id: string; readonly record?: object }[]; readonly ends?: unknown },
       ) => {
         for (const each of all) records.push(`${each.record ? "keep" : "drop"} ${each.id}`);
-        return { kind: "ok", bells: [] };
+        if (end === undefined) return { kind: "ok", bells: [] };
+        ends.push(end);
+        return { kind: "ok", bells: [], done: { kind: "ok" } };
       },
     },
   } as unknown as SyncPorts; // what the writes use of them
@@ -142,10 +159,18 @@ async function perform(writes: readonly OwnWrite[], { live = {}, owned = [], err
   const observed = observe(entry, row, { ...run.snapshot, slices } as never); // two types of the same snapshot
   const own = new OwnCalls(ports, run, entry, observed, row);
   const needsLiveRead = writes.some(({ kind }) => kind === "create" || kind === "prune" || kind === "remove");
-  const performed: PerformedOwn = await own.perform(writes, needsLiveRead, false);
+  const performing: Promise<PerformedOwn> = own.perform(writes, needsLiveRead, false, finalResult);
+  const failed = performing.then(
+    () => undefined,
+    (error: unknown) => ({ error, recordsThen: [...records] }),
+  );
+  const performed = await performing.catch(() => undefined);
   await own.sendEvents();
-  return { performed, calls, records, events };
+  return { performed, calls, records, events, ends, read, hasEnded: own.done !== undefined, failed: await failed };
 }
+
+/** Longer than all that a test does meanwhile. */
+const SLOW_MS = 20;
 
 const SAME = { "sites a": site() };
 
@@ -155,7 +180,12 @@ describe("the writes of a user controller", () => {
     { what: "has another uid", live: { "sites a": site({ uid: "u2" }) } },
     { what: "is being deleted", live: { "sites a": site({ deletionTimestamp: "2026-03-01T10:00:00Z" }) } },
   ])("OW1 end without a request when the primary $what", async ({ live }) => {
-    expect(await perform([create("x"), STATUS], { live })).toEqual({ performed: { kind: "gone" }, calls: [], records: [], events: [] });
+    expect(await perform([create("x"), STATUS], { live })).toMatchObject({
+      performed: { kind: "gone" },
+      calls: [],
+      records: [],
+      events: [],
+    });
   });
 
   it("are decided again when a visible field of the primary has changed", async () => {
@@ -220,13 +250,13 @@ describe("the writes of a user controller", () => {
       owned: [created],
       live: { "configmaps y": configMap("y", { uid: "other" }) },
     });
-    expect(performed.kind).toBe("again");
+    expect(performed?.kind).toBe("again");
     expect(calls).toEqual([]);
   });
 
   it("delete with uid and version, and are decided again when the primary was modified in between", async () => {
     const { performed, calls } = await perform([REMOVE], { live: SAME, errors: { "delete a": [refused(409, "Conflict")] } });
-    expect(performed.kind).toBe("again");
+    expect(performed?.kind).toBe("again");
     expect(calls).toEqual(['delete a {"uid":"u1","resourceVersion":"5"}']);
   });
 
@@ -238,6 +268,36 @@ describe("the writes of a user controller", () => {
   });
 
   it("are not sent once the lease is ending", async () => {
-    await expect(perform([apply("y")], { owned: [configMap("y")], mayWrite: false })).rejects.toThrow("lease");
+    const { failed, calls } = await perform([apply("y")], { owned: [configMap("y")], mayWrite: false });
+    expect({ error: String(failed?.error), calls }).toEqual({ error: "LeaseEndsError: lease ends", calls: [] });
+  });
+
+  it("OW6 are sent at once if none needs another, and the status after all of them", async () => {
+    const { calls, records } = await perform([create("x"), create("y"), STATUS], { live: SAME, slow: ["x"] });
+    expect(calls).toEqual(["create x {}", "create y {}", 'patch a {"uid":"u1","resourceVersion":"5"}']);
+    expect(records).toEqual(["keep ConfigMap./shop/y", "keep ConfigMap./shop/x", "keep status"]);
+  });
+
+  it("OW6 fail only after the answers of all that were sent are stored, and the status is not written", async () => {
+    const errors = { "create y": [refused(500, "InternalError")] };
+    const { failed, calls } = await perform([create("x"), create("y"), STATUS], { live: SAME, errors, slow: ["x"] });
+    expect(calls).toEqual(["create x {}", "create y {}"]);
+    expect(failed).toMatchObject({ error: refused(500, "InternalError"), recordsThen: ["keep ConfigMap./shop/x"] });
+  });
+
+  it("OW7 end the run with the write-through of the last one, from rows that the snapshot has", async () => {
+    const live = { live: SAME, owned: [configMap("y")], finalResult: { kind: "again", afterMs: 500 } } as const;
+    expect(await perform([create("x"), apply("y"), STATUS], live)).toMatchObject({
+      ...{ records: ["keep ConfigMap./shop/x", "keep ConfigMap./shop/y", "keep status"], read: [] },
+      ...{ ends: [{ kind: "requeueAfter", delayMs: 500 }], hasEnded: true },
+    });
+  });
+
+  it("OW7 do not end the run while an Event is to be sent or another writer holds an object", async () => {
+    const live = { ...SAME, "configmaps x": configMap("x", { ownerReferences: [{ ...reference, uid: "another" }] }) };
+    const errors = { "create x": [refused(409, "AlreadyExists")] };
+    expect(await perform([create("x"), STATUS], { live, errors, finalResult: { kind: "done" } })).toMatchObject({
+      ...{ records: ["keep held:ConfigMap./shop/x", "keep status"], events: ["NameTaken"], ends: [], hasEnded: false },
+    });
   });
 });

@@ -13,6 +13,7 @@ import {
   isManagedBy,
   recordOf,
   sentText,
+  stagesOf,
   statusContentOf,
   upgradePatch,
   wantedBy,
@@ -374,5 +375,43 @@ describe("the managedFields entry of a create", () => {
     { what: "no entries", managed: [] },
   ])("is not rewritten if there is $what", ({ managed }) => {
     expect(upgradePatch(object(managed), "deltaloop-site")).toBeUndefined();
+  });
+});
+
+describe("stages of writes", () => {
+  const named = (kind: "create" | "apply" | "prune", of: typeof Service | typeof Namespace, name: string) =>
+    ({ kind, id: { kind: of.data, namespace: "", name } }) as OwnWrite; // what stages depend on
+  const only = (kind: "self" | "status" | "remove") => ({ kind }) as OwnWrite; // what stages depend on
+  const shown = (writes: readonly OwnWrite[]) =>
+    stagesOf(writes).map((stage) => stage.map((write) => ("id" in write ? `${write.kind} ${write.id.name}` : write.kind)));
+
+  it("send the objects of `apply` at once, then what is pruned, `self`, `status`", () => {
+    const writes = [
+      named("create", Service, "a"),
+      named("apply", Service, "b"),
+      named("prune", Service, "c"),
+      named("prune", Service, "d"),
+    ];
+    expect(shown([...writes, only("self"), only("status")])).toEqual([
+      ["create a", "apply b"],
+      ["prune c", "prune d"],
+      ["self"],
+      ["status"],
+    ]);
+    expect(shown([only("remove")])).toEqual([["remove"]]);
+    expect(shown([])).toEqual([]);
+  });
+
+  it("write a namespace before the objects after it", () => {
+    const writes = [
+      named("create", Service, "a"),
+      named("create", Namespace, "n"),
+      named("create", Service, "b"),
+      named("apply", Service, "c"),
+    ];
+    expect(shown(writes)).toEqual([
+      ["create a", "create n"],
+      ["create b", "apply c"],
+    ]);
   });
 });

@@ -4,7 +4,7 @@
  */
 import { isObject, listAt, numberAt, objectAt, textAt } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
-import { CONTROLLERS } from "@deltaloop/kube/objects";
+import { CONTROLLERS, isOwnView } from "@deltaloop/kube/objects";
 import type { View } from "@deltaloop/kube/objects";
 
 /** Field managers of the functions that write through. The node agent has a similar name, but its writes are new to the cache. */
@@ -21,6 +21,8 @@ export function isOwnWrite(resource: View, type: "A" | "M" | "D", object: unknow
   if (type === "D" || !isObject(object)) return false;
   const metadata = objectAt(object, "metadata");
   if (metadata === undefined || metadata["deletionTimestamp"] !== undefined) return false;
+  // Only its own controller writes a user controller's view through, and others write the status of what it creates.
+  const own = isOwnView(resource) ? `deltaloop-${resource.split("~")[1]}` : undefined;
   let newest = "";
   let [ours, others] = [false, false];
   for (const entry of listAt(metadata, "managedFields")) {
@@ -28,10 +30,11 @@ export function isOwnWrite(resource: View, type: "A" | "M" | "D", object: unknow
     if (time < newest) continue;
     if (time > newest) [ours, others] = [false, false];
     newest = time;
-    if (OURS.has(manager)) ours = true;
+    if (own === undefined ? OURS.has(manager) : manager === own) ours = true;
     else others = true;
   }
-  return newest !== "" && ours && (!others || (resource !== "pods" && (isObserved(metadata, object) || isAsMade(type, metadata))));
+  const isRarelyOthers = own === undefined && resource !== "pods" && (isObserved(metadata, object) || isAsMade(type, metadata));
+  return newest !== "" && ours && (!others || isRarelyOthers);
 }
 
 /** Whether the event looks like a new object's first status write, which follows the creation within a second. */
