@@ -36,7 +36,7 @@ function sectionOf(command: Command, shared: SharedOptions): readonly string[] {
   const own = optionsOf(command).flatMap(({ text, option }) =>
     shared.has(text) && option.long !== "--help" ? [`\`${option.long}\``] : [],
   );
-  const also = own.length === 0 ? [] : ["", `Also takes ${own.join(", ")}.`];
+  const also = own.length === 0 ? [] : ["", `Also: ${own.join(", ")}.`];
   return ["", `## ${pathOf(command)}`, "", "```text", helpOf(command, shared), "```", ...also];
 }
 
@@ -76,7 +76,7 @@ function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
-/** The help of a command without the shared options, the examples and the link to this page. */
+/** The help of a command without the shared options, the examples, the link to this page, and a usage that repeats its heading. */
 function helpOf(command: Command, shared: SharedOptions): string {
   const own = optionsOf(command).flatMap(({ text, option }) => (shared.has(text) ? [] : [option]));
   let text = "";
@@ -85,6 +85,7 @@ function helpOf(command: Command, shared: SharedOptions): string {
     .configureOutput({ writeOut: (part) => (text += part), getOutHelpWidth: () => COLUMNS, getOutHasColors: () => false })
     .outputHelp();
   return text
+    .replace(/^Usage: .* \[options\]\n\n/, "")
     .replace(/\n\nDocumentation: docs\/reference\/cli\.md.*\s*$/, "")
     .replace(/\n\nExamples:(?:\n {2}.*)+/, "")
     .trimEnd();
