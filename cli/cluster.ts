@@ -1,6 +1,5 @@
 /** `deltaloop cluster`: edits the folder of kubeconfigs that `dev --clusters` serves. Prints no credentials. */
-import { Option } from "commander";
-import type { Command } from "commander";
+import type { Command, Option } from "commander";
 import { UsageError } from "@deltaloop/base";
 import { printable } from "@deltaloop/base/output";
 import { createSystemClock } from "@deltaloop/base/system";
@@ -8,7 +7,7 @@ import { flattenKubeconfig, isClusterName, kubeconfigPath } from "@deltaloop/kub
 import { messageOf } from "@deltaloop/kube/objects";
 import { hostResolver, readFolder, removeCluster, setPaused, vet, writeCluster } from "@deltaloop/local/clusters";
 import type { FolderEntry } from "@deltaloop/local/clusters";
-import { allowOption } from "./clusters/options.ts";
+import { allowOption, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
@@ -55,7 +54,7 @@ export function registerCluster(program: Command): void {
 }
 
 function folderOption(): Option {
-  return new Option("--clusters <dir>", "folder of kubeconfigs").makeOptionMandatory();
+  return clustersOption().makeOptionMandatory();
 }
 
 async function add(name: string, flags: AddFlags): Promise<void> {

@@ -3,3 +3,4 @@ export { removeCluster, setPaused, writeCluster } from "./clusters/edit-folder.t
 export { readFolder, vet } from "./clusters/read-folder.ts";
 export type { FolderEntry } from "./clusters/read-folder.ts";
 export { hostResolver } from "./clusters/resolve-host.ts";
+export { vettedLookup } from "./clusters/vetted-lookup.ts";

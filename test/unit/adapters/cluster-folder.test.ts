@@ -5,10 +5,12 @@ import { join } from "node:path";
 
 import { it as base, expect } from "vitest";
 
+import { createClient } from "../../../shared/kube/http/client.ts";
 import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
 import type { ClusterDirectory } from "../../../shared/kube/kubeconfig/clusters/directory.ts";
 import { openClusterFolder } from "../../../shared/local/clusters/cluster-folder.ts";
 import { setPaused } from "../../../shared/local/clusters/edit-folder.ts";
+import { vettedLookup } from "../../../shared/local/clusters/vetted-lookup.ts";
 import { eventually } from "../../support/eventually.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
@@ -100,4 +102,15 @@ it("writes copies that only their owner can read, and removes them with the clus
   await rm(join(harness.folder, "blue"));
   await harness.directory.refresh();
   await expect(stat(path)).rejects.toThrow("ENOENT");
+});
+
+base("connects to no name that resolves to this machine by then, with and without TLS", async () => {
+  for (const server of ["http://localhost:1", "https://localhost:1"]) {
+    const messageWith = async (...allowed: readonly "loopback"[]): Promise<string> => {
+      const client = createClient({ server, component: "test", lookup: vettedLookup(new Set(allowed)) });
+      return await client.json({ method: "GET", path: "/version" }).then(String, String);
+    };
+    expect(await messageWith()).toContain("resolves to a loopback address");
+    expect(await messageWith("loopback")).toContain("ECONNREFUSED");
+  }
 });
