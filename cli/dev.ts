@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Command } from "commander";
+import type { Command, Option } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createClient, createWatch, kubeOver } from "@deltaloop/kube/http";
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
@@ -32,12 +32,16 @@ import { starting, startupTimeoutOption } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import type { LivePage } from "./explain/timeline/open-page.ts";
+import { allowOption, clustersFlags, clustersOption } from "./clusters/options.ts";
+import type { ClustersFlags } from "./clusters/options.ts";
+import { NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
+import { followListed } from "./dev/listed-clusters.ts";
 import { startNodes } from "./dev/nodes.ts";
 import type { OwnDevFlags } from "./own/dev.ts";
 import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 
-interface DevFlags extends StartupFlags {
+interface DevFlags extends StartupFlags, Partial<ClustersFlags> {
   readonly yes?: true;
   readonly builtIn?: true;
   readonly kubeconfig?: string;
@@ -59,6 +63,8 @@ const EXIT_USAGE = 2;
 const RESTART_MS = 1_000;
 const END_GRACE_MS = 3_500;
 const READY_POLL_MS = 200;
+/** Concurrent invocations of a function for all clusters of a folder. */
+const INVOCATIONS_MAX = 50;
 
 export function registerDev(program: Command): void {
   withDetails(
@@ -82,6 +88,8 @@ export function registerDev(program: Command): void {
       )
       .option("--context <name>", "context of the kubeconfig")
       .option("--lease-namespace <name>", "with --act: namespace of the watcher's Lease", "kube-system")
+      .addOption(clustersOption())
+      .addOption(allowOption())
       .addOption(startupTimeoutOption())
       .optionsGroup("Components:")
       .option("--redis <url>", "Redis to use (default: start a redis-server)", redisUrl("--redis"))
@@ -90,7 +98,7 @@ export function registerDev(program: Command): void {
       .option("--nodes <n>", "add scripted nodes, which simulate pods", wholeNumber("--nodes", { min: 1, max: 1000 }))
       .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
       .action(async (files: readonly string[], flags: DevFlags, command: Command) => {
-        process.exitCode = files.length > 0 ? await runOwn(files, flags, command) : await runBuiltIn(flags);
+        process.exitCode = files.length > 0 ? await runOwn(files, flags, command) : await runBuiltIn(flags, command);
         process.exit();
       }),
     {
@@ -109,17 +117,25 @@ export function registerDev(program: Command): void {
   );
 }
 
+/** Options of `dev` that need one cluster. */
+const ONE_CLUSTER_OPTIONS = ["kubeconfig", "context", "watchers", "nodes", "bindPods", "open"];
+
 /** Options of `dev` that also apply to controllers in files. */
 const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "kubeconfig", "startupTimeout", "verbose", "yes"];
 
-async function runBuiltIn(flags: DevFlags): Promise<number> {
+async function runBuiltIn(flags: DevFlags, command: Command): Promise<number> {
+  const [one] = givenOptions(command).filter((option) => ONE_CLUSTER_OPTIONS.includes(option.attributeName()));
+  if (flags.clusters !== undefined && one) throw new UsageError(`${one.long} is for one cluster: leave it out, or --clusters`);
+  if (flags.clusters === undefined && flags.allow?.length) throw new UsageError("--allow needs --clusters");
   if (flags.yes || flags.builtIn)
     throw new UsageError(`${flags.yes ? "--yes" : "--built-in"} applies to controllers in files: name a file`);
   return await new Dev(flags).run(untilSignalled());
 }
 
 async function runOwn(files: readonly string[], flags: DevFlags, command: Command): Promise<number> {
-  const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
+  if (flags.clusters !== undefined)
+    throw new UsageError("--clusters serves the built-in controllers only: leave it out when you name files");
+  const given = givenOptions(command);
   const onCluster = flags.kubeconfig !== undefined || flags.context !== undefined;
   const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
   if (foreign !== undefined && !flags.builtIn)
@@ -148,6 +164,10 @@ async function runOwn(files: readonly string[], flags: DevFlags, command: Comman
   }
 }
 
+function givenOptions(command: Command): readonly Option[] {
+  return command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
+}
+
 class Dev {
   readonly #flags: DevFlags;
   #kube: KubeFlags;
@@ -171,11 +191,12 @@ class Dev {
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
     try {
-      this.#kube = await pinContext(this.#kube);
-      const { cid, act } = await this.#lookAround();
+      const { clusters, act = false } = this.#flags;
+      if (clusters === undefined) this.#kube = await pinContext(this.#kube);
+      const { cid, server } = clusters === undefined ? await this.#lookAround(act) : NO_CLUSTER;
       const redis = this.#flags.redis ?? (await this.#startRedis());
       const { endpoint, queues } = await this.#startQueue();
-      const configuration = await this.#configuration(cid, redis, queueUrls(endpoint, queues));
+      const configuration = this.#configuration({ cid, server }, redis, queueUrls(endpoint, queues));
       const environment = environmentOf({ ...configuration, leaseNamespace: this.#flags.leaseNamespace });
       let lost: Error | undefined;
       store = openCache(
@@ -185,19 +206,32 @@ class Dev {
       await store.epoch().catch((error: unknown) => {
         throw redisFailure("--redis", redis, lost ?? error);
       });
-      const { kubeconfig, context } = this.#kube;
-      const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
+      const kubeFlags = this.#kubeFlags();
       this.#page = this.#flags.open && (await this.#opened());
-      const hostFlags = ["--invocations", this.#invocations, ...(this.#page ? ["--decisions"] : [])];
+      const hostFlags = [
+        "--invocations",
+        this.#invocations,
+        "--share",
+        String(this.#flags.concurrency),
+        ...(this.#page ? ["--decisions"] : []),
+      ];
       // The functions start in parallel with the watchers, whose messages wait; a start takes half a second of CPU.
       const functions = this.#keep("functions", () => startVerb("host", [...kubeFlags, ...hostFlags], environment));
-      const watchFlags = [...kubeFlags, ...(act ? ["--guard"] : [])];
+      const watchFlags = [...kubeFlags, ...(act && clusters === undefined ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
         await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment));
       }
       await functions;
-      this.#markLostMessages(store);
+      if (clusters !== undefined) {
+        const directory = await openClusters(this.#flags, this.#log.error);
+        const options = { directory, configuration, folder: this.#folder.path, log: this.#log };
+        this.#markLostMessages(followListed(options, this.#ending.signal));
+        this.#log.info(`ready: serving the clusters of ${clusters}, mode ${modeText(act)}`);
+        return await ended(this.#ending.signal).then(() => this.#exitCode);
+      }
+      const only = store;
+      this.#markLostMessages(() => [only]);
       this.#sayHowToLook(environment);
       if (this.#flags.nodes !== undefined)
         startNodes(
@@ -207,8 +241,7 @@ class Dev {
           this.#ending.signal,
         );
       await this.#untilReady(store);
-      if (!this.#ending.signal.aborted)
-        this.#log.info(`ready: cache synced, functions running, mode ${act ? "act" : "shadow (prints decisions, sends nothing)"}`);
+      if (!this.#ending.signal.aborted) this.#log.info(`ready: cache synced, functions running, mode ${modeText(act)}`);
       await ended(this.#ending.signal);
     } catch (error) {
       // The same signal ends a component that was starting.
@@ -220,8 +253,7 @@ class Dev {
   }
 
   /** Logs the cluster and the missing permissions. */
-  async #lookAround(): Promise<{ readonly cid: string; readonly act: boolean }> {
-    const act = this.#flags.act === true;
+  async #lookAround(act: boolean): Promise<{ readonly cid: string; readonly server: string }> {
     if (this.#flags.watchers > 1 && !act)
       throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
     const access = (role: string) => kubeAccess(this.#kube, role, "dev");
@@ -244,7 +276,14 @@ class Dev {
       this.#log.info(`${role} needs: ${needed.map(({ what }) => what).join(", ")}`);
     for (const { role, what } of lacking) this.#log.warn(`missing permission: ${what}`, { role });
     if (lacking.length > 0) this.#log.warn("kubectl apply -f infra/manifests/rbac.yaml grants each role its permissions");
-    return { cid, act };
+    return { cid, server: watcher.server };
+  }
+
+  #kubeFlags(): readonly string[] {
+    const { clusters, allow = [] } = this.#flags;
+    if (clusters !== undefined) return clustersFlags({ clusters, allow });
+    const { kubeconfig, context } = this.#kube;
+    return ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
   }
 
   async #startRedis(): Promise<string> {
@@ -287,28 +326,38 @@ class Dev {
     const port = await freePort();
     const child = await this.#keep("queue", () => {
       this.#queueRestarts++;
-      const flags = ["--port", String(port), "--invocations", this.#invocations, "--concurrency", String(this.#flags.concurrency)];
+      const flags = ["--port", String(port), "--invocations", this.#invocations, "--concurrency", String(this.#invocationsMax())];
       return startVerb("queue", flags, {});
     });
     return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // cli/queue.ts prints this JSON
   }
 
-  #markLostMessages(store: Store): void {
+  /** One cluster may use its share; the others then still have invocations. */
+  #invocationsMax(): number {
+    const { clusters, concurrency } = this.#flags;
+    return clusters === undefined ? concurrency : INVOCATIONS_MAX;
+  }
+
+  #markLostMessages(stores: () => readonly Store[]): void {
     let seen = this.#queueRestarts;
     const look = setInterval(() => {
       if (this.#queueRestarts === seen) return;
       seen = this.#queueRestarts;
       this.#log.warn("the queue lost its messages: relisting everything");
-      for (const resource of CACHED_RESOURCES) store.markSuspect(resource, "the local queue was restarted").catch(() => (seen = -1));
+      for (const store of stores())
+        for (const resource of CACHED_RESOURCES) store.markSuspect(resource, "the local queue was restarted").catch(() => (seen = -1));
     }, READY_POLL_MS);
     this.#ending.signal.addEventListener("abort", () => clearInterval(look));
   }
 
-  async #configuration(cluster: string, redisUrl: string, queues: Configuration["queues"]): Promise<Configuration> {
-    const { server } = await kubeAccess(this.#kube, "deltaloop-watcher", "dev");
+  #configuration(
+    { cid, server }: { readonly cid: string; readonly server: string },
+    redisUrl: string,
+    queues: Configuration["queues"],
+  ): Configuration {
     return {
       deployment: this.#flags.act ? "dev" : "dev-shadow",
-      cluster,
+      cluster: cid,
       mode: this.#flags.act ? "act" : "shadow",
       digestKey: process.env["DELTALOOP_DIGEST_KEY"] ?? randomBytes(32).toString("hex"),
       macKeys: process.env["DELTALOOP_MAC_KEY"]?.split(",") ?? [randomBytes(32).toString("hex")],
@@ -364,6 +413,10 @@ class Dev {
     await this.#redis?.stop();
     this.#folder.remove();
   }
+}
+
+function modeText(act: boolean): string {
+  return act ? "act" : "shadow (prints decisions, sends nothing)";
 }
 
 function ended(signal: AbortSignal): Promise<void> {

@@ -2,32 +2,33 @@
 import { connect } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { Command } from "commander";
+import { UsageError, wholeNumber } from "@deltaloop/base";
+import type { Log } from "@deltaloop/base";
+import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { createSystemClock } from "@deltaloop/base/system";
-import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
-import type { TraceLine } from "@deltaloop/controllers/kit";
-import { openCache, redisStore, wireFunction } from "@deltaloop/controllers/lambda";
-import type { Component, FunctionWiring } from "@deltaloop/controllers/lambda";
+import { openCache, redisStore } from "@deltaloop/controllers/lambda";
 import type { FunctionHandlers } from "@deltaloop/local";
 import { serveFunctions } from "@deltaloop/local";
-import { serviceAccount, syncFunction } from "@deltaloop/controllers/registry";
-import { SyncLog } from "@deltaloop/replay/replay";
-import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
-import { consoleLog, printable } from "@deltaloop/base/output";
-import { decides, describeTrace } from "./explain/describe.ts";
-import { functionHandlers } from "./functions/functions.ts";
+import { consoleLog } from "@deltaloop/base/output";
+import type { LogLevel } from "@deltaloop/base/output";
+import { accessTo, configurationOf, NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
+import { allowOption, clustersOption } from "./clusters/options.ts";
+import type { ClustersFlags } from "./clusters/options.ts";
+import { serveClusters } from "./clusters/serve-clusters.ts";
+import { openFunctions } from "./clusters/open-functions.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
-import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { RunningSyncs } from "./health/running-syncs.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 
-interface HostFlags {
-  readonly kubeconfig: string;
+interface HostFlags extends Partial<ClustersFlags> {
+  readonly kubeconfig?: string;
   readonly context?: string;
   readonly invocations: string;
   readonly metrics: string;
   readonly decisions?: true;
+  readonly share: number;
   readonly child?: true;
 }
 
@@ -39,6 +40,9 @@ export function registerHost(program: Command): void {
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--invocations <socket>", "socket over which the functions are invoked")
     .option("--metrics <host:port>", "address of the metrics and health server; port 0 selects a free port", METRICS_LISTEN)
+    .addOption(clustersOption())
+    .addOption(allowOption())
+    .option("--share <n>", "with --clusters: invocations of a function for one cluster", wholeNumber("--share", { min: 1, max: 50 }), 5)
     .option("--decisions", "print each sync that decides or fails as a line of JSON")
     .option("--child", "exit when standard input ends")
     .action(runHost);
@@ -48,51 +52,58 @@ const RECONNECT_MS = 100;
 /** Longer than the time for which the poller waits for running invocations. */
 const LEAVE_MS_MAX = 6_000;
 
-/** Every function on a queue, and its component name in calls to the API server. */
-const COMPONENTS: readonly (readonly [functionName: string, component: Component])[] = [
-  ["apply-deltas", "apply-deltas"],
-  ["dead-deltas", "dead-deltas"],
-  ...CONTROLLERS.map((controller) => [syncFunction(controller), controller] as const),
-];
-
 async function runHost(flags: HostFlags): Promise<void> {
-  const live = await readConfiguration(process.env);
-  const configuration = live.current;
-  const log = consoleLog(flags.child ? "functions " : "", configuration.logLevel);
+  if ((flags.kubeconfig === undefined) === (flags.clusters === undefined)) throw new UsageError("name either --kubeconfig or --clusters");
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
-  const syncs = new SyncLog((sync) => {
-    printSync(sync);
-    if (flags.decisions && decides(sync)) process.stdout.write(`${JSON.stringify(sync)}\n`);
-  }, Date.now);
   const metrics = createPrometheusMetrics("functions");
   const running = new RunningSyncs();
-  const trace = (line: TraceLine): void => {
-    running.trace(line, Date.now());
-    syncs.trace(line);
-  };
-  const wirings = new Map<string, FunctionWiring>();
-  for (const [name, component] of COMPONENTS) {
-    const access = await kubeAccess(flags, serviceAccount(name), component);
-    wirings.set(name, { ...wireFunction(component, live, { ...access, metrics }), log, trace });
-  }
-  const wiring = (name: string): FunctionWiring => {
-    const found = wirings.get(name);
-    if (!found) throw new Error(`no function ${name}`);
-    return found;
-  };
-  const store = openCache(
-    configuration,
-    redisStore(configuration.redis, () => undefined),
-  ).store; // the health check reports errors
-  await serveMetrics({
+  const metricsServer = {
     listen: flags.metrics,
     metrics,
     sample: () => running.tell(metrics, Date.now()),
     livez: [],
-    readyz: [storeCheck(store), informerSyncCheck(store), shutdownCheck(ends)],
-    log,
-  });
-  const handlers = functionHandlers(wiring, (resource, items) => syncs.changed(resource, items));
+  };
+  const options = { decisions: flags.decisions === true, metrics, running };
+  const log = (level: LogLevel, cluster?: string): Log =>
+    consoleLog(`${flags.child ? "functions " : ""}${cluster === undefined ? "" : `${cluster}: `}`, level);
+  let handlers: FunctionHandlers;
+  if (flags.clusters === undefined) {
+    const live = await readConfiguration(process.env);
+    const { kubeconfig = "", context } = flags;
+    const kube = { kubeconfig, ...(context !== undefined && { context }) };
+    ({ handlers } = await openFunctions({
+      ...options,
+      live,
+      accessAs: async (role, component) => await kubeAccess(kube, role, component),
+      log: log(live.current.logLevel),
+    }));
+    // The health check reports errors.
+    const { store } = openCache(
+      live.current,
+      redisStore(live.current.redis, () => undefined),
+    );
+    const readyz = [storeCheck(store), informerSyncCheck(store), shutdownCheck(ends)];
+    await serveMetrics({ ...metricsServer, readyz, log: log(live.current.logLevel) });
+  } else {
+    const { current } = await configurationOf(NO_CLUSTER);
+    const own = log(current.logLevel);
+    const directory = await openClusters(flags, flags.child ? own.debug : own.error); // `dev` reports them
+    handlers = serveClusters(
+      {
+        ...{ directory, queues: current.queues, share: flags.share, log: own },
+        open: async (cluster) =>
+          await openFunctions({
+            ...options,
+            live: await configurationOf(cluster),
+            accessAs: async (role, component) => await accessTo(cluster, flags, role, component),
+            name: cluster.name,
+            log: log(current.logLevel, cluster.name),
+          }),
+      },
+      ends,
+    );
+    await serveMetrics({ ...metricsServer, readyz: [shutdownCheck(ends)], log: own });
+  }
   await serve(handlers, flags.invocations, ends, () => process.stdout.write("ready\n"));
   process.exit();
 }
@@ -111,14 +122,4 @@ async function serve(handlers: FunctionHandlers, path: string, ends: AbortSignal
     ends.removeEventListener("abort", leave);
     if (!ends.aborted) await after(RECONNECT_MS);
   }
-}
-
-function printSync(sync: ReplayedSync): void {
-  const lines = sync.lines
-    .filter(({ kind }) => kind !== "event" && kind !== "reason")
-    .map((line) => `            ${describeTrace(line)}\n`);
-  if (lines.length === 0 && sync.error === undefined) return;
-  process.stderr.write(
-    `${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delayed requeue or a retry"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
-  );
 }

@@ -29,6 +29,7 @@ const VERBS: Verbs = {
     queue: async () => (await import("./queue.ts")).registerQueue,
   },
   "Operate a deployment:": {
+    cluster: async () => (await import("./cluster.ts")).registerCluster,
     doctor: async () => (await import("./doctor.ts")).registerDoctor,
     resume: async () => (await import("./resume.ts")).registerResume,
     keys: async () => (await import("./keys.ts")).registerKeys,

@@ -3,7 +3,7 @@ import type { Command, Option } from "commander";
 
 const COLUMNS = 100;
 /** Minimum number of commands that share an option; an option of fewer commands is described with each command. */
-const COMMANDS_MIN = 3;
+const COMMANDS_MIN = 2;
 
 export function registerReference(program: Command): void {
   program
@@ -33,11 +33,15 @@ function referenceOf(program: Command): string {
 }
 
 function sectionOf(command: Command, shared: SharedOptions): readonly string[] {
-  const own = optionsOf(command).flatMap(({ text, option }) =>
-    shared.has(text) && option.long !== "--help" ? [`\`${option.long}\``] : [],
+  const own = optionsOf(command).flatMap(({ text, term, option }) =>
+    shared.has(text) && option.long !== "--help" ? [`\`${isAmbiguous(option, shared) ? term : option.long}\``] : [],
   );
-  const also = own.length === 0 ? [] : ["", `Also takes ${own.join(", ")}.`];
+  const also = own.length === 0 ? [] : ["", `Also: ${own.join(", ")}.`];
   return ["", `## ${pathOf(command)}`, "", "```text", helpOf(command, shared), "```", ...also];
+}
+
+function isAmbiguous({ long }: Option, shared: SharedOptions): boolean {
+  return [...shared.values()].filter((term) => term.split(/[ ,]+/).includes(long ?? "")).length > 1;
 }
 
 /** Terms of options that several commands describe equally, by term and description. */
@@ -76,7 +80,7 @@ function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
-/** The help of a command without the shared options, the examples and the link to this page. */
+/** The help of a command without the shared options, the examples, the link to this page, and a usage that repeats its heading. */
 function helpOf(command: Command, shared: SharedOptions): string {
   const own = optionsOf(command).flatMap(({ text, option }) => (shared.has(text) ? [] : [option]));
   let text = "";
@@ -85,6 +89,9 @@ function helpOf(command: Command, shared: SharedOptions): string {
     .configureOutput({ writeOut: (part) => (text += part), getOutHelpWidth: () => COLUMNS, getOutHasColors: () => false })
     .outputHelp();
   return text
+    .replace(/^Usage: .* \[options\]\n\n/, "")
+    .replace(/^Usage: (.*) \[options\]/, "$1")
+    .replace(/^(?![^]*\nArguments:)([^]*?)\n\nOptions:\n/, "$1\n\n")
     .replace(/\n\nDocumentation: docs\/reference\/cli\.md.*\s*$/, "")
     .replace(/\n\nExamples:(?:\n {2}.*)+/, "")
     .trimEnd();

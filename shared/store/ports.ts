@@ -1,5 +1,6 @@
 export { LANES, laneOf, lanesOf } from "./lane.ts";
 export type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "./ports/delta-queue.ts";
+export { doorbellParts } from "./ports/doorbells.ts";
 export type { Doorbell, DoorbellMessage, Doorbells } from "./ports/doorbells.ts";
 export { LEFT_FIELD } from "./decision-mark.ts";
 export { ForgedRowsError } from "./ports/errors.ts";

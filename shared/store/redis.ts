@@ -1,3 +1,4 @@
+export { forgetCluster } from "./redis/forget-cluster.ts";
 export { redisClient } from "./redis/client.ts";
 export type { Durability } from "./redis/durable.ts";
 export { createRedisProbe } from "./redis/probe.ts";

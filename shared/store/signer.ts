@@ -10,8 +10,8 @@
  */
 import { hash, hkdfSync } from "node:crypto";
 
-/** The kind of a signed text, so that one kind is never valid as another: Q1 message, row, slice entry, tombstone, manifest part, guard, last write. */
-export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g" | "w";
+/** The kind of a signed text, so that one kind is never valid as another: Q1 message, row, slice entry, tombstone, manifest part, guard, last write, doorbell. */
+export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g" | "w" | "d";
 
 /**
  * Result of a verification. `former`: signed with an accepted key that no longer signs. `unknown`: signed with a key that is not

@@ -6,7 +6,7 @@
  */
 import { once } from "node:events";
 import { connect as connectTcp, isIP } from "node:net";
-import type { Socket } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
 import { connect as connectTls, createSecureContext } from "node:tls";
 import type { SecureContext, TLSSocket } from "node:tls";
 
@@ -44,6 +44,8 @@ export interface Server {
   /** Absent for a clear-text connection. */
   readonly tls?: TlsOptions;
   readonly proxy?: Proxy;
+  /** Resolves `host` if there is no proxy. Default: as the system does. */
+  readonly lookup?: LookupFunction;
 }
 
 /** Starts a connection. `signal` aborts a connection that waits for a proxy. */
@@ -55,12 +57,12 @@ class ProxyRefusedError extends Error {
   readonly code = "EPROXY";
 }
 
-export function openerOf({ host, port, tls, proxy }: Server, authority: string): Opener {
+export function openerOf({ host, port, tls, proxy, lookup }: Server, authority: string): Opener {
   if (tls === undefined) {
-    const first = proxy === undefined ? hopTo({ host, port }) : hopTo(proxy);
+    const first = proxy === undefined ? hopTo({ host, port, ...(lookup && { lookup }) }) : hopTo(proxy);
     return () => first();
   }
-  if (proxy === undefined) return hopTo({ host, port, tls });
+  if (proxy === undefined) return hopTo({ host, port, tls, ...(lookup && { lookup }) });
   const [toProxy, secured] = [hopTo(proxy), encrypted(host, port, tls)];
   const target = authority.endsWith(`:${port}`) ? authority : `${authority}:${port}`;
   return async (signal) => ({ socket: secured(await tunnel(toProxy(), proxy, target, signal)), ready: "secureConnect" });
@@ -77,14 +79,14 @@ export async function openProxy(proxy: Proxy, signal: AbortSignal, target?: stri
   return opened.socket;
 }
 
-function hopTo({ host, port, tls }: Pick<Server, "host" | "port" | "tls">): () => Opened {
-  if (tls === undefined) return () => ({ socket: connectTcp({ host, port }), ready: "connect" });
-  const secured = encrypted(host, port, tls);
+function hopTo({ host, port, tls, lookup }: Pick<Server, "host" | "port" | "tls" | "lookup">): () => Opened {
+  if (tls === undefined) return () => ({ socket: connectTcp({ host, port, ...(lookup && { lookup }) }), ready: "connect" });
+  const secured = encrypted(host, port, tls, lookup);
   return () => ({ socket: secured(), ready: "secureConnect" });
 }
 
 /** Shares one context, so that certificates are parsed once, and resumes TLS sessions, which saves most of a handshake. */
-function encrypted(host: string, port: number, tls: TlsOptions): (over?: Socket) => TLSSocket {
+function encrypted(host: string, port: number, tls: TlsOptions, lookup?: LookupFunction): (over?: Socket) => TLSSocket {
   const { servername = isIP(host) === 0 ? host : undefined, rejectUnauthorized, ca, cert, key } = tls;
   let secureContext: SecureContext | undefined;
   let session: Buffer | undefined;
@@ -93,6 +95,7 @@ function encrypted(host: string, port: number, tls: TlsOptions): (over?: Socket)
     const socket = connectTls({
       ...{ host, port, secureContext, ALPNProtocols: ["http/1.1"] },
       ...(over !== undefined && { socket: over }),
+      ...(lookup && { lookup }),
       ...(rejectUnauthorized !== undefined && { rejectUnauthorized }),
       ...(servername !== undefined && { servername }),
       ...(session !== undefined && { session }),

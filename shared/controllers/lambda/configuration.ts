@@ -52,6 +52,13 @@ export interface Configuration<N extends string = Controller> {
   readonly metrics: "emf" | "none";
 }
 
+/** An id of the API server's cluster, or of a directory of clusters, which share queues and so sign their doorbells. */
+const [OWN_ID, LISTED_ID] = [/^[0-9a-f]{12}$/, /^[0-9a-f]{32}$/];
+
+export function isListedId(cid: string): boolean {
+  return LISTED_ID.test(cid);
+}
+
 const PREFIX = "DELTALOOP_";
 /** A shorter key could be found by an offline brute-force search. */
 const KEY_LENGTH_MIN = 16;
@@ -72,7 +79,10 @@ export const ENTRIES = {
     v.string(),
     v.regex(/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/, "must be 1 to 32 small letters, digits and inner dashes"),
   ),
-  DELTALOOP_CLUSTER: v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be 12 hex digits")),
+  DELTALOOP_CLUSTER: v.pipe(
+    v.string(),
+    v.check((id) => OWN_ID.test(id) || LISTED_ID.test(id), "must be 12 or 32 hex digits"),
+  ),
   DELTALOOP_MODE: v.optional(v.picklist(["act", "shadow"], "must be act or shadow"), "shadow"),
   DELTALOOP_LEASE_NAMESPACE: v.optional(v.pipe(v.string(), v.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, "must be a namespace"))),
   DELTALOOP_GUARD: v.optional(v.picklist(["on", "off"], "must be on or off"), "on"),

@@ -11,6 +11,7 @@ import { createSigner } from "@deltaloop/store/ports";
 import { cacheIdentity } from "../cache/identity.ts";
 import type { Clock, Random } from "@deltaloop/base";
 import { HOLE_LIMIT_MS } from "@deltaloop/base";
+import { isListedId } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
 
 /** Identity of a cache, and the keys needed to read it. */
@@ -69,6 +70,7 @@ export function connect(
   anyDigestKey?: boolean,
 ): Connections {
   const { endpoint, doorbells: queueUrls } = configuration.queues;
+  const { cluster: cid } = configuration;
   const cache = openCache(configuration, make, signer, anyDigestKey);
   const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   return {
@@ -76,7 +78,7 @@ export function connect(
     clock: createSystemClock(),
     random: createSystemRandom(),
     sqs,
-    doorbells: createSqsDoorbells(sqs, { queueUrls, cid: configuration.cluster }),
+    doorbells: createSqsDoorbells(sqs, { queueUrls, cid, ...(isListedId(cid) && { signer: cache.signer }) }),
     close: async () => {
       await cache.store.close();
       sqs.close();

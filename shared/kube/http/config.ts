@@ -1,3 +1,4 @@
+import type { LookupFunction } from "node:net";
 import type { Proxy } from "@deltaloop/base/http";
 import type { Metrics } from "@deltaloop/base/metrics";
 
@@ -18,6 +19,8 @@ export interface KubeHttpConfig {
   readonly proxy?: Proxy;
   /** PEM; each certificate is a trust anchor. Default: the system's certificate authorities. */
   readonly ca?: string | Buffer;
+  /** Resolves the server's name for direct connections. Default: as the system does. */
+  readonly lookup?: LookupFunction;
   /** Client certificate and key, PEM. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;

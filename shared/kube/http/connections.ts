@@ -21,6 +21,7 @@ export function createConnections(config: KubeHttpConfig, { base }: Access): Con
   const server = {
     host: base.hostname.replace(/^\[|\]$/g, ""),
     port: base.port === "" ? (isPlain ? 80 : 443) : Number(base.port),
+    ...(config.lookup && { lookup: config.lookup }),
     ...(proxy && { proxy: { ...proxy, ...(proxy.tls && { tls: tlsOf({ ...config, serverName: undefined }, undefined) }) } }),
   };
   let current: { readonly certificate: ClientCertificate | undefined; readonly exchanges: Exchanges } | undefined;

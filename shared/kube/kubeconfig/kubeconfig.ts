@@ -56,7 +56,7 @@ const Kubeconfig = v.object({
   contexts: v.nullish(v.array(v.object({ name: v.string(), context: v.nullish(Context, {}) })), []),
   "current-context": text,
 });
-type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
+export type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
 type User = v.InferOutput<typeof User>;
 type Cluster = v.InferOutput<typeof Cluster>;
 
@@ -104,26 +104,34 @@ function isMissing(result: PromiseSettledResult<unknown> | undefined): boolean {
   return cause instanceof Error && "code" in cause && cause.code === "ENOENT";
 }
 
-/** Source: client-go tools/clientcmd/api/v1/conversion.go, which rejects repeated names. */
 async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & In> {
   const bytes = await readFile(path).catch((cause: unknown) => {
     throw new Error(`kubeconfig ${path} cannot be read: ${messageOf(cause)}`, { cause });
   });
+  return { config: parseKubeconfig(bytes, `kubeconfig ${path}`), folder: dirname(resolve(path)) };
+}
+
+/**
+ * Source: client-go tools/clientcmd/api/v1/conversion.go, which rejects repeated names.
+ *
+ * @throws {Error} with `what` and the problem, never with the content
+ */
+export function parseKubeconfig(bytes: Buffer, what: string): Kubeconfig {
   const content = textOf(bytes);
   let parsed: unknown;
   try {
     parsed = parseYaml(content);
   } catch (error) {
     // The last line of the parser's message quotes the input, which may hold a secret.
-    throw new Error(`kubeconfig ${path} is ${messageOf(error).split("\n")[0]}`);
+    throw new Error(`${what} is ${messageOf(error).split("\n")[0]}`);
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
-  if (!config.success) throw new Error(`kubeconfig ${path}: ${issueText(config.issues[0])}`);
+  if (!config.success) throw new Error(`${what}: ${issueText(config.issues[0])}`);
   for (const list of ["clusters", "users", "contexts"] as const) {
     const repeated = config.output[list].find(({ name }, i, all) => all.findIndex((each) => each.name === name) !== i);
-    if (repeated !== undefined) throw new Error(`kubeconfig ${path}: ${list} has two entries named "${repeated.name}": rename one of them`);
+    if (repeated !== undefined) throw new Error(`${what}: ${list} has two entries named "${repeated.name}": rename one of them`);
   }
-  return { config: config.output, folder: dirname(resolve(path)) };
+  return config.output;
 }
 
 /** UTF-8, or UTF-16 that begins with its byte order mark, as PowerShell writes it. */

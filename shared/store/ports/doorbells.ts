@@ -29,7 +29,7 @@ export interface Doorbell {
   readonly delayMs: number;
 }
 
-/** Content of a doorbell message: `{v, c, ctl, e, k, u, o}` (informer §12.3). */
+/** Content of a doorbell message: `{v, c, ctl, e, k, u, o}` (informer §12.3), and `m` where one queue serves several clusters. */
 export interface DoorbellMessage {
   readonly v: 1;
   /** Cluster id. */
@@ -39,4 +39,18 @@ export interface DoorbellMessage {
   readonly k: ObjectKey;
   readonly u?: string;
   readonly o?: string;
+  /** MAC of the other fields under the cluster's key. */
+  readonly m?: string;
+}
+
+/** The signed texts of a doorbell, in the domain `d`. */
+export function doorbellParts({
+  c,
+  ctl,
+  e,
+  k,
+  u = "",
+  o = "",
+}: Omit<DoorbellMessage, "m" | "v" | "ctl"> & { readonly ctl: string }): readonly string[] {
+  return [c, ctl, e, k, u, o];
 }

@@ -1,5 +1,7 @@
 import type { ControllerName } from "@deltaloop/kube/objects";
+import { doorbellParts } from "../ports/doorbells.ts";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../ports/doorbells.ts";
+import type { Signer } from "../signer.ts";
 import { RUNG_WITHIN_MS } from "@deltaloop/base";
 import type { SqsCalls } from "./calls.ts";
 import { batches, CALL_TIMEOUT_MS } from "./limits.ts";
@@ -8,6 +10,8 @@ export interface SqsDoorbellsOptions {
   readonly queueUrls: { readonly [C in ControllerName]: string };
   /** Cluster id. */
   readonly cid: string;
+  /** Signs doorbells whose queues serve several clusters. */
+  readonly signer?: Pick<Signer, "sign">;
 }
 
 /**
@@ -31,12 +35,16 @@ export function createSqsDoorbells(sqs: SqsCalls, options: SqsDoorbellsOptions):
   async function send(QueueUrl: string, batch: readonly Doorbell[]): Promise<void> {
     const Entries = batch.map((bell, index) => ({
       Id: String(index),
-      MessageBody: JSON.stringify(doorbellMessage(options.cid, bell)),
+      MessageBody: JSON.stringify(signed(doorbellMessage(options.cid, bell))),
       DelaySeconds: delaySeconds(bell.delayMs),
     }));
     const answer = await sqs.call("SendMessageBatch", { QueueUrl, Entries }, { timeoutMs: CALL_TIMEOUT_MS });
     const first = answer.Failed?.[0];
     if (first !== undefined) throw new Error(`${answer.Failed?.length} doorbell(s) refused: ${first.Code} ${first.Message ?? ""}`.trim());
+  }
+
+  function signed(message: DoorbellMessage): DoorbellMessage {
+    return options.signer ? { ...message, m: options.signer.sign("d", doorbellParts(message)) } : message;
   }
 }
 

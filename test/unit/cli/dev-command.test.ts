@@ -2,7 +2,7 @@
  * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is reported as a failure of components that
  * had not started, and leftover keys.
  */
-import { spawn, type ChildProcessByStdio } from "node:child_process";
+import { spawn, spawnSync, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -103,3 +103,14 @@ function isThere(pid: number): boolean {
     return false;
   }
 }
+
+it.each([
+  { args: ["dev", "site.ts", "--clusters", "."], why: "--clusters serves the built-in controllers only" },
+  { args: ["dev", "--clusters", ".", "--kubeconfig", "kubeconfig"], why: "--kubeconfig is for one cluster" },
+  { args: ["dev", "--clusters", ".", "--act", "--watchers", "2"], why: "--watchers is for one cluster" },
+  { args: ["dev", "--allow", "exec"], why: "--allow needs --clusters" },
+  { args: ["host", "--invocations", "x"], why: "name either --kubeconfig or --clusters" },
+])("rejects $args", ({ args, why }) => {
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { cwd: folder, encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(why) });
+});

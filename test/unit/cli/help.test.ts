@@ -21,6 +21,7 @@ const VERBS = [
   "explain",
   "shadow",
   "node",
+  "cluster",
   "cost",
   "keys",
   "resume",

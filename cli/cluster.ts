@@ -1,0 +1,121 @@
+/** `deltaloop cluster`: edits the folder of kubeconfigs that `dev --clusters` serves. Prints no credentials. */
+import type { Command, Option } from "commander";
+import { UsageError } from "@deltaloop/base";
+import { printable } from "@deltaloop/base/output";
+import { createSystemClock } from "@deltaloop/base/system";
+import { flattenKubeconfig, isClusterName, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { messageOf } from "@deltaloop/kube/objects";
+import { hostResolver, readFolder, removeCluster, setPaused, vet, writeCluster } from "@deltaloop/local/clusters";
+import type { FolderEntry } from "@deltaloop/local/clusters";
+import { allowOption, clustersOption } from "./clusters/options.ts";
+import type { ClustersFlags } from "./clusters/options.ts";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
+
+interface AddFlags extends ClustersFlags {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly embed?: true;
+}
+
+const EXIT_REJECTED = 1;
+
+export function registerCluster(program: Command): void {
+  const cluster = program.command("cluster").description("Edits the folder of clusters that `dev --clusters` serves.");
+  withDetails(cluster, {
+    examples: [
+      "cluster add blue --kubeconfig blue.yaml --clusters clusters",
+      "cluster pause blue --clusters clusters",
+      "cluster ls -o json --clusters clusters",
+    ],
+  });
+  const verb = (name: string, description: string): Command => cluster.command(name).description(description);
+  verb("add <name>", "Adds a cluster, or replaces its credentials.")
+    .addOption(folderOption())
+    .option("--kubeconfig <file>", "kubeconfig to copy (default: KUBECONFIG, then ~/.kube/config)")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--embed", "copy the files to which the kubeconfig refers")
+    .addOption(allowOption())
+    .action(add);
+  verb("rm <name>", "Removes a cluster; its cache is deleted.")
+    .addOption(folderOption())
+    .action(async (name: string, flags: ClustersFlags) => await removeCluster(flags.clusters, await found(name, flags)));
+  verb("pause <name>", "Pauses a cluster; its cache is kept.")
+    .addOption(folderOption())
+    .action(async (name: string, flags: ClustersFlags) => await pause(name, flags, true));
+  verb("resume <name>", "Ends a pause.")
+    .addOption(folderOption())
+    .action(async (name: string, flags: ClustersFlags) => await pause(name, flags, false));
+  addOutputOption(verb("ls", "Lists the clusters; exits with 1 if one is rejected."), "one object per cluster")
+    .addOption(folderOption())
+    .addOption(allowOption())
+    .action(list);
+}
+
+function folderOption(): Option {
+  return clustersOption().makeOptionMandatory();
+}
+
+async function add(name: string, flags: AddFlags): Promise<void> {
+  if (!isClusterName(name)) throw new UsageError(`${printable(name)} is not a DNS label: use small letters, digits and inner dashes`);
+  const path = kubeconfigPath(flags.kubeconfig);
+  const context = flags.context !== undefined && { context: flags.context };
+  const config = await flattenKubeconfig(path, { ...context, embed: flags.embed === true }).catch((error: unknown) => {
+    throw new UsageError(messageOf(error));
+  });
+  const problems = await vet(config, { allowed: new Set(flags.allow), resolve: hostResolver(createSystemClock()) });
+  if (problems.length > 0) throw new UsageError(problems.map((problem) => `${path}: ${problem}`).join("\n"));
+  const others = await entries(flags).catch(() => []); // the folder need not exist
+  const server = new URL(config.clusters[0]?.cluster.server ?? "").href;
+  const same = others.find((other) => other.kind === "vetted" && other.name !== name && new URL(other.server).href === server);
+  if (same) throw new UsageError(`${path}: its server is also that of cluster ${same.name}: remove that one first`);
+  await writeCluster(flags.clusters, others.find((other) => other.name === name)?.file ?? name, config);
+}
+
+async function pause(name: string, flags: ClustersFlags, isPaused: boolean): Promise<void> {
+  await found(name, flags);
+  await setPaused(flags.clusters, name, isPaused);
+}
+
+/** A rejected cluster can be removed and paused, too. */
+async function found(name: string, flags: ClustersFlags): Promise<FolderEntry> {
+  const all = await entries(flags);
+  const entry = all.find((each) => each.name === name);
+  if (entry) return entry;
+  throw new UsageError(
+    `${flags.clusters} has no cluster ${printable(name)}; it has: ${all.map((each) => printable(each.name)).join(", ") || "none"}`,
+  );
+}
+
+async function entries({
+  clusters,
+  allow = [],
+}: Pick<ClustersFlags, "clusters"> & Partial<ClustersFlags>): Promise<readonly FolderEntry[]> {
+  try {
+    return await readFolder({ folder: clusters, allowed: new Set(allow), resolve: hostResolver(createSystemClock()) });
+  } catch (error) {
+    throw new UsageError(`--clusters: ${messageOf(error)}`);
+  }
+}
+
+async function list(flags: ClustersFlags & { readonly output?: OutputFormat }): Promise<void> {
+  const rows = (await entries(flags)).map((entry) => ({
+    name: entry.name,
+    status: entry.kind === "rejected" ? "rejected" : entry.isPaused ? "paused" : "served",
+    ...(entry.kind === "vetted" ? { server: entry.server, id: entry.cid } : { problems: entry.problems }),
+  }));
+  for (const row of rows) process.stdout.write(flags.output ? objectText(row, flags.output) : `${textOf(row)}\n`);
+  if (rows.some(({ status }) => status === "rejected")) process.exitCode = EXIT_REJECTED;
+}
+
+function textOf({ name, status, server, problems = [] }: Row): string {
+  return [name, status, server ?? problems.join("; ")].map(printable).join("\t");
+}
+
+interface Row {
+  readonly name: string;
+  readonly status: string;
+  readonly server?: string;
+  readonly problems?: readonly string[];
+}

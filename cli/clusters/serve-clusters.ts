@@ -1,0 +1,102 @@
+/**
+ * The functions of all clusters of a directory behind one set of queues.
+ *
+ * SV1 the functions of a cluster use its own credentials and connections only, and are used for its own records only (route-records.ts).
+ * SV2 a paused cluster is still cached, so that it loses no message; nothing is synced.
+ * SV3 the connections of a removed cluster are closed when its runs in flight have ended.
+ */
+import type { Log } from "@deltaloop/base";
+import type { Configuration } from "@deltaloop/controllers/configuration";
+import type { SqsHandler } from "@deltaloop/controllers/lambda";
+import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
+import { describeError } from "@deltaloop/kube/client";
+import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import type { FunctionHandlers } from "@deltaloop/local";
+import { sqsCalls } from "@deltaloop/store/sqs";
+import type { OpenedFunctions } from "./open-functions.ts";
+import { routeRecords } from "./route-records.ts";
+
+export interface ServedClustersPorts {
+  readonly directory: ClusterDirectory;
+  readonly open: (cluster: ListedCluster) => Promise<OpenedFunctions>;
+  readonly queues: Configuration["queues"];
+  /** Invocations of one function for one cluster at once. */
+  readonly share: number;
+  readonly log: Log;
+}
+
+/** The function's timeout, and a reserve. */
+const RUNS_END_MS = 60_000;
+const REOPEN_MS = 5_000;
+const POSTPONED_SECONDS = 1;
+
+interface Served {
+  isPaused: boolean;
+  /** Absent while it is opened. */
+  functions?: OpenedFunctions;
+  readonly opening: Promise<void>;
+}
+
+/** Serves the clusters until `ends` aborts. */
+export function serveClusters({ directory, open, queues, share, log }: ServedClustersPorts, ends: AbortSignal): FunctionHandlers {
+  const { endpoint } = queues;
+  const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
+  const served = new Map<string, Served>();
+
+  function add(cluster: ListedCluster): void {
+    const opening = open(cluster).then(
+      (functions) => {
+        if (served.get(cluster.cid) === own) own.functions = functions;
+        else void functions.close();
+      },
+      (error: unknown) => {
+        log.error("the functions of a cluster cannot be opened; retrying", { cluster: cluster.name, error: describeError(error) });
+        setTimeout(() => served.get(cluster.cid) === own && add(cluster), REOPEN_MS).unref();
+      },
+    );
+    const own: Served = { isPaused: cluster.isPaused, opening };
+    served.set(cluster.cid, own);
+  }
+
+  /** SV3 */
+  function remove({ cid }: ListedCluster): void {
+    const { functions } = served.get(cid) ?? {};
+    served.delete(cid);
+    if (functions) setTimeout(() => void functions.close().catch(() => undefined), RUNS_END_MS).unref();
+  }
+
+  directory.follow(({ kind, cluster }) => {
+    const known = served.get(cluster.cid);
+    if (kind === "removed") remove(cluster);
+    else if (kind === "added") add(cluster);
+    else if (known) known.isPaused = cluster.isPaused;
+  }, ends);
+
+  async function refresh(cid: string): Promise<void> {
+    if (!served.has(cid)) await directory.refresh();
+    await served.get(cid)?.opening;
+  }
+
+  async function postpone(QueueUrl: string, bodies: readonly string[]): Promise<void> {
+    const Entries = bodies.map((MessageBody, i) => ({ Id: String(i), MessageBody, DelaySeconds: POSTPONED_SECONDS }));
+    await sqs.call("SendMessageBatch", { QueueUrl, Entries });
+  }
+
+  function router(records: "deltas" | "doorbells", queueUrl: string, handlerOf: (handlers: FunctionHandlers) => SqsHandler): SqsHandler {
+    return routeRecords({
+      ...{ records, refresh, share, log },
+      postpone: async (bodies) => await postpone(queueUrl, bodies),
+      functionOf(cid) {
+        const { functions, isPaused } = served.get(cid) ?? {};
+        if (!functions || (isPaused && records === "doorbells")) return undefined; // SV2
+        return { handler: handlerOf(functions.handlers), signer: functions.signer };
+      },
+    });
+  }
+
+  return {
+    applyDeltas: router("deltas", queues.deltas, ({ applyDeltas }) => applyDeltas),
+    deadDeltas: router("deltas", queues.deltas, ({ deadDeltas }) => deadDeltas),
+    sync: tableOf(CONTROLLERS, (name) => router("doorbells", queues.doorbells[name], ({ sync }) => sync[name])),
+  };
+}

@@ -1,0 +1,40 @@
+/** One cluster of a directory, in the process that watches all of them. */
+import { unlessAborted } from "@deltaloop/base";
+import type { Log } from "@deltaloop/base";
+import type { ListedCluster } from "@deltaloop/kube/kubeconfig";
+import { forgetCluster } from "@deltaloop/store/redis";
+import { accessTo, configurationOf } from "../clusters/open-clusters.ts";
+import type { ClustersFlags } from "../clusters/options.ts";
+import type { StartupFlags } from "../cluster/startup.ts";
+import { openWatcher } from "./open-watcher.ts";
+
+interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
+  readonly leaseNamespace?: string;
+  readonly batchingWindow?: number;
+  readonly log: (level: "debug" | "info" | "warn" | "error") => Log;
+}
+
+/** Until `signal` aborts. @throws as openWatcher does, and {SharedCacheError} */
+export async function watchListed(cluster: ListedCluster, options: Options, signal: AbortSignal): Promise<void> {
+  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout } = options;
+  const live = await configurationOf(cluster);
+  const access = await accessTo(cluster, options, "deltaloop-watcher", "watcher");
+  const log = options.log(live.current.logLevel);
+  const opening = openWatcher({ live, access, log, leaseNamespace, batchingWindowMs, startupTimeout, idOf: "directory" });
+  const opened = await unlessAborted(opening, signal).catch((error: unknown) => {
+    if (signal.aborted) opening.then((late) => late.close()).catch(() => undefined);
+    throw error;
+  });
+  const ended = new AbortController();
+  try {
+    await opened.run(AbortSignal.any([signal, ended.signal]));
+  } finally {
+    ended.abort(new Error("the watcher of this cluster has ended"));
+    await opened.close();
+  }
+}
+
+export async function forgetListed(cluster: ListedCluster, signal: AbortSignal): Promise<void> {
+  const { redis, deployment } = (await configurationOf(cluster)).current;
+  await forgetCluster(redis, deployment, cluster.cid, signal);
+}

@@ -1,0 +1,132 @@
+/**
+ * The directory of clusters in a folder of kubeconfigs.
+ *
+ * FK1 clients use copies that this process made of vetted files: a file that changes after it was vetted is never used.
+ * FK2 a copy is replaced in one step when the credentials change; clients read it again after a 401, and every minute.
+ * FK3 the folder is read when the system reports a change, and every POLL_MS, because such reports get lost.
+ */
+import { rename, rm, writeFile } from "node:fs/promises";
+import { watch } from "node:fs";
+import { join } from "node:path";
+
+import { changesBetween, kubeconfigText } from "@deltaloop/kube/kubeconfig";
+import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
+import { messageOf } from "@deltaloop/kube/objects";
+import { readFolder } from "./read-folder.ts";
+import type { FolderEntry, FolderOptions, Vetted } from "./read-folder.ts";
+
+export interface ClusterFolderOptions extends FolderOptions {
+  /** A folder of this process with mode 0700, for the copies. */
+  readonly copies: string;
+  /** Called once for each new problem, with one line. */
+  readonly onProblem: (line: string) => void;
+}
+
+const POLL_MS = 5_000;
+/** Editors write a file in several steps. */
+const SETTLE_MS = 200;
+
+/** @throws {Error} when the folder cannot be read at first */
+export async function openClusterFolder(options: ClusterFolderOptions): Promise<ClusterDirectory> {
+  let clusters: readonly ListedCluster[] = [];
+  let reported: ReadonlySet<string> = new Set();
+  const copied = new Map<string, string>();
+  const parsed: NonNullable<FolderOptions["parsed"]> = new Map();
+  const followers = new Set<() => void>();
+  let reading: Promise<boolean> | undefined;
+
+  await read();
+
+  async function read(): Promise<boolean> {
+    const entries = await readFolder({ ...options, parsed });
+    const kept = entries.flatMap((entry) => keptOf(entry));
+    for (const entry of entries) if (entry.kind === "vetted") await copy(entry);
+    const next = entries.flatMap((entry) => (entry.kind === "vetted" ? [listed(entry)] : [])).concat(kept);
+    report(entries.flatMap((entry) => (entry.kind === "rejected" ? entry.problems : [])));
+    const hasChanged = changesBetween(clusters, next).length > 0;
+    clusters = next.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    await forgetCopies();
+    if (hasChanged) for (const follower of followers) follower();
+    return hasChanged;
+  }
+
+  /** KD3: the last good state of an entry that is now rejected. */
+  function keptOf(entry: FolderEntry): readonly ListedCluster[] {
+    if (entry.kind === "vetted") return [];
+    return clusters.filter(({ name }) => name === entry.name).map((cluster) => ({ ...cluster, isPaused: entry.isPaused }));
+  }
+
+  function listed({ name, cid, server, isPaused }: Vetted): ListedCluster {
+    return { name, cid, server, isPaused, kubeconfig: copyOf(cid) };
+  }
+
+  function copyOf(cid: string): string {
+    return join(options.copies, `${cid}.yaml`);
+  }
+
+  /** FK1, FK2 */
+  async function copy({ cid, config }: Vetted): Promise<void> {
+    const text = kubeconfigText(config);
+    if (copied.get(cid) === text) return;
+    const path = copyOf(cid);
+    await writeFile(`${path}.new`, text, { mode: 0o600 });
+    await rename(`${path}.new`, path);
+    copied.set(cid, text);
+  }
+
+  async function forgetCopies(): Promise<void> {
+    for (const cid of copied.keys()) {
+      if (clusters.some((cluster) => cluster.cid === cid)) continue;
+      copied.delete(cid);
+      await rm(copyOf(cid), { force: true });
+    }
+  }
+
+  function report(lines: readonly string[]): void {
+    for (const line of lines) if (!reported.has(line)) options.onProblem(line);
+    reported = new Set(lines);
+  }
+
+  async function refresh(): Promise<boolean> {
+    reading ??= read()
+      .catch((error: unknown) => {
+        report([`the folder of clusters cannot be read: ${messageOf(error)}`]);
+        return false;
+      })
+      .finally(() => (reading = undefined));
+    return await reading;
+  }
+
+  return {
+    list: () => clusters,
+    refresh,
+    follow(onChange, signal) {
+      let seen: readonly ListedCluster[] = [];
+      const look = (): void => {
+        const changes = changesBetween(seen, clusters);
+        seen = clusters;
+        for (const change of changes) onChange(change);
+      };
+      let settling: NodeJS.Timeout | undefined;
+      const soon = (): void =>
+        void (settling ??= setTimeout(() => {
+          settling = undefined;
+          void refresh();
+        }, SETTLE_MS));
+      const watcher = watch(options.folder, soon).on("error", () => undefined); // FK3: polling continues
+      const polling = setInterval(() => void refresh(), POLL_MS);
+      followers.add(look);
+      signal.addEventListener(
+        "abort",
+        () => {
+          followers.delete(look);
+          watcher.close();
+          clearInterval(polling);
+          clearTimeout(settling);
+        },
+        { once: true },
+      );
+      look();
+    },
+  };
+}

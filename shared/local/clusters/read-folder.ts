@@ -1,0 +1,135 @@
+/** Reads one state of a folder of kubeconfigs: `NAME` or `NAME.yaml`, and `.NAME.paused` beside it. Hidden files are no clusters. */
+import { open, readdir } from "node:fs/promises";
+import { join } from "node:path";
+
+import { addressProblem, clusterId, isClusterName, parseKubeconfig, repeatedServers, vetKubeconfig } from "@deltaloop/kube/kubeconfig";
+import type { Allowance, Kubeconfig } from "@deltaloop/kube/kubeconfig";
+import { messageOf } from "@deltaloop/kube/objects";
+
+/** A kubeconfig has a few KiB per user; one with a certificate bundle of a system has 300 KiB. */
+const BYTES_MAX = 1024 * 1024;
+const SUFFIXES = [".yaml", ".yml", ".kubeconfig"];
+
+/** One kubeconfig of the folder. */
+export type FolderEntry = Vetted | Rejected;
+
+export interface Vetted {
+  readonly kind: "vetted";
+  readonly name: string;
+  readonly file: string;
+  readonly cid: string;
+  readonly server: string;
+  readonly config: Kubeconfig;
+  readonly isPaused: boolean;
+}
+
+export interface Rejected {
+  readonly kind: "rejected";
+  readonly name: string;
+  readonly file: string;
+  /** One line each: file, place, reason, remedy. */
+  readonly problems: readonly string[];
+  readonly isPaused: boolean;
+}
+
+export interface FolderOptions {
+  readonly folder: string;
+  readonly allowed: ReadonlySet<Allowance>;
+  /** The addresses of a host; none for a name that does not resolve. */
+  readonly resolve: (hostname: string) => Promise<readonly string[]>;
+  /** Files as last parsed, by path, so that an unchanged one is not parsed again. */
+  readonly parsed?: Map<string, ParsedFile>;
+}
+
+interface ParsedFile {
+  /** Changes with the file. */
+  readonly version: string;
+  readonly config: Kubeconfig;
+}
+
+/** @throws {Error} when the folder cannot be read; a file that cannot be read is a rejected entry */
+export async function readFolder(options: FolderOptions): Promise<readonly FolderEntry[]> {
+  const files = await readdir(options.folder);
+  const paused = new Set(files.map((file) => /^\.(.+)\.paused$/.exec(file)?.[1]));
+  const read = await Promise.all(
+    files
+      .filter((file) => !file.startsWith("."))
+      .toSorted()
+      .map(async (file) => await readEntry(file, paused, options)),
+  );
+  return rejectRepeated(read);
+}
+
+/** The name of the cluster of a file. */
+function nameOf(file: string): string {
+  const suffix = SUFFIXES.find((each) => file.endsWith(each));
+  return suffix === undefined ? file : file.slice(0, -suffix.length);
+}
+
+/** The file that pauses the cluster while it exists. */
+export function pauseFile(folder: string, name: string): string {
+  return join(folder, `.${name}.paused`);
+}
+
+async function readEntry(file: string, paused: ReadonlySet<string | undefined>, options: FolderOptions): Promise<FolderEntry> {
+  const name = nameOf(file);
+  const isPaused = paused.has(name);
+  const rejected = (...problems: readonly string[]): Rejected => ({ kind: "rejected", name, file, problems, isPaused });
+  if (!isClusterName(name)) return rejected(`${file}: its name is not a DNS label: rename it`);
+  try {
+    const config = await parsedFile(file, options);
+    const problems = await vet(config, options);
+    if (problems.length > 0) return rejected(...problems.map((problem) => `${file}: ${problem}`));
+    const server = config.clusters[0]?.cluster.server ?? "";
+    return { kind: "vetted", name, file, cid: clusterId(name, config), server, config, isPaused };
+  } catch (error) {
+    return rejected(messageOf(error));
+  }
+}
+
+/** The problems of a kubeconfig, with those of the addresses that its server's name resolves to. */
+export async function vet(config: Kubeconfig, { allowed, resolve }: Omit<FolderOptions, "folder">): Promise<readonly string[]> {
+  const problems = vetKubeconfig(config, allowed);
+  if (problems.length > 0) return problems;
+  const { hostname } = new URL(config.clusters[0]?.cluster.server ?? "");
+  const problem = addressProblem(await resolve(hostname), allowed);
+  return problem === undefined ? [] : [problem];
+}
+
+/** @throws {Error} with the file and the problem */
+async function parsedFile(name: string, { folder, parsed }: FolderOptions): Promise<Kubeconfig> {
+  const path = join(folder, name);
+  const file = await open(path, "r");
+  try {
+    const { size, ino, mtimeNs, ctimeNs } = await file.stat({ bigint: true });
+    if (size > BYTES_MAX) throw new Error(`${name}: has more than ${BYTES_MAX} bytes: keep one cluster per file`);
+    const version = [size, ino, mtimeNs, ctimeNs].join();
+    const known = parsed?.get(path);
+    if (known?.version === version) return known.config;
+    const config = parseKubeconfig(await file.readFile(), name);
+    parsed?.set(path, { version, config });
+    return config;
+  } finally {
+    await file.close();
+  }
+}
+
+function rejectRepeated(entries: readonly FolderEntry[]): readonly FolderEntry[] {
+  const names = new Map<string, string>();
+  const once = entries.map((entry): FolderEntry => {
+    const earlier = names.get(entry.name);
+    if (earlier === undefined) names.set(entry.name, entry.file);
+    return earlier === undefined ? entry : rejection(entry, `names the same cluster as ${earlier}: remove one of them`);
+  });
+  const repeated = repeatedServers(once.filter((entry) => entry.kind === "vetted"));
+  return once.map((entry) => {
+    const earlier = repeated.get(entry.name);
+    return entry.kind === "rejected" || earlier === undefined
+      ? entry
+      : rejection(entry, `clusters[0].cluster.server: is also that of cluster ${earlier}: remove one of them`);
+  });
+}
+
+function rejection({ name, file, isPaused }: FolderEntry, problem: string): Rejected {
+  return { kind: "rejected", name, file, problems: [`${file}: ${problem}`], isPaused };
+}

@@ -1,0 +1,116 @@
+/** A folder of kubeconfigs that changes while it is followed. Catches a file that is used although it was not vetted, or a missed change. */
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { it as base, expect } from "vitest";
+
+import { createClient } from "../../../shared/kube/http/client.ts";
+import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
+import type { ClusterDirectory } from "../../../shared/kube/kubeconfig/clusters/directory.ts";
+import { openClusterFolder } from "../../../shared/local/clusters/cluster-folder.ts";
+import { setPaused } from "../../../shared/local/clusters/edit-folder.ts";
+import { vettedLookup } from "../../../shared/local/clusters/vetted-lookup.ts";
+import { eventually } from "../../support/eventually.ts";
+import { kubeconfigOf } from "../../support/kubeconfig.ts";
+
+interface Harness {
+  readonly folder: string;
+  readonly problems: string[];
+  readonly directory: ClusterDirectory;
+  /** Kind and name of each change. */
+  readonly changes: string[];
+  put(name: string, server?: string, token?: string): Promise<void>;
+}
+
+const it = base.extend<{ harness: Harness }>({
+  // oxlint-disable-next-line no-empty-pattern -- vitest reads the names of the fixtures that it needs
+  harness: async ({}, use) => {
+    const root = await mkdtemp(join(tmpdir(), "deltaloop-clusters-"));
+    const [folder, copies] = [join(root, "clusters"), join(root, "copies")];
+    await Promise.all([mkdir(folder), mkdir(copies, { mode: 0o700 })]);
+    const put: Harness["put"] = async (name, server = `https://${name}.example.com`, token = "t") =>
+      await writeFile(join(folder, name), kubeconfigOf({ server }, { token }));
+    await put("blue");
+    const problems: string[] = [];
+    const resolve = async (host: string): Promise<readonly string[]> => await Promise.resolve(host.startsWith("near") ? ["127.0.0.1"] : []);
+    const directory = await openClusterFolder({ folder, copies, allowed: new Set(), resolve, onProblem: (line) => problems.push(line) });
+    const changes: string[] = [];
+    const ends = new AbortController();
+    directory.follow(({ kind, cluster: { name } }) => changes.push(`${kind} ${name}`), ends.signal);
+    await use({ folder, problems, directory, changes, put });
+    ends.abort();
+    await rm(root, { recursive: true });
+  },
+});
+
+const ofBlue = ({ directory }: Harness) => directory.list().find(({ name }) => name === "blue");
+
+it("reports what exists, what is added, paused, resumed and removed", async ({ harness }) => {
+  expect(harness.changes).toEqual(["added blue"]);
+  await harness.put("red.yaml", "https://red.example.com");
+  await eventually("red is added", () => harness.changes.includes("added red"));
+  await setPaused(harness.folder, "blue", true);
+  await eventually("blue is paused", () => harness.changes.includes("paused blue"));
+  await setPaused(harness.folder, "blue", false);
+  await eventually("blue is resumed", () => harness.changes.includes("resumed blue"));
+  await rm(join(harness.folder, "blue"));
+  await eventually("blue is removed", () => harness.changes.includes("removed blue"));
+  expect(harness.problems).toEqual([]);
+});
+
+it("keeps the other clusters and the last good state of a file that becomes bad, and reports each problem once", async ({ harness }) => {
+  const before = ofBlue(harness);
+  await writeFile(join(harness.folder, "blue"), kubeconfigOf({ server: "https://blue.example.com" }, { exec: { command: "touch" } }));
+  await writeFile(join(harness.folder, "red"), "{");
+  await harness.put("near");
+  await harness.put("Not_A_Label");
+  await harness.put("twin", "https://blue2.example.com");
+  await harness.put("twin2", "https://blue2.example.com");
+  await harness.directory.refresh();
+  await harness.directory.refresh();
+  expect(harness.directory.list().map(({ name }) => name)).toEqual(["blue", "twin"]);
+  expect(ofBlue(harness)).toEqual(before);
+  expect(await readFile(before?.kubeconfig ?? "", "utf8")).not.toContain("exec");
+  expect(harness.problems.toSorted()).toEqual([
+    expect.stringMatching(/^Not_A_Label: its name is not a DNS label: /),
+    expect.stringMatching(/^blue: users\[0\]\.user\.exec: /),
+    expect.stringMatching(/^near: clusters\[0\]\.cluster\.server: resolves to a loopback /),
+    expect.stringMatching(/^red is /),
+    expect.stringMatching(/^twin2: clusters\[0\]\.cluster\.server: is also that of cluster twin: /),
+  ]);
+});
+
+it("hands a client the renewed token of its cluster after a 401, but never the credentials of another server", async ({ harness }) => {
+  const cluster = ofBlue(harness);
+  const access = await kubeHttpConfigFrom(cluster?.kubeconfig ?? "", { component: "test" });
+  expect(await access.token?.()).toBe("t");
+  await harness.put("blue", undefined, "renewed");
+  await harness.directory.refresh();
+  expect(ofBlue(harness)).toEqual(cluster);
+  expect(await access.token?.("t")).toBe("renewed");
+  await harness.put("blue", "https://elsewhere.example.com", "elsewhere");
+  await harness.directory.refresh();
+  expect(ofBlue(harness)?.cid).not.toBe(cluster?.cid);
+  expect(harness.changes.slice(-2)).toEqual(["removed blue", "added blue"]);
+  await expect(Promise.resolve(access.token?.("renewed"))).rejects.toThrow("cannot be read");
+});
+
+it("writes copies that only their owner can read, and removes them with the cluster", async ({ harness }) => {
+  const path = ofBlue(harness)?.kubeconfig ?? "";
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  await rm(join(harness.folder, "blue"));
+  await harness.directory.refresh();
+  await expect(stat(path)).rejects.toThrow("ENOENT");
+});
+
+base("connects to no name that resolves to this machine by then, with and without TLS", async () => {
+  for (const server of ["http://localhost:1", "https://localhost:1"]) {
+    const messageWith = async (...allowed: readonly "loopback"[]): Promise<string> => {
+      const client = createClient({ server, component: "test", lookup: vettedLookup(new Set(allowed)) });
+      return await client.json({ method: "GET", path: "/version" }).then(String, String);
+    };
+    expect(await messageWith()).toContain("resolves to a loopback address");
+    expect(await messageWith("loopback")).toContain("ECONNREFUSED");
+  }
+});

@@ -1,0 +1,73 @@
+/** `deltaloop cluster`, as a process. Catches a file that is written before it was vetted, or that others can read. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { it as base, expect } from "vitest";
+
+import { kubeconfigOf } from "../../support/kubeconfig.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const SECRET = "s3cr3t";
+
+interface Harness {
+  readonly root: string;
+  readonly folder: string;
+  cluster(...args: readonly string[]): { readonly status: number | null; readonly stdout: string; readonly stderr: string };
+}
+
+const it = base.extend<{ harness: Harness }>({
+  // oxlint-disable-next-line no-empty-pattern -- vitest reads the names of the fixtures that it needs
+  harness: async ({}, use) => {
+    const root = mkdtempSync(join(tmpdir(), "deltaloop-cluster-"));
+    const folder = join(root, "clusters");
+    const cluster: Harness["cluster"] = (...args) =>
+      spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "cluster", ...args, "--clusters", folder], { encoding: "utf8" });
+    await use({ root, folder, cluster });
+    rmSync(root, { recursive: true });
+  },
+});
+
+it("adds, lists, pauses, resumes and removes a cluster, and prints no credentials", ({ harness: { root, folder, cluster } }) => {
+  const [kubeconfig, tokenFile] = [join(root, "kubeconfig"), join(root, "token")];
+  writeFileSync(tokenFile, `${SECRET}\n`);
+  writeFileSync(kubeconfig, kubeconfigOf({ server: "https://blue.example.com" }, { tokenFile: "token" }));
+
+  const refused = cluster("add", "blue", "--kubeconfig", kubeconfig);
+  expect(refused.status).toBe(2);
+  expect(refused.stderr).toContain(`${kubeconfig}: users[0].user.tokenFile: refers to a file of this machine`);
+
+  expect(cluster("add", "blue", "--kubeconfig", kubeconfig, "--embed")).toMatchObject({ status: 0, stderr: "" });
+  expect(readdirSync(folder)).toEqual(["blue"]);
+  expect(statSync(join(folder, "blue")).mode & 0o777).toBe(0o600);
+  expect(readFileSync(join(folder, "blue"), "utf8")).toContain(SECRET);
+  expect(cluster("add", "twin", "--kubeconfig", kubeconfig, "--embed").stderr).toContain("its server is also that of cluster blue");
+
+  expect(cluster("pause", "blue").status).toBe(0);
+  const { stdout } = cluster("ls", "-o", "json");
+  expect(JSON.parse(stdout)).toEqual({
+    name: "blue",
+    status: "paused",
+    server: "https://blue.example.com",
+    id: expect.stringMatching(/^[0-9a-f]{32}$/),
+  });
+  expect(cluster("resume", "blue").status).toBe(0);
+  expect(cluster("ls").stdout).toBe("blue\tserved\thttps://blue.example.com\n");
+
+  expect(cluster("rm", "red")).toMatchObject({ status: 2, stderr: expect.stringContaining("it has: blue") });
+  expect(cluster("rm", "blue").status).toBe(0);
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+it("lists a rejected file with its problem, and exits with 1", ({ harness: { root, cluster, folder } }) => {
+  const kubeconfig = join(root, "kubeconfig");
+  writeFileSync(kubeconfig, kubeconfigOf({ server: "https://127.0.0.1:1" }, { token: SECRET }));
+  expect(cluster("add", "near", "--kubeconfig", kubeconfig).status).toBe(2);
+  expect(cluster("add", "near", "--kubeconfig", kubeconfig, "--allow", "loopback").status).toBe(0);
+  const listed = cluster("ls");
+  expect(listed).toMatchObject({ status: 1, stderr: "" });
+  expect(listed.stdout).toMatch(/^near\trejected\tnear: clusters\[0\]\.cluster\.server: .*--allow loopback\n$/);
+  expect(listed.stdout).not.toContain(SECRET);
+  expect(readdirSync(folder)).toEqual(["near"]);
+});

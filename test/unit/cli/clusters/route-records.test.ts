@@ -1,0 +1,141 @@
+/** Which cluster's functions get a record. Catches text from a queue that selects a cluster without that cluster's signature. */
+import type { Context, SQSRecord } from "aws-lambda";
+import { it as base, expect } from "vitest";
+
+import { routeRecords } from "../../../../cli/clusters/route-records.ts";
+import type { ClusterFunction, RouterPorts } from "../../../../cli/clusters/route-records.ts";
+import { doorbellParts } from "../../../../shared/store/ports/doorbells.ts";
+import { createSigner } from "../../../../shared/store/signer.ts";
+import { createSqsDoorbells } from "../../../../shared/store/sqs/doorbells.ts";
+import { silentLog } from "../../../support/silent-log.ts";
+
+const SECRETS = ["a mac key of this test"];
+const [BLUE, RED, NEW] = ["b", "e", "a"].map((digit) => digit.repeat(32)) as [string, string, string]; // three digits
+const bell = (c: string): { readonly c: string; readonly ctl: string; readonly e: string; readonly k: string } => ({
+  ...{ c, ctl: "deployment", e: "e1", k: "shop/web" },
+});
+const signedBell = (c: string, signer = c, more: object = {}): string => {
+  const m = createSigner(SECRETS, signer).sign("d", doorbellParts(bell(c)));
+  return JSON.stringify({ v: 1, ...bell(c), m, ...more });
+};
+
+interface Harness {
+  /** Bodies by cluster, in the order of handling. */
+  readonly handled: (readonly [cid: string, bodies: readonly string[]])[];
+  readonly postponed: string[];
+  readonly refreshed: string[];
+  /** What the next handler calls wait for. */
+  gate: Promise<unknown>;
+  readonly failing: Set<string>;
+  route(records: RouterPorts["records"], ...bodies: readonly string[]): Promise<readonly string[]>;
+}
+
+const it = base.extend<{ harness: Harness }>({
+  // oxlint-disable-next-line no-empty-pattern -- vitest reads the names of the fixtures that it needs
+  harness: async ({}, use) => {
+    const listed = new Set([BLUE, RED]);
+    const functionOf = (cid: string): ClusterFunction | undefined =>
+      !listed.has(cid)
+        ? undefined
+        : {
+            signer: createSigner(SECRETS, cid),
+            async handler({ Records }) {
+              harness.handled.push([cid, Records.map(({ body }) => body)]);
+              await harness.gate;
+              if (harness.failing.has(cid)) throw new Error("it failed");
+              return {
+                batchItemFailures: Records.filter(({ body }) => body.includes("fails")).map((each) => ({ itemIdentifier: each.messageId })),
+              };
+            },
+          };
+    const routers = new Map(
+      (["deltas", "doorbells"] as const).map((records) => [
+        records,
+        routeRecords({
+          ...{ records, functionOf, share: 2, log: silentLog },
+          refresh: async (cid) => {
+            harness.refreshed.push(cid);
+            if (cid === NEW) listed.add(NEW);
+            await Promise.resolve();
+          },
+          postpone: async (bodies) => void (await Promise.resolve(harness.postponed.push(...bodies))),
+        }),
+      ]),
+    );
+    const harness: Harness = {
+      ...{ handled: [], postponed: [], refreshed: [], gate: Promise.resolve(), failing: new Set() },
+      async route(records, ...bodies) {
+        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body })) as SQSRecord[]; // the router reads nothing else
+        const answer = await routers.get(records)?.({ Records }, {} as Context);
+        return (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
+      },
+    };
+    await use(harness);
+  },
+});
+
+it("routes the doorbells of createSqsDoorbells to the cluster that signed them", async ({ harness }) => {
+  const bodies: string[] = [];
+  const call = async (_: string, { Entries }: { readonly Entries: readonly { readonly MessageBody: string }[] }) => {
+    bodies.push(...Entries.map(({ MessageBody }) => MessageBody));
+    return await Promise.resolve({});
+  };
+  for (const cid of [BLUE, RED])
+    await createSqsDoorbells({ call } as never, { queueUrls: { deployment: "q" } as never, cid, signer: createSigner(SECRETS, cid) }).ring([
+      { controller: "deployment", key: "shop/web" as never, epoch: "e1", uid: "u", delayMs: 0 },
+    ]);
+  expect(await harness.route("doorbells", ...bodies)).toEqual([]);
+  expect(harness.handled.map(([cid, own]) => [cid, own.length])).toEqual([
+    [BLUE, 1],
+    [RED, 1],
+  ]);
+});
+
+it.for([
+  { name: "no signature", body: JSON.stringify({ v: 1, ...bell(BLUE) }) },
+  { name: "another cluster's signature", body: signedBell(BLUE, RED) },
+  { name: "another key", body: signedBell(BLUE, BLUE, { k: "shop/other" }) },
+  { name: "an owner that was not signed", body: signedBell(BLUE, BLUE, { o: "o" }) },
+  { name: "a signature that is no text", body: signedBell(BLUE, BLUE, { m: {} }) },
+  { name: "a field that is no text", body: signedBell(BLUE, BLUE, { u: { length: 1 } }) },
+  { name: "no JSON", body: "{" },
+  { name: "null", body: "null" },
+  { name: "a cluster that is no id", body: signedBell("__proto__") },
+])("acknowledges a doorbell with $name, and no handler gets it", async ({ body }, { harness }) => {
+  expect(await harness.route("doorbells", body, signedBell(RED))).toEqual([]);
+  expect(harness.handled.map(([cid]) => cid)).toEqual([RED]);
+});
+
+it("routes deltas by their frame, whose MAC the handler verifies", async ({ harness }) => {
+  await harness.route("deltas", `${BLUE}.sig.payload`, `${RED}.sig.payload`, "odd", `${BLUE}0.x`);
+  expect(harness.handled).toEqual([
+    [BLUE, [`${BLUE}.sig.payload`]],
+    [RED, [`${RED}.sig.payload`]],
+  ]);
+});
+
+it("reads the directory before it drops the record of a cluster that it does not know", async ({ harness }) => {
+  expect(await harness.route("deltas", `${NEW}.sig.payload`, `${"c".repeat(32)}.sig.payload`)).toEqual([]);
+  expect(harness.refreshed).toEqual([NEW, "c".repeat(32)]);
+  expect(harness.handled.map(([cid]) => cid)).toEqual([NEW]);
+});
+
+it("keeps the failed records of one cluster, not those of others", async ({ harness }) => {
+  harness.failing.add(RED);
+  expect(await harness.route("deltas", `${BLUE}.a`, `${RED}.b`, `${BLUE}.fails`)).toEqual(["m2", "m1"]);
+});
+
+it("postpones doorbells of a cluster that has its share of invocations, and handles those of others", async ({ harness }) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  harness.gate = promise;
+  const hanging = [1, 2].map(async () => await harness.route("doorbells", signedBell(BLUE)));
+  expect(await Promise.race([harness.route("doorbells", signedBell(BLUE)), promise])).toEqual([]);
+  expect(harness.postponed).toEqual([signedBell(BLUE)]);
+  harness.gate = Promise.resolve();
+  await harness.route("doorbells", signedBell(RED));
+  expect(harness.handled.map(([cid]) => cid)).toEqual([BLUE, BLUE, RED]);
+  resolve();
+  await Promise.all(hanging);
+  await harness.route("doorbells", signedBell(BLUE));
+  expect(harness.postponed).toHaveLength(1);
+});
