@@ -1,5 +1,5 @@
-export { BUILT_IN, catalogOf, controllerIn, infoIn, ownerIdIn, slicesIn } from "./objects/catalog.ts";
-export type { Catalog, CatalogEntry } from "./objects/catalog.ts";
+export { BUILT_IN, catalogOf, controllerIn, infoIn, ownedSlices, ownerIdIn, slicesIn } from "./objects/catalog.ts";
+export type { Catalog, CatalogEntry, RowTexts } from "./objects/catalog.ts";
 export type {
   Cached,
   CachedDeployment,

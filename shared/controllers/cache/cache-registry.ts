@@ -27,6 +27,11 @@ export function sliceOf(registry: Views, view: View, object: Cached<View>): Owne
   return isOwnView(view) ? definitionOf(registry, view).slice?.(object as CachedObject) : ownerOfCached(view, object as Cached);
 }
 
+/** Whether the object is a primary that its controller does not select. */
+export function isOutside({ views }: Views, view: View, object: Cached<View>): boolean {
+  return isOwnView(view) && views.get(view)?.isOutside?.(object as CachedObject) === true; // the view determines the type
+}
+
 /** The object, or undefined if it cannot be cached. For deletes, which are applied without the object too. */
 export function readable(registry: Views, resource: View, object: Cached<View> | undefined): Cached<View> | undefined {
   try {

@@ -10,7 +10,7 @@ import type { Log } from "@deltaloop/base";
 import { LEFT_FIELD } from "@deltaloop/store/ports";
 import type { Effect, Forged, IndexRequest, IndexStore, IndexView, ItemChange, NamespaceCount, Row } from "@deltaloop/store/ports";
 import type { Delta, Lookups } from "./affected-keys.ts";
-import { sliceOf } from "./cache-registry.ts";
+import { isOutside, sliceOf } from "./cache-registry.ts";
 import type { CacheRegistry } from "./cache-registry.ts";
 
 /**
@@ -138,6 +138,7 @@ function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
     rv: change.rv,
     ...(put && { object: put }),
     ...(owner !== undefined && { owner }),
+    ...(put && isOutside(registry, resource, put) && { isOutside: true }),
     ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
     effects: effectsOf(tables, change, row),
     counted:

@@ -17,7 +17,9 @@ export function ownAffectedKeys(name: string, views: readonly [OwnViewOf, ...Own
     const [before, after] = [delta.old as CachedObject | undefined, delta.new as CachedObject | undefined];
     if (before && after && !isChanged(before, after, view.role === "owned" || view.isMetadataOnly)) return [];
     const known = [before, after].flatMap((object) => (object === undefined || ownFields(object).isOut ? [] : [object]));
-    if (known.length === 0) return [];
+    // A cache that was lost does not say whether an object has left `where`, but its field manager does.
+    const mayHaveLeft = view.role === "primary" && before === undefined && after !== undefined && ownFields(after).isManaged === true;
+    if (known.length === 0 && !mayHaveLeft) return [];
     const effect = (key: ObjectKey, uid: string, self = false): Effect => ({ controller, key, uid, urgency: "act", self });
     if (view.role === "primary") {
       // A deleted primary costs no sync; one that left `where` has objects to prune.

@@ -7,6 +7,7 @@ import type { Registry } from "../registry/cache-of.ts";
 import { ownAffectedKeys } from "./affected-keys.ts";
 import { contractOf } from "./contract.ts";
 import { infoOfKind, resourceOfKind } from "./resources.ts";
+import { ROW_TEXTS } from "./row-texts.ts";
 import { viewsOf } from "./views.ts";
 import type { OwnViewOf } from "./views.ts";
 
@@ -36,6 +37,7 @@ export function registryOf(controllers: readonly OwnControllerEntry[]): Registry
     })),
     resources: { ...RESOURCES, ...Object.fromEntries(kinds.map((kind) => [resourceOfKind(kind), infoOfKind(kind)])) },
     views: controllers.flatMap(({ views }) => views),
+    rowTexts: ROW_TEXTS,
   };
 }
 

@@ -7,8 +7,9 @@ import type { ViewDefinition } from "@deltaloop/kube/strip";
 import { isMetadataOnly } from "@deltaloop/sdk/definitions";
 import type { Definition, KindData, Mask, WatchedData } from "@deltaloop/sdk/definitions";
 import { managerOf } from "@deltaloop/sdk/writes";
-import { isOwnedBy, isSelected, projection } from "./project.ts";
+import { isOwnedBy, isSelected, ownFields, projection } from "./project.ts";
 import { resourceOfKind } from "./resources.ts";
+import { ROW_FORMAT } from "./row-texts.ts";
 
 /** One view, and its role for its controller. */
 export interface OwnViewOf extends ViewDefinition {
@@ -32,13 +33,16 @@ export function viewsOf(definition: Definition): readonly [OwnViewOf, ...OwnView
     rest: Pick<OwnViewOf, "by" | "watched" | "slice">,
     place: unknown,
   ): OwnViewOf => {
-    const identity = [role, kind.crd ? { ...kind, crd: true } : kind, mask, shown, rest.by, place];
+    const identity = [ROW_FORMAT, role, kind.crd ? { ...kind, crd: true } : kind, mask, shown, rest.by, place];
     const name: OwnView = viewName(resourceOfKind(kind), controller, nameHash(JSON.stringify(identity)));
     const project = projection({ view: name, kind, see: mask, annotations: shown, manager, isWritten: role !== "watched", isIn });
     return { name, resource: resourceOfKind(kind), isMetadataOnly: isMetadataOnly(kind), project, kind, role, ...rest };
   };
   return [
-    make(primary, "primary", see, annotations, isSelected(definition), {}, where),
+    {
+      ...make(primary, "primary", see, annotations, isSelected(definition), {}, where),
+      isOutside: (object) => ownFields(object).isOut === true,
+    },
     ...owns.map(({ kind, see: mask }) =>
       make(kind, "owned", mask, [], isOwnedBy(primary), { by: "owner", slice: (object) => ownerOf(primary, object) }, [
         primary.group,

@@ -1,6 +1,6 @@
 /** The shape of the table of controllers (registry.ts), and what cache and gateway use of any. A function that imports this has no built-in controller. */
 import { catalogOf } from "@deltaloop/kube/objects";
-import type { CatalogEntry, ControllerInfo, ResourceInfo } from "@deltaloop/kube/objects";
+import type { CatalogEntry, ControllerInfo, ResourceInfo, RowTexts } from "@deltaloop/kube/objects";
 import type { ViewDefinition } from "@deltaloop/kube/strip";
 import type { AffectedKeys } from "../cache/affected-keys.ts";
 import type { CacheRegistry } from "../cache/cache-registry.ts";
@@ -29,17 +29,19 @@ export interface Registry {
   readonly resources: Readonly<Record<string, ResourceInfo>>;
   /** The views of additional controllers. */
   readonly views?: readonly ViewDefinition[];
+  /** How a Store that keeps text shortens what these views' controllers store. */
+  readonly rowTexts?: RowTexts;
 }
 
 /** The part of a registry that the cache uses. */
-export function cacheOf({ controllers, resources, views = [] }: Registry): CacheRegistry {
+export function cacheOf({ controllers, resources, views = [], rowTexts }: Registry): CacheRegistry {
   const byName = new Map<string, ViewDefinition>(views.map((view) => [view.name, view]));
   const entries = controllers.map((entry) => {
     const resource = byName.get(entry.primary)?.resource ?? entry.primary;
     return { ...entry, kind: resources[resource]?.kind ?? "" } as CatalogEntry; // the names of a registry are its controllers and views
   });
   return {
-    catalog: catalogOf(entries),
+    catalog: catalogOf(entries, rowTexts),
     affectedKeys: controllers.map(({ affectedKeys }) => affectedKeys),
     views: new Map(views.map((view) => [view.name, view])),
   };

@@ -10,6 +10,14 @@ export interface Catalog {
   /** The distinct views, in the order in which they are listed at start. */
   readonly views: readonly View[];
   readonly entries: ReadonlyMap<ControllerName, CatalogEntry>;
+  /** How a Store that keeps text shortens what additional controllers store. Default: not at all. */
+  readonly rowTexts?: RowTexts;
+}
+
+/** Short forms of texts without control characters: uids, and JSON without whitespace. `restore(shorten(text))` is `text`. None has 0x1F. */
+export interface RowTexts {
+  shorten(json: string): string;
+  restore(text: string): string;
 }
 
 export interface CatalogEntry extends ControllerInfo {
@@ -19,7 +27,7 @@ export interface CatalogEntry extends ControllerInfo {
 }
 
 /** @throws {RangeError} if two controllers have the same name */
-export function catalogOf(all: readonly CatalogEntry[]): Catalog {
+export function catalogOf(all: readonly CatalogEntry[], rowTexts?: RowTexts): Catalog {
   const entries = new Map(
     all.map(({ name, kind, primary, dependents, slices, reads }): readonly [ControllerName, CatalogEntry] => [
       name,
@@ -29,7 +37,7 @@ export function catalogOf(all: readonly CatalogEntry[]): Catalog {
   if (entries.size < all.length) throw new RangeError("two controllers have the same name");
   const read = new Set<View>(all.flatMap(({ reads }) => reads));
   const core = CACHED_RESOURCES.filter((resource) => read.has(resource));
-  return { controllers: [...entries.keys()], views: [...new Set<View>([...core, ...read])], entries };
+  return { controllers: [...entries.keys()], views: [...new Set<View>([...core, ...read])], entries, ...(rowTexts && { rowTexts }) };
 }
 
 /** @throws {RangeError} for a controller that the catalog lacks: a bug of the caller */
@@ -63,6 +71,12 @@ export function slicesIn(
     view,
     slice: by === "owner" ? ownerIdIn(catalog, controller, key, uid) : mappedSlice(by, key),
   }));
+}
+
+/** Returns the slices of the objects that a primary owns. */
+export function ownedSlices(catalog: Catalog, controller: ControllerName, key: ObjectKey, uid: string): ReturnType<typeof slicesIn> {
+  const slice = ownerIdIn(catalog, controller, key, uid);
+  return (infoIn(catalog, controller).slices ?? []).flatMap(({ view, by }) => (by === "owner" ? [{ view, slice }] : []));
 }
 
 /** The built-in controllers. */

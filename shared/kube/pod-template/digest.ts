@@ -29,7 +29,7 @@ export interface Digester {
    * values of different keys have different digests.
    */
   annotation(key: string, value: string): string;
-  /** 22 characters (128 bits of an HMAC-SHA-256) of the content that an additional controller sends, or that it may not see. */
+  /** 16 characters (96 bits of an HMAC-SHA-256) of the content that an additional controller sends, or that it may not see. */
   content(text: string): string;
   /** 22 characters (128 bits of an HMAC-SHA-256) of an Event's text, only for comparison within hours. */
   event(parts: readonly string[]): string;
@@ -100,7 +100,7 @@ export function createDigester(key: Buffer | string, releases: readonly Release[
       const text = `annotation ${JSON.stringify([key, value])}`;
       return `${keyId}.a1.${hmac(text).toString("hex", 0, 16)}`;
     },
-    content: (text) => hmac(`content ${text}`).toString("base64url", 0, 16),
+    content: (text) => hmac(`content ${text}`).toString("base64url", 0, 12),
     event: (parts) => hmac(`event ${JSON.stringify(parts)}`).toString("base64url", 0, 16),
   };
 }

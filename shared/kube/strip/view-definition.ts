@@ -18,6 +18,8 @@ export interface ViewDefinition {
   readonly project: (object: unknown, digester: Digester) => CachedObject;
   /** Returns the slice of a row. Absent for a primary, which is read by its key. */
   readonly slice?: (object: CachedObject) => OwnerId | undefined;
+  /** Whether the controller does not select the object, a primary; lists and resyncs then do not enqueue it. */
+  readonly isOutside?: (object: CachedObject) => boolean;
 }
 
 /** The name of a view. `projection` identifies the kept fields and the slices, so that a different projection is a different view. */

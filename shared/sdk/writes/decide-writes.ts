@@ -2,7 +2,7 @@
 import type { Definition } from "../definition/controller.ts";
 import type { KindData } from "../definition/kind.ts";
 import type { Digest, LastWrite } from "./last-write.ts";
-import { isContested, isReturn, sentText } from "./last-write.ts";
+import { isContested, isOf, isReturn, sentText } from "./last-write.ts";
 import type { ObjectBody, ObjectId, Primary, Wanted } from "./wanted.ts";
 import { idText } from "./wanted.ts";
 
@@ -146,7 +146,7 @@ function reasonFor(
   { uid, content }: { readonly uid: string; readonly content: string },
   record: LastWrite | undefined,
 ): Reason | undefined {
-  if (record?.uid !== uid || record.sent !== sent) return "desired state changed";
+  if (!isOf(record, uid) || record.sent !== sent) return "desired state changed";
   return record.content === content ? undefined : "changed since the last write";
 }
 

@@ -8,6 +8,7 @@ import { isObject } from "./wanted.ts";
 
 /** Of one owned object, of `self`, or of `status`. Digests are keyed. */
 export interface LastWrite {
+  /** The start of the uid: `content` covers all of it. */
   readonly uid: string;
   /** Digest of what was sent. */
   readonly sent: string;
@@ -32,6 +33,9 @@ const REVERTS_MAX = 5;
 const REVERTS_WINDOW_MS = 600_000;
 /** An own write enqueues its key at once, so two versions of the code replace each other's writes sooner than this. */
 const RETURN_MS = 10_000;
+
+/** 32 bits of a UUID. */
+const UID_START = 8;
 
 /** Metadata fields that are not part of the content. */
 const NO_CONTENT = ["managedFields", "resourceVersion", "generation"];
@@ -83,13 +87,18 @@ export function recordOf(
   nowMs: number,
 ): LastWrite {
   const { uid, resourceVersion, content } = answer;
-  const known = before?.uid === uid ? before : undefined;
+  const known = isOf(before, uid) ? before : undefined;
   const recent = known?.revertsMs.filter((atMs) => nowMs - atMs < REVERTS_WINDOW_MS) ?? [];
   const replaced = known === undefined || known.sent === sent ? known?.replaced : { sent: known.sent, atMs: nowMs, generation };
   // An apply that changes nothing was caused by a change of fields that this manager does not own.
   const hasReverted = isRevert && resourceVersion !== readVersion;
   const revertsMs = hasReverted ? [...recent, nowMs].slice(-REVERTS_MAX - 1) : recent;
-  return { uid, sent, content, revertsMs, ...(replaced && { replaced }) };
+  return { uid: uid.slice(0, UID_START), sent, content, revertsMs, ...(replaced && { replaced }) };
+}
+
+/** Whether the record is of the object with this uid. */
+export function isOf(record: LastWrite | undefined, uid: string): record is LastWrite {
+  return record !== undefined && record.uid !== "" && uid.startsWith(record.uid);
 }
 
 /** Whether another writer keeps changing what this controller changes back. */

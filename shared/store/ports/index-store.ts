@@ -61,7 +61,10 @@ export interface IndexRequest {
     readonly put?: string;
     readonly listRV?: string;
   }[];
-  /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
+  /**
+   * All primaries of a namespace (replicasets, replicationcontrollers, deployments, and those of an additional controller that has a slice
+   * by namespace or cluster). Their counts are read first.
+   */
   readonly primaries?: readonly { readonly resource: View; readonly namespace: string }[];
   /** Namespaces whose counts, but not primaries, are read before the rows, because an effect depends on owners of the rows. */
   readonly counts?: readonly { readonly resource: View; readonly namespace: string }[];
@@ -105,6 +108,11 @@ export interface ItemChange {
   readonly object?: Cached<View>;
   /** The controller owner; puts only. */
   readonly owner?: OwnerId;
+  /**
+   * A primary that its controller does not select. Lists and resyncs do not enqueue it; a put without `expected` does, if the primary owns
+   * objects in the controller's slices.
+   */
+  readonly isOutside?: boolean;
   /**
    * The caller has not read the row (IX10). A put is applied if the key has neither row nor tombstone, or an equal row; with `expected`
    * (the item's version), only if the key has an equal row. For any other put, and for a delete, the call returns `retry` with the stored

@@ -4,6 +4,7 @@
  * one request that changes nothing.
  */
 export interface LastWriteRecord {
+  /** The object's uid, or its start: `content` covers the uid. */
   readonly uid: string;
   /** Keyed digest of the request. */
   readonly sent: string;

@@ -96,7 +96,7 @@ export interface WorkQueue {
   renew(run: AnyTaken): Promise<number | "stopped" | undefined>;
   done(run: AnyTaken, outcome: Outcome): Promise<DoneResult>;
   /**
-   * Queues every primary of `controller`, spread evenly over `spreadMs` from now (WQ7). Returns the doorbells of the first 500; the sweeper
+   * Queues every primary of `controller` but those outside, spread evenly over `spreadMs` from now (WQ7). Returns the doorbells of the first 500; the sweeper
    * rings the others.
    */
   resync(epoch: string, controller: ControllerName, spreadMs: number): Promise<readonly Doorbell[]>;

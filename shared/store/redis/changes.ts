@@ -1,5 +1,5 @@
 /** Items of a call as KEYS and ARGV (scripts/lib/index.lua). */
-import { controllerIn, infoIn, isResourceVersion, ownerIdIn } from "@deltaloop/kube/objects";
+import { controllerIn, infoIn, isBuiltIn, isResourceVersion, ownedSlices, ownerIdIn } from "@deltaloop/kube/objects";
 import type { Catalog, OwnerId, View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../ports/doorbells.ts";
 import type { DoneResult, Effect, ItemChange, ItemOutcome, NamespaceCount, Outcome } from "../ports/store.ts";
@@ -9,6 +9,8 @@ import type { EpochKeys, KeyTable } from "./keys.ts";
 import type { ArgsOf, ChangeArgs } from "./scripts/layouts.ts";
 import { entryText, expectedText, rowText, tombstoneText, US } from "./rows.ts";
 import type { Seal } from "./rows.ts";
+import { restored, shortened } from "./short-texts.ts";
+import type { Short } from "./short-texts.ts";
 
 export interface Changes {
   readonly catalog: Catalog;
@@ -25,6 +27,7 @@ export interface Changes {
 const SAME_UID = 1;
 const COUNTED = 2;
 const UNREAD = 4;
+const OUTSIDE = 8;
 
 /** Location of a forged text. */
 const WHERE = { row: "v", entry: "s", tombstone: "t" } as const;
@@ -42,6 +45,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   const { itemsMax = Number.POSITIVE_INFINITY } = changes;
   if (items.length > itemsMax) throw new RangeError(`the call has ${items.length} items, more than ${itemsMax}`);
   const controller = controllerIn(catalog, resource);
+  const isNamed = controller !== undefined && namesPrimaries(catalog, controller);
   const effects = new EffectTable(catalog, names, table);
   const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
   const intentSlot = remember((owner: OwnerId) => table.slot(names.intents(owner)));
@@ -59,7 +63,8 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     const slash = key.indexOf("/");
     const orphans = `-${key.slice(0, slash)}`;
     const sameOwner = put && expected?.uid === uid && expected.owner === owner;
-    const flags = (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0) + (item.unread ? UNREAD : 0);
+    const flags =
+      (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0) + (item.unread ? UNREAD : 0) + (item.isOutside ? OUTSIDE : 0);
     const lane = laneBase(changes.laneOf(key));
     const newSlice = put ? sliceSlot(owner ?? orphans) : 0;
     const oldSlice = !expected
@@ -69,7 +74,8 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
       : sameOwner
         ? newSlice
         : sliceSlot(expected.owner ?? orphans);
-    const primaries = controller ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
+    const primaries = isNamed ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
+    const owned = item.isOutside && controller && !expected ? ownedSlices(catalog, controller, key, uid) : [];
     const endsIntents =
       controller && expected && item.type !== "gone" && (!put || expected.uid !== uid)
         ? table.slot(names.intents(ownerIdIn(catalog, controller, key, expected.uid)))
@@ -84,10 +90,14 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     }
     records.push({
       key,
-      value: put ? rowText(seal, resource, item) : item.type === "delete" ? tombstoneText(seal, resource, item) : `${rv}${US}${uid}`,
+      value: put
+        ? rowText(seal, resource, item)
+        : item.type === "delete"
+          ? tombstoneText(seal, resource, item)
+          : `${rv}${US}${shortened(catalog, resource, uid)}`,
       entry: put && !(item.unread && expected) ? entryText(seal, resource, item) : "",
-      expected: expected ? (sameOwner ? expected.rv : expectedText(expected)) : "",
-      meta: `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)}`,
+      expected: expected ? (sameOwner ? expected.rv : expectedText(catalog, resource, expected)) : "",
+      meta: `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)};${owned.map(({ view, slice }) => table.slot(names.slice(view, slice))).join(",")}`,
     });
   }
   const forged = items.flatMap((item, i) =>
@@ -109,6 +119,11 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     counts: counts.map((each) => ({ countsSlot: table.slot(names.counts(each.resource)), namespace: each.namespace, count: each.count })),
     forged,
   };
+}
+
+/** Whether look-ups need the primaries of a namespace: those of an additional controller only for a slice by namespace or cluster. */
+function namesPrimaries(catalog: Catalog, controller: ControllerName): boolean {
+  return isBuiltIn(controller) || (infoIn(catalog, controller).slices ?? []).some(({ by }) => by === "namespace" || by === "cluster");
 }
 
 /** Memoizes the results of `make`. */
@@ -157,7 +172,7 @@ class EffectTable {
       urgency === "status" && dependents !== undefined
         ? this.#table.slot(this.#names.slice(dependents, ownerIdIn(this.#catalog, controller, key, uid)))
         : 0;
-    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${slice},${uid}`;
+    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${slice},${shortened(this.#catalog, controller, uid)}`;
     const index = this.args.push({ meta, key: effect.key });
     known.push({ effect, index });
     return index;
@@ -184,32 +199,27 @@ export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] 
 }
 
 /** Decodes `{ base, key, u, delay, … }`; `names` and `table` resolve a base to its queue. */
-export function parseBells(
-  { controllers }: Catalog,
-  names: EpochKeys,
-  keys: readonly string[],
-  reply: Reply | undefined,
-): readonly Doorbell[] {
+export function parseBells(catalog: Catalog, names: EpochKeys, keys: readonly string[], reply: Reply | undefined): readonly Doorbell[] {
   const flat = asList(reply);
   const bells: Doorbell[] = [];
   for (let i = 0; i < flat.length; i += 4) {
     const first = keys[asNumber(flat[i]) - 1];
-    const controller = controllers.find((each) => names.queue(each)[0] === first);
+    const controller = catalog.controllers.find((each) => names.queue(each)[0] === first);
     if (!controller) throw new TypeError(`unknown queue: ${first}`);
-    bells.push(bell(names, controller, asText(flat[i + 1]), asText(flat[i + 2]), asNumber(flat[i + 3])));
+    bells.push(bell(catalog, names, controller, asText(flat[i + 1]), asText(flat[i + 2]), asNumber(flat[i + 3])));
   }
   return bells;
 }
 
-function bell(names: EpochKeys, controller: ControllerName, key: string, u: string, delayMs: number): Doorbell {
-  return { controller, key, ...parsePrimary(u), epoch: names.epoch, delayMs };
+function bell(short: Short, names: EpochKeys, controller: ControllerName, key: string, u: string, delayMs: number): Doorbell {
+  return { controller, key, ...parsePrimary(short, u), epoch: names.epoch, delayMs };
 }
 
 /** Decodes `u` of a primary: uid 0x1F its controller owner; empty = there is none. */
-export function parsePrimary(u: string): { readonly uid?: string; readonly owner?: OwnerId } {
+export function parsePrimary(short: Short, u: string): { readonly uid?: string; readonly owner?: OwnerId } {
   if (u === "") return {};
   const [uid = "", owner = ""] = u.split(US);
-  return { uid, ...(owner !== "" && { owner }) };
+  return { uid: restored(short, uid), ...(owner !== "" && { owner }) };
 }
 
 /** Encodes the outcome of a run. */

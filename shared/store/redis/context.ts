@@ -77,7 +77,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
     names,
     connection,
     durable: createBarrier(connection, options.durability ?? "C"),
-    seal: (epoch) => ({ signer: options.signer, epoch }),
+    seal: (epoch) => ({ signer: options.signer, epoch, rowTexts: catalog.rowTexts }),
     lanes: (resource) => lanes.get(resource) ?? lanesOf(resource),
     keys: (script, keys) => new KeyTable(script, names.epoch, keys),
     run,

@@ -8,6 +8,7 @@ import { asList, asNumber, asText } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { sliceName } from "./keys.ts";
 import { recordText, US } from "./rows.ts";
+import { shortened } from "./short-texts.ts";
 
 /** Prefix of a field that does not hold an op, but the number and deadline of a token's pending ops. */
 const TOKEN_FIELD = "t:";
@@ -26,7 +27,16 @@ export function createIntentStore(context: Context): IntentStore {
       const { key, token, controller } = run;
       const table = context.keys("registerIntents", { queue: names.queue(controller), intents: intentsKey });
       const marks = String(run.lineage?.marks ?? 0);
-      const args = { key, token, ownerUid, controller, ...termArgs(run), marks, drawn: String(drawn ?? ""), ops };
+      const args = {
+        key,
+        token,
+        ownerUid: shortened(context.catalog, controller, ownerUid),
+        controller,
+        ...termArgs(run),
+        marks,
+        drawn: String(drawn ?? ""),
+        ops,
+      };
       const registered = (await context.run(table.call(run.epoch, args))) === 1;
       if (registered && intents.length > 0) await context.durable(); // waits, because a failover would otherwise repeat the calls
       return registered ? "ok" : "stolen";
@@ -72,18 +82,22 @@ async function writeThrough(
       ...(write.ends ? outcomeArgs(write.ends) : { outcome: "", delayMs: undefined }),
       lowered: lower.map((op) => ({ op })),
       planned: [...plan.map(({ id, mayLand }) => ({ op: id, state: mayLand ? "1" : "0" })), ...hold.map((op) => ({ op, state: "h" }))],
-      gone: gone.map(({ key, uid }) => ({ key, uid, laneBase: table.block(names.lane(resource, laneOf(key, lanes))) })),
+      gone: gone.map(({ key, uid }) => ({
+        key,
+        uid: shortened(context.catalog, resource, uid),
+        laneBase: table.block(names.lane(resource, laneOf(key, lanes))),
+      })),
       slices: slices.map((slice) => ({ owner: slice, slot: table.slot(names.slice(resource, slice)) })),
       left: write.left,
       marks: (write.marks ?? []).map(({ controller, key, uid, mark }) => ({
         queueBase: table.block(names.queue(controller)),
         key,
-        uid,
+        uid: shortened(context.catalog, controller, uid),
         intentsSlot: table.slot(names.intents(ownerIdIn(context.catalog, controller, key, uid))),
         text: markText(mark),
       })),
       records: (write.records ?? []).map(({ id, record }) => ({
-        uid: write.ownerUid,
+        uid: shortened(context.catalog, run.controller, write.ownerUid),
         field: RECORD_FIELD + id,
         text: record === undefined ? "" : recordText(context.seal(run.epoch), owner, id, record),
       })),

@@ -87,7 +87,7 @@ export function createRedisProbe(
         const primaries = Object.entries(await client.hgetall(inEpoch.queue(controller)[3]));
         owners += primaries.length;
         const read = primaries.slice(0, ownersMax).map(async ([key, value]): Promise<OwnerIntents> => {
-          const { uid = "" } = parsePrimary(value);
+          const { uid = "" } = parsePrimary(catalog, value);
           const fields = await client.hgetall(inEpoch.intents(ownerIdIn(catalog, controller, key, uid)));
           return { controller, key, intents: parseIntents(Object.entries(fields)) };
         });

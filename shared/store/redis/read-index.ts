@@ -162,7 +162,7 @@ export async function readPlaces(
       const { resource = "replicasets", namespace = "" } = namespaces[i] ?? {};
       // The hash `k` is not signed: ignore invalid keys in it, so that they cannot block a lane.
       const named = asPairs(reply).filter(([key]) => isKeyOf(namespace, key));
-      return named.map(([key, u]) => ({ resource, key, owner: parsePrimary(u).owner }));
+      return named.map(([key, u]) => ({ resource, key, owner: parsePrimary(context.catalog, u).owner }));
     }),
     forged,
   };

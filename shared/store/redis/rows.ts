@@ -12,12 +12,14 @@
  * A signature (signer.ts) covers the epoch, the resource, the key and the text except the flags; an entry's also covers the owner, so that
  * an entry moved to another slice fails. Scripts copy these texts and never verify them.
  */
-import type { Cached, CachedPod, CachedReplicaSet, OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
+import type { Cached, CachedPod, CachedReplicaSet, OwnerId, RowTexts, View, ObjectKey } from "@deltaloop/kube/objects";
 import { splitKey } from "@deltaloop/kube/objects";
 import { RECORD_FIELD } from "../decision-mark.ts";
 import { SIGNATURE_CHARACTERS } from "../signer.ts";
 import type { Signer } from "../signer.ts";
 import type { Forged, ItemChange, LastWriteRecord, Row } from "../ports/store.ts";
+import { restored, shortened } from "./short-texts.ts";
+import type { Short } from "./short-texts.ts";
 
 export const US = "\x1f";
 
@@ -25,6 +27,8 @@ export const US = "\x1f";
 export interface Seal {
   readonly signer: Signer;
   readonly epoch: string;
+  /** Of the catalog: how objects of additional controllers are written. */
+  readonly rowTexts?: RowTexts | undefined;
 }
 
 /** Result of verifying a text from Redis. */
@@ -33,39 +37,48 @@ export type Opened<T> = { readonly kind: "good"; readonly value: T } | { readonl
 const FORGED = { kind: "forged" } as const;
 
 /** The prefix of a row that look-ups compare. */
-export function expectedText(row: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId }): string {
-  return `${row.rv}${US}${row.uid}${US}${row.owner ?? ""}${US}`;
+export function expectedText(
+  short: Short,
+  view: View,
+  row: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId },
+): string {
+  return `${row.rv}${US}${shortened(short, view, row.uid)}${US}${row.owner ?? ""}${US}`;
 }
 
 type Put = Pick<ItemChange, "key" | "rv" | "uid" | "owner" | "object">;
 
 /** The text of a put in `v`. */
-export function rowText({ signer, epoch }: Seal, resource: View, { key, rv, uid, owner = "" }: Put): string {
+export function rowText(seal: Seal, resource: View, { key, rv, uid: whole, owner = "" }: Put): string {
+  const { signer, epoch } = seal;
+  const uid = shortened(seal, resource, whole);
   return `${rv}${US}${uid}${US}${owner}${US}${signer.sign("v", [epoch, resource, key, uid, rv, owner])}${US}`;
 }
 
 /** The text of a put in `s`. */
-export function entryText({ signer, epoch }: Seal, resource: View, item: Put): string {
-  const { key, rv, uid, owner = "" } = item;
-  const object = objectText(resource, item);
-  return `${US}${rv}${US}${uid}${US}${signer.sign("s", [epoch, resource, key, uid, rv, owner, object])}${US}${object}`;
+export function entryText(seal: Seal, resource: View, item: Put): string {
+  const { key, rv, owner = "" } = item;
+  const uid = shortened(seal, resource, item.uid);
+  const object = objectText(seal, resource, item);
+  return `${US}${rv}${US}${uid}${US}${seal.signer.sign("s", [seal.epoch, resource, key, uid, rv, owner, object])}${US}${object}`;
 }
 
 /** Encodes a tombstone for the hash `t`. */
-export function tombstoneText({ signer, epoch }: Seal, resource: View, { key, rv, uid }: Pick<Put, "key" | "rv" | "uid">): string {
+export function tombstoneText(seal: Seal, resource: View, { key, rv, uid: whole }: Pick<Put, "key" | "rv" | "uid">): string {
+  const { signer, epoch } = seal;
+  const uid = shortened(seal, resource, whole);
   return `${rv}${US}${uid}${US}${signer.sign("t", [epoch, resource, key, uid, rv])}`;
 }
 
 /** Verifies a row of `v`; the result has no object. */
-export function openRow({ signer, epoch }: Seal, resource: View, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
+export function openRow(seal: Seal, resource: View, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
   const [rv = "", uid = "", owner = "", signature = "", flags = ""] = text.split(US);
-  if (!isGood(signer.verify("v", [epoch, resource, key, uid, rv, owner], signature))) return FORGED;
-  return { kind: "good", value: { key, uid, rv, ...(owner !== "" && { owner }), gone: flags !== "" } };
+  if (!isGood(seal.signer.verify("v", [seal.epoch, resource, key, uid, rv, owner], signature))) return FORGED;
+  return { kind: "good", value: { key, uid: restored(seal, uid), rv, ...(owner !== "" && { owner }), gone: flags !== "" } };
 }
 
 /** Verifies an entry of the slice of `owner` (undefined for the orphans of the key's namespace). */
 export function openEntry(
-  { signer, epoch }: Seal,
+  seal: Seal,
   resource: View,
   key: ObjectKey,
   owner: OwnerId | undefined,
@@ -78,18 +91,21 @@ export function openEntry(
   const rv = text.slice(flagsEnd + 1, rvEnd);
   const uid = text.slice(rvEnd + 1, uidEnd);
   const object = text.slice(signatureEnd + 1);
-  const parts = [epoch, resource, key, uid, rv, owner ?? "", object];
-  if (!isGood(signer.verify("s", parts, text.slice(uidEnd + 1, signatureEnd)))) return FORGED;
+  const parts = [seal.epoch, resource, key, uid, rv, owner ?? "", object];
+  if (!isGood(seal.signer.verify("s", parts, text.slice(uidEnd + 1, signatureEnd)))) return FORGED;
   const flags = text.slice(0, flagsEnd);
+  const whole = restored(seal, uid);
+  const content = parseObject(seal, resource, key, whole, rv, object);
+  if (content === undefined) return FORGED;
   return {
     kind: "good",
     value: {
       key,
-      uid,
+      uid: whole,
       rv,
       ...(owner !== undefined && { owner }),
       gone: flags !== "",
-      object: parseObject(resource, key, uid, rv, object),
+      object: content,
       ...(flags !== "" && { goneSinceMs: Number(flags.slice(1)) }),
     },
   };
@@ -101,22 +117,27 @@ export function isGenuineTombstone({ signer, epoch }: Seal, resource: View, key:
 }
 
 /** The text of a last-write record of `owner`. */
-export function recordText({ signer, epoch }: Seal, owner: OwnerId, id: string, record: LastWriteRecord): string {
-  const text = JSON.stringify(record);
-  return signer.sign("w", [epoch, owner, id, text]) + text;
+export function recordText(seal: Seal, owner: OwnerId, id: string, record: LastWriteRecord): string {
+  const json = JSON.stringify(record);
+  const text = seal.rowTexts?.shorten(json) ?? json;
+  return seal.signer.sign("w", [seal.epoch, owner, id, text]) + text;
 }
 
 /** The genuine records among the fields of an owner's intents. */
 export function openRecords(
-  { signer, epoch }: Seal,
+  seal: Seal,
   owner: OwnerId,
   pairs: readonly (readonly [field: string, text: string])[],
 ): ReadonlyMap<string, LastWriteRecord> {
   const genuine = pairs.flatMap(([field, text]) => {
     const [id, record] = [field.slice(RECORD_FIELD.length), text.slice(SIGNATURE_CHARACTERS)];
-    if (!field.startsWith(RECORD_FIELD) || !isGood(signer.verify("w", [epoch, owner, id, record], text.slice(0, SIGNATURE_CHARACTERS))))
+    if (
+      !field.startsWith(RECORD_FIELD) ||
+      !isGood(seal.signer.verify("w", [seal.epoch, owner, id, record], text.slice(0, SIGNATURE_CHARACTERS)))
+    )
       return [];
-    return [[id, JSON.parse(record) as LastWriteRecord] as const]; // the signature proves that recordText wrote it
+    const opened = parsed(seal, record) as LastWriteRecord | undefined; // the signature proves that recordText wrote it
+    return opened === undefined ? [] : [[id, opened] as const];
   });
   return new Map(genuine);
 }
@@ -165,7 +186,7 @@ export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SliceP
 }
 
 /** Omits namespace, name, uid and resourceVersion: a third of a small pod. */
-function objectText(resource: View, item: Put): string {
+function objectText(seal: Seal, resource: View, item: Put): string {
   const { object } = item;
   // JSON omits undefined. A copy with the same shape is cheaper than a copy without the fields.
   const leftOut = { namespace: undefined, name: undefined, uid: undefined, resourceVersion: undefined };
@@ -174,7 +195,16 @@ function objectText(resource: View, item: Put): string {
     return JSON.stringify(says(item, pod) ? { ...pod, ...leftOut } : pod);
   }
   const other = object as CachedReplicaSet; // all other kinds have metadata
-  return JSON.stringify(says(item, other.metadata) ? { ...other, metadata: { ...other.metadata, ...leftOut } } : other);
+  const text = JSON.stringify(says(item, other.metadata) ? { ...other, metadata: { ...other.metadata, ...leftOut } } : other);
+  return shortened(seal, resource, text);
+}
+
+function parsed(short: Short, text: string): unknown {
+  try {
+    return JSON.parse(restored(short, text));
+  } catch {
+    return undefined;
+  }
 }
 
 function says(
@@ -193,12 +223,14 @@ function says(
   );
 }
 
-function parseObject(resource: View, key: ObjectKey, uid: string, rv: string, text: string): Cached {
+/** Undefined for a text in another form, of which the view's name says that there is none. It counts as absent (A14). */
+function parseObject(seal: Seal, resource: View, key: ObjectKey, uid: string, rv: string, text: string): Cached | undefined {
   const { namespace, name } = splitKey(key);
   // objectText wrote this text with this version of the projection, which the gate guarantees.
   if (resource === "pods") {
     return { namespace, name, uid, resourceVersion: rv, ...(JSON.parse(text) as Partial<CachedPod>) };
   }
-  const rest = JSON.parse(text) as CachedReplicaSet;
+  const rest = parsed(seal, text) as CachedReplicaSet | undefined;
+  if (rest === undefined) return undefined;
   return { ...rest, metadata: { namespace, name, uid, resourceVersion: rv, ...(rest.metadata as Partial<CachedReplicaSet["metadata"]>) } };
 }

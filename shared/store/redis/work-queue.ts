@@ -17,6 +17,7 @@ import { parseIntents } from "./intent-store.ts";
 import { NO_SLICE, sliceName } from "./keys.ts";
 import type { Call, EpochKeys } from "./keys.ts";
 import { expectedText, openPlaced, openRecords, openSlice, US } from "./rows.ts";
+import { shortened } from "./short-texts.ts";
 
 export function createWorkQueue(context: Context): WorkQueue {
   const runKeys = ({ epoch, controller }: AnyTaken): { readonly queue: readonly string[] } => ({
@@ -111,7 +112,10 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
     return table.call(run.epoch, {
       key: run.key,
       token: run.token,
-      known: known.uid === undefined && known.owner === undefined ? "" : `${known.uid ?? ""}${US}${known.owner ?? ""}`,
+      known:
+        known.uid === undefined && known.owner === undefined
+          ? ""
+          : `${shortened(context.catalog, run.controller, known.uid ?? "")}${US}${known.owner ?? ""}`,
       ...gateArgs(context, names, table, reads),
       more: more.map(({ view, slice }) => ({ slot: table.slot(names.slice(view, slice)) })),
     });
@@ -127,11 +131,11 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
     case "gated":
       return { kind: "gated", reason: asText(reply[1]) };
     case "notYet": {
-      const bell = bellOf(names, run.controller, reply[1]);
+      const bell = bellOf(context, names, run.controller, reply[1]);
       return { kind: "notYet", delayMs: bell.delayMs, bell };
     }
     case "moved":
-      return { kind: "moved", ...parsePrimary(asText(reply[1])) };
+      return { kind: "moved", ...parsePrimary(context.catalog, asText(reply[1])) };
     case "ok": {
       const place = { resource: dependents ?? resource, nowMs: asNumber(reply[1]) - LEASE_MS };
       const own = openSlice(seal, { ...place, owner, slice: owner ?? "" }, asPairs(reply[4]));
@@ -220,13 +224,13 @@ function primaryOf(
   const slice = sliceName(owner, splitKey(run.key).namespace);
   const text = typeof entry === "string" ? entry : "";
   const primary = text === "" ? undefined : openPlaced(context.seal(run.epoch), { resource, owner, slice }, run.key, text);
-  const isTheirs = primary?.uid === uid && typeof row === "string" && row.startsWith(expectedText(primary));
+  const isTheirs = primary?.uid === uid && typeof row === "string" && row.startsWith(expectedText(context.catalog, resource, primary));
   return primary && isTheirs ? { primary, forged: [] } : { forged: [{ resource, key: run.key, where: "entry", slice, text }] };
 }
 
-function bellOf(names: EpochKeys, controller: ControllerName, reply: Reply | undefined): Doorbell {
+function bellOf({ catalog }: Context, names: EpochKeys, controller: ControllerName, reply: Reply | undefined): Doorbell {
   const [, key, u, delayMs] = asList(reply);
-  return { controller, key: asText(key), ...parsePrimary(asText(u)), epoch: names.epoch, delayMs: asNumber(delayMs) };
+  return { controller, key: asText(key), ...parsePrimary(catalog, asText(u)), epoch: names.epoch, delayMs: asNumber(delayMs) };
 }
 
 interface QueuedKey {

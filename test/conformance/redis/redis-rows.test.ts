@@ -1,7 +1,21 @@
 /** The text form of objects in slices. */
-import { assert, constantFrom, option, property, record, string } from "fast-check";
+import { assert, constantFrom, option, property, record, string, uuid } from "fast-check";
 import { expect, it } from "vitest";
-import { entryText, isGenuineTombstone, openEntry, openRow, rowText, tombstoneText } from "../../../shared/store/redis/rows.ts";
+import { ROW_TEXTS } from "../../../shared/controllers/own/row-texts.ts";
+import { viewName } from "../../../shared/kube/strip/view-definition.ts";
+import type { CachedObject } from "../../../shared/kube/objects/cached.ts";
+import type { OwnController } from "../../../shared/kube/objects/resources.ts";
+import type { ItemChange } from "../../../shared/store/ports/store.ts";
+import {
+  entryText,
+  isGenuineTombstone,
+  openEntry,
+  openRecords,
+  openRow,
+  recordText,
+  rowText,
+  tombstoneText,
+} from "../../../shared/store/redis/rows.ts";
 import { testSigner } from "../../support/signer.ts";
 import { cachedPod, cachedReplicaSet, keyOf, ownedBy, put } from "../../support/builders.ts";
 
@@ -59,6 +73,44 @@ it("returns a primary as it was stored", () => {
   const entry = entryText(SEAL, "replicasets", put(object));
   expect(entry).not.toContain('"resourceVersion"');
   expect(openEntry(SEAL, "replicasets", keyOf(object), put(object).owner, entry)).toMatchObject({ kind: "good", value: { object } });
+});
+
+const VIEW = viewName("configmaps", "c" as OwnController, "1"); // a controller's name
+const OWN_SEAL = { ...SEAL, rowTexts: ROW_TEXTS };
+const ownPut = (uid: string): ItemChange & { readonly object: CachedObject } => {
+  const object: CachedObject = { metadata: { namespace: "shop", name: "a", uid, resourceVersion: "12" } };
+  return { type: "put", key: "shop/a", uid, rv: "12", object, effects: [], counted: false, lowers: [] };
+};
+
+it("returns an object of a user controller as it was stored, with a UUID in 23 bytes", () => {
+  assert(
+    property(string({ unit: "grapheme" }), uuid(), (any, id) => {
+      for (const uid of [any, id, id.toUpperCase(), `${id}0`]) {
+        const item = ownPut(uid);
+        for (const seal of [SEAL, OWN_SEAL]) {
+          const entry = openEntry(seal, VIEW, "shop/a", undefined, entryText(seal, VIEW, item));
+          expect(entry).toMatchObject({ kind: "good", value: { uid, rv: "12", object: item.object } });
+          expect(openRow(seal, VIEW, "shop/a", rowText(seal, VIEW, item))).toMatchObject({ value: { uid, rv: "12" } });
+          expect(isGenuineTombstone(seal, VIEW, "shop/a", tombstoneText(seal, VIEW, item))).toBe(true);
+        }
+      }
+      expect(rowText(OWN_SEAL, VIEW, ownPut(id)).length).toBe(rowText(SEAL, VIEW, ownPut(id)).length - 13);
+    }),
+  );
+});
+
+it("stores objects of built-in controllers in the same form beside user controllers", () => {
+  const item = put(cachedPod({ uid: "1ca7e6c0-498e-4700-b1f0-ac0d434d1ff8", resourceVersion: "12" }));
+  expect(rowText(OWN_SEAL, "pods", item)).toBe(rowText(SEAL, "pods", item));
+  expect(entryText(OWN_SEAL, "pods", item)).toBe(entryText(SEAL, "pods", item));
+});
+
+it("[informer A14] treats an object or a record in another form as absent", () => {
+  const other = { ...SEAL, rowTexts: { shorten: () => "v9", restore: (text: string) => text } };
+  expect(openEntry(OWN_SEAL, VIEW, "shop/a", undefined, entryText(other, VIEW, ownPut("v9")))).toEqual({ kind: "forged" });
+  const record = { uid: "u", sent: "s", content: "c", revertsMs: [] };
+  expect(openRecords(OWN_SEAL, "owner", [["t:w:self", recordText(other, "owner", "self", record)]]).size).toBe(0);
+  expect(openRecords(OWN_SEAL, "owner", [["t:w:self", recordText(OWN_SEAL, "owner", "self", record)]]).size).toBe(1);
 });
 
 it("reads the optional flag that scripts add to a row or an entry", () => {

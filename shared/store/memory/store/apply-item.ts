@@ -5,7 +5,15 @@
  * effects are applied, because effects use the uids and dependents after the change.
  */
 import { deepFreeze } from "@deltaloop/base";
-import { compareResourceVersions, controllerIn, isCurrent, maxResourceVersion, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
+import {
+  compareResourceVersions,
+  controllerIn,
+  isCurrent,
+  maxResourceVersion,
+  ownedSlices,
+  ownerIdIn,
+  splitKey,
+} from "@deltaloop/kube/objects";
 import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
 import { LEFT_FIELD } from "../../decision-mark.ts";
@@ -184,7 +192,10 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
     notePredecessor(step.resource, item);
   }
   if (item.type === "put") {
-    queue.primaries.set(item.key, { uid: item.uid, owner: item.owner });
+    queue.primaries.set(item.key, { uid: item.uid, owner: item.owner, isOutside: item.isOutside === true });
+    const owned = item.isOutside && item.expected === undefined ? ownedSlices(catalog, controller, item.key, item.uid) : [];
+    const isOwner = owned.some(({ view, slice }) => step.epoch.resources.get(view)?.slices.has(slice));
+    if (isOwner && addKey(queue, item.key, step.nowMs, step.nowMs)) step.ring.note(controller, item.key);
   } else {
     queue.primaries.delete(item.key);
     queue.endedAtMs.delete(item.key);

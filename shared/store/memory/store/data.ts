@@ -148,10 +148,11 @@ export interface QueueData {
   bucketMs: number;
 }
 
-/** uid of a primary, and its controller owner. */
+/** uid of a primary, its controller owner, and whether lists and resyncs leave it out (ItemChange). */
 export interface PrimaryId {
   readonly uid: string;
   readonly owner: OwnerId | undefined;
+  readonly isOutside: boolean;
 }
 
 /** An intent and the key whose run registered it; the stream queues that key when it settles the intent. */
@@ -304,6 +305,11 @@ export function laneOfKey(resource: ResourceData, key: ObjectKey): LaneData {
 /** An OwnerId never starts with a dash; the orphans of a namespace have the slice `-<namespace>`. */
 export function sliceName(owner: OwnerId | undefined, namespace: string): string {
   return owner ?? `-${namespace}`;
+}
+
+/** The keys of primaries that a list or resync enqueues, in order. */
+export function primariesInside({ primaries }: QueueData): readonly ObjectKey[] {
+  return [...primaries].flatMap(([key, { isOutside }]) => (isOutside ? [] : [key])).sort();
 }
 
 /** Rows of a slice in key order, so that reads are repeatable. */

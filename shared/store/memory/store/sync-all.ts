@@ -1,7 +1,7 @@
-/** SyncAll (informer §15): enqueues every key once after a list, because events may have been missed before. */
+/** SyncAll (informer §15): enqueues every key of a primary inside once after a list, because events may have been missed before. */
 import type { ControllerName } from "@deltaloop/kube/objects";
 import type { GuardState } from "../../ports/store.ts";
-import { queueOf } from "./data.ts";
+import { primariesInside, queueOf } from "./data.ts";
 import type { EpochData } from "./data.ts";
 import { gateReason } from "./gate.ts";
 import type { Ring } from "./ring.ts";
@@ -33,7 +33,7 @@ export function syncAll(
   let bellsLeft = BELLS_MAX;
   for (const controller of controllers) {
     const queue = queueOf(epoch, controller);
-    const keys = [...queue.primaries.keys()].sort();
+    const keys = primariesInside(queue);
     const spreadMs = Math.min(SPREAD_MS_MAX, keys.length);
     for (const [index, key] of keys.entries()) addKey(queue, key, nowMs + Math.floor((index * spreadMs) / keys.length), nowMs);
     if (gateReason(store, controller, options) !== undefined) continue;

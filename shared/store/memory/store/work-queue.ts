@@ -16,7 +16,7 @@ import {
 import type { OwnerId, ControllerName, ObjectKey, View } from "@deltaloop/kube/objects";
 import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, AnyTaken, TakenLineage, TakeResult, WorkQueue } from "../../ports/store.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
-import { byKey, laneOfKey, queueOf, readSlice, sliceName } from "./data.ts";
+import { byKey, laneOfKey, primariesInside, queueOf, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData, ResourceData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
 import { LEASE_MS } from "@deltaloop/base";
@@ -298,7 +298,7 @@ export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isSt
 
 /** WQ7. @returns the keys whose doorbells are due. */
 export function resyncKeys(queue: QueueData, spreadMs: number, nowMs: number): readonly ObjectKey[] {
-  const keys = [...queue.primaries.keys()].sort();
+  const keys = primariesInside(queue);
   return keys
     .filter((key, index) => {
       if (queue.failures.has(key) && queue.ready.has(key)) return false;

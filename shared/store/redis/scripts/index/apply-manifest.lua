@@ -139,8 +139,7 @@ if reached > mine.syncedGen then
     flushQueue()
     for at = readersAt, readersEnd, READERS_SIZE do
       local base = tonumber(ARGV[at + READERS_QUEUE_BASE])
-      local keys, spread = call("HKEYS", KEYS[base + U]), {}
-      table.sort(keys)
+      local keys, spread = primariesInside(base), {}
       local step = math.min(SYNC_ALL_SPREAD_MS, #keys) / #keys
       for i, key in ipairs(keys) do
         spread[#spread + 1] = text(now + math.floor((i - 1) * step))

@@ -91,8 +91,9 @@ end
 -- `loweredQueues`: queues of lowered ops ("controller:base,…"); then
 --   items: value = row of a put, tombstone of a delete, "rv 0x1F uid" of a gone object · entry = of the slice
 --     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its signature
---     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 unread,
---            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1
+--     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 unread, 8 outside,
+--            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1;
+--            slots of slices that an outside primary owns, if it has no row yet
 --   effects: meta = queue base, a|s, self 0|1, slot of the dependents' slice, uid
 --   lowers: other lowered ops, item from 1 · counts: of namespaces · forged: item from 1, where v|s|t, text ("": nothing is stored there)
 local loweredOps, forgedTexts, queueOf = {}, {}, {} -- item -> { slot, op, … } · item -> texts · controller -> base
@@ -173,13 +174,13 @@ end
 
 local metas = {}
 local function metaOf(source)
-  local kind, base, new, old, flags, k, i, c, list =
-    string.match(source, "^(%a),(%d+),(%d+),(%d+),(%d),(%d+),(%d+),(%d+),(.*)$")
+  local kind, base, new, old, flags, k, i, c, list, owned =
+    string.match(source, "^(%a),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),([^;]*);(.*)$")
   flags = tonumber(flags)
   local meta = {
     delete = kind == "D", gone = kind == "G", lane = tonumber(base), new = tonumber(new), old = tonumber(old),
-    same = flags % 2 == 1, counted = flags % 4 >= 2, unread = flags >= 4, k = tonumber(k), i = tonumber(i), c = tonumber(c),
-    effects = {},
+    same = flags % 2 == 1, counted = flags % 4 >= 2, unread = flags % 8 >= 4, outside = flags >= 8, k = tonumber(k), i = tonumber(i), c = tonumber(c),
+    effects = {}, owned = owned,
   }
   for index in string.gmatch(list, "%d+") do meta.effects[#meta.effects + 1] = tonumber(index) end
   metas[source] = meta
@@ -358,13 +359,17 @@ local function change(i, meta, row, tomb)
       call("HDEL", KEYS[ownBase + U], key)
       call("HDEL", KEYS[ownBase + Z], key)
       call("HDEL", KEYS[ownBase + F], key)
-      call("SREM", KEYS[meta.k], key)
+      if meta.k > 0 then call("SREM", KEYS[meta.k], key) end
     else
       -- Written even if unchanged, which repairs a damaged `u` or `k`: without them `take` would never return the key.
-      local u = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)")
-      keyState(ownBase, key).u = u
+      local u, queue = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)"), keyState(ownBase, key)
+      if meta.outside then u = u .. US end
+      queue.u = u
       call("HSET", KEYS[ownBase + U], key, u)
-      call("SADD", KEYS[meta.k], key)
+      if meta.k > 0 then call("SADD", KEYS[meta.k], key) end
+      for slot in string.gmatch(meta.owned, "%d+") do
+        if call("EXISTS", KEYS[tonumber(slot)]) == 1 then add(queue, now) end
+      end
     end
     if meta.i > 0 then call("DEL", KEYS[meta.i]) end -- IT4
     if row and (meta.delete or not meta.same) then predecessors[#predecessors + 1] = { key, head(value) } end

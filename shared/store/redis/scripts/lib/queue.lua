@@ -1,6 +1,6 @@
 -- The work queue of a controller (informer §12.2): six consecutive KEYS from `base` (P, F, U, B, Z after it):
 --   q zset key -> readyAt · p hash key -> token, leaseUntil, startedAt · f hash key -> failures
---   u hash key -> uid, uid of the controller owner · b hash key -> rungAt, due, rings
+--   u hash key -> uid, uid of the controller owner, and 0x1F if the primary is outside · b hash key -> rungAt, due, rings
 --   z hash key -> end of the last run, and if it was given up (WQ6) 0x1F failures
 local BELL_YOUNG_MS = 5000
 
@@ -77,6 +77,16 @@ end
 local function primaryOf(state)
   if state.u == nil then state.u = call("HGET", KEYS[state.base + U], state.key) end
   return state.u
+end
+
+-- The keys of primaries that a list or resync enqueues: not of those outside, of which effects enqueue what is left to do. Sorted.
+local function primariesInside(base)
+  local all, keys = call("HGETALL", KEYS[base + U]), {}
+  for i = 1, #all, 2 do
+    if not string.find(all[i + 1], "\31.*\31") then keys[#keys + 1] = all[i] end
+  end
+  table.sort(keys)
+  return keys
 end
 
 -- Deleted primaries: a field of `n` with 0x1F key 0x1F rv for each of the latest PREDECESSORS_MAX. Key "*": the greatest rv of those

@@ -1,11 +1,10 @@
--- resync: enqueues every primary of a controller, spread over `spreadMs`, except keys in back-off (WQ7).
+-- resync: enqueues every primary of a controller, spread over `spreadMs`, except those outside and keys in back-off (WQ7).
 -- KEYS  queue: of the controller
 -- ARGV  spreadMs
 -- Returns the first 500 doorbells: { base, key, u, delay ms, … }; {} with another epoch
 local BELLS_MAX = 500
 if otherEpoch() then return {} end
-local keys = call("HKEYS", KEYS[queueBase + U])
-table.sort(keys)
+local keys = primariesInside(queueBase)
 local backingOff = call("HGETALL", KEYS[queueBase + F])
 local failed = {}
 for i = 1, #backingOff, 2 do failed[backingOff[i]] = true end

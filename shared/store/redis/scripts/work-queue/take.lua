@@ -49,7 +49,7 @@ if not held then
     return { "notYet", bellReply(state) }
   end
 end
-local u = primaryOf(state) or ""
+local u = string.match(primaryOf(state) or "", "^[^\31]*\31?[^\31]*")
 if u ~= known then return { "moved", u } end
 
 call("ZREM", KEYS[queueBase], key)
