@@ -208,9 +208,7 @@ describe("a watch", () => {
     const { lines, report } = await imported([fileOf(`${whole}{"type":"MODIFIED","obj`)]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 5"]);
     expect(report).toContain("not imported (3 times): a repeated state, as after a restarted watch");
-    expect(report.join("\n")).toMatch(
-      /a truncated last value[^]*a repeated state|a repeated state[^]*a truncated last value/,
-    );
+    expect(report.join("\n")).toMatch(/a truncated last value[^]*a repeated state|a repeated state[^]*a truncated last value/);
   });
 });
 
