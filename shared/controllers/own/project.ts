@@ -18,7 +18,7 @@ import type { ObjectBody } from "@deltaloop/sdk/writes";
 /** No field of an object can have this name: it is not a Go identifier's JSON name. */
 const OWN = "~own";
 
-/** In addition to the visible fields of a row. */
+/** Beside the visible fields of a row. */
 export interface OwnFields {
   /** PJ2. */
   readonly isOut?: true;
