@@ -101,7 +101,7 @@ Resources:
     Properties:
       Description: Use of the KMS key by deltaloop watch
       PolicyDocument: { Version: "2012-10-17", Statement: [*decrypt, *generate] }
-  # Attach it beside TokenRenewerPolicy. Source: AWS Secrets Manager User Guide, "Secret encryption and decryption".
+  # Attach it in addition to TokenRenewerPolicy. Source: AWS Secrets Manager User Guide, "Secret encryption and decryption".
   TokenRenewerKeyPolicy:
     Type: AWS::IAM::ManagedPolicy
     Condition: UsesKey

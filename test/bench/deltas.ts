@@ -1,5 +1,5 @@
 /**
- * From an event to a dirty key, and what it costs in queue requests: on the embedded stack (API server in memory, fauxqs over HTTP,
+ * From an event to a dirty key, and what it costs in queue requests: on the embedded stack (in-memory API server, fauxqs over HTTP,
  * redis-server, all functions in this process) pods of one ReplicaSet are annotated, 50 changes a second. A key is dirty when the step
  * that applied the change has been answered, for both are one step. Requests are those of all our parts to the queue, by the queue's own count;
  * polling is part of it, because Lambda's pollers are paid for, too.

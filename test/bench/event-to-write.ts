@@ -1,5 +1,5 @@
 /**
- * End to end on the embedded stack (API server in memory, fauxqs over HTTP, redis-server, all functions and nodes in this
+ * End to end on the embedded stack (in-memory API server, fauxqs over HTTP, redis-server, all functions and nodes in this
  * process): a pod of a bare ReplicaSet of ten is deleted, gracefully, and its replacement is created. Measured from the commit
  * of the deletion to the commit of the create, both in the API server, one event at a time with pauses of 50 to 150 ms between;
  * meanwhile nodes start and end the pods of earlier events.

@@ -7,7 +7,7 @@
  * - 1,000 Websites: from the first POST until the last of 2,000 creates and 1,000 statuses is answered.
  * - resync: requests of the functions and commands of their Store while all 1,000 are synced once more.
  * - Store: its memory after less its memory before, for each object.
- * - server-side apply on the embedded API server: from request to response, in process.
+ * - server-side apply on the in-memory API server: from request to response, in process.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { loadavg, tmpdir } from "node:os";

@@ -2,7 +2,7 @@
  * `npm run counts [-- --idle-minutes N]`: counts what named workloads ask of what AWS bills, on the embedded stack, and writes
  * cli/cost/counts.json. The idle counts of the same time (heartbeats, bookmarks, sweeps) are subtracted.
  *
- * Counts are what a machine's pace hardly changes. Times are those of this machine, of loopback and of an API server in memory:
+ * Counts are what a machine's pace hardly changes. Times are those of this machine, of loopback and of an in-memory API server:
  * `deltaloop cost` takes them for longer.
  */
 import { execFileSync } from "node:child_process";

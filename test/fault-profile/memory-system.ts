@@ -1,5 +1,5 @@
 /**
- * The whole system in one process behind a fault-injecting API server, in real time: the API server in memory over HTTP, scripted nodes, the
+ * The whole system in one process behind a fault-injecting API server, in real time: the in-memory API server over HTTP, scripted nodes, the
  * watcher, memory queues and Store, the deployed handlers.
  */
 import { testSigner } from "../support/signer.ts";

@@ -44,7 +44,7 @@ export interface StoredObject {
 export type Stored<K> = StoredObject & FieldsOf<K>;
 
 /**
- * A cluster in memory: an API server with the controllers' CustomResourceDefinitions, deltaloop's pipeline from watch to write, the built-in
+ * An in-memory cluster: an API server with the controllers' CustomResourceDefinitions, deltaloop's pipeline from watch to write, the built-in
  * controllers, and nodes whose pods become ready. Time passes only in `settle` and `advance`. Each sync runs twice on one snapshot.
  *
  * Every method that waits throws if two syncs on one snapshot differ, or if a write breaks a rule: a controller may change only objects that

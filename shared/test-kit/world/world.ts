@@ -1,4 +1,4 @@
-/** `world`: a cluster in memory under a virtual clock, with the real pipeline. */
+/** `world`: an in-memory cluster under a virtual clock, with the real pipeline. */
 import { createApiServer } from "@deltaloop/api-server";
 import type { JsonObject } from "@deltaloop/base";
 import { createSeededRandom, createVirtualClock } from "@deltaloop/base/memory";

@@ -1,4 +1,4 @@
-/** What user controllers wait for on the embedded API server: a server-side apply of a Deployment, as they send it. */
+/** What user controllers wait for on the in-memory API server: a server-side apply of a Deployment, as they send it. */
 import { createApiServer } from "../../../shared/api-server/api-server.ts";
 import { createSystemClock } from "../../../shared/base/system/clock.ts";
 import { createSystemRandom } from "../../../shared/base/system/random.ts";

@@ -1,5 +1,5 @@
 /**
- * All controllers, one sync at a time: an API server in memory over HTTP, and a cache in Redis or in memory that the applier fills.
+ * All controllers, one sync at a time: an in-memory API server over HTTP, and a cache in Redis or in memory that the applier fills.
  * Counts the cost of a sync: Redis commands and bytes, arguments and replies inside Redis scripts, Store verbs, rows, requests.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";

@@ -1,5 +1,5 @@
 /**
- * One controller's sync in virtual time: the memory Store and the API server in memory, whose responses a test may script. Nothing runs
+ * One controller's sync in virtual time: the memory Store and the in-memory API server, whose responses a test may script. Nothing runs
  * by itself: `stream()` brings the API server's changes into the cache, `sync()` runs one key.
  */
 import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";

@@ -1,5 +1,5 @@
 /**
- * Both controllers of a rollout on one Store and one API server in memory, run key by key; and a function that is killed at one of its
+ * Both controllers of a rollout on one Store and one in-memory API server, run key by key; and a function that is killed at one of its
  * calls. Another function takes over its key when the lease has expired, on a cache that lacks its last writes.
  *
  * A function is killed just before a call (an API write, a Store verb) is sent, or after it was executed and before its

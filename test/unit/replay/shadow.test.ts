@@ -167,9 +167,9 @@ describe("compared values", () => {
     expect(all).toEqual(
       expect.arrayContaining([
         "annotations.note: not alike",
-        'annotations.deployment.kubernetes.io/revision: upstream "1", ours "2"',
+        'annotations.deployment.kubernetes.io/revision: upstream "1", deltaloop "2"',
         "spec.template.spec.containers.0.env.0.value: not alike",
-        'spec.template.spec.containers.0.image: upstream "v1", ours "v2"',
+        'spec.template.spec.containers.0.image: upstream "v1", deltaloop "v2"',
       ]),
     );
   });
@@ -368,7 +368,10 @@ describe("the command", () => {
     );
     const file = fileOf(forged.join("\n"));
     const { code, stdout } = run(file);
-    expect({ code, stdout }).toMatchObject({ code: 1, stdout: expect.stringContaining("counters.updatedReplicas: upstream 2, ours 3") });
+    expect({ code, stdout }).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining("counters.updatedReplicas: upstream 2, deltaloop 3"),
+    });
     expect(run("--capture", file).stdout).toBe(stdout);
   });
 

@@ -25,7 +25,7 @@ function watched(node: NodeHarness): readonly string[] {
   return calls;
 }
 
-// The API server in memory has neither of the two resources, as releases before 1.37 by default.
+// The in-memory API server has neither of the two resources, as releases before 1.37 by default.
 test("[node-agent 512] a pod with both sources waits on an API server without them", async () => {
   const node = await startedNode();
   const calls = watched(node);

@@ -1,4 +1,4 @@
-// Requests to the API server in memory: system fields, validation and generations.
+// Requests to the in-memory API server: system fields, validation and generations.
 import { expect, test } from "vitest";
 import {
   at,

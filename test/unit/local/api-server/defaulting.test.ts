@@ -1,4 +1,4 @@
-// Defaults of the API server in memory: each missing, misplaced or new one changes every pod-template-hash.
+// Defaults of the in-memory API server: each missing, misplaced or new one changes every pod-template-hash.
 import { expect, test } from "vitest";
 import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/api-server/rest/protobuf.ts";
 import { parsed } from "../../../../shared/api-server/rest/request-body.ts";

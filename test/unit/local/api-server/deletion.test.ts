@@ -1,4 +1,4 @@
-// Deletion in the API server in memory: grace periods, finalizers and garbage collection.
+// Deletion in the in-memory API server: grace periods, finalizers and garbage collection.
 import { expect, test } from "vitest";
 import {
   at,

@@ -1,4 +1,4 @@
-// The API server in memory over HTTP.
+// The in-memory API server over HTTP.
 import { expect, test } from "vitest";
 import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";

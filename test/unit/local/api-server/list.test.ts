@@ -1,4 +1,4 @@
-// Lists of the API server in memory: pages, revisions and selectors.
+// Lists of the in-memory API server: pages, revisions and selectors.
 import { expect, test } from "vitest";
 import { at, CONFIGMAPS, metaText, PODS, pod, setUp, type Answer } from "./fixture.ts";
 

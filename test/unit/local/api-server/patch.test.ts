@@ -1,4 +1,4 @@
-// Patches of the API server in memory: strategic merge, merge and JSON.
+// Patches of the in-memory API server: strategic merge, merge and JSON.
 import { expect, test } from "vitest";
 import type { Json, JsonObject } from "../../../../shared/base/json.ts";
 import { applyJsonPatch } from "../../../../shared/api-server/rest/patch-json.ts";

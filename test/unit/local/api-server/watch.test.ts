@@ -1,4 +1,4 @@
-// Watches of the API server in memory: events, selectors, history and bookmarks.
+// Watches of the in-memory API server: events, selectors, history and bookmarks.
 import { expect, test } from "vitest";
 import { at, CONFIGMAPS, events, MERGE, metaText, pod, PODS, setUp } from "./fixture.ts";
 
