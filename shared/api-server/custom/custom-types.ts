@@ -3,7 +3,7 @@
  *
  * Source: kube-openapi/pkg/schemaconv/{openapi,smd}.go.
  */
-import { isObject, type JsonObject, listAt, objectAt, textAt } from "@deltaloop/base";
+import { isObject, listAt, objectAt, textAt } from "@deltaloop/base";
 import { type Atom, DEDUCED, type ListType, type MapType, type StructField, type TypeRef } from "../apply/type-schema.ts";
 import type { Schema } from "./structural.ts";
 

@@ -1,7 +1,7 @@
 /** Answers of the in-memory API server that differ from a real one's, each with a definition or object that shows it. */
 import { isObject, type Json, type JsonObject, listAt, objectAt, objectsAt } from "../../../shared/base/json.ts";
 import type { Difference } from "./sequences.ts";
-import { comparable, CRDS, differencesOf, type Request } from "./servers.ts";
+import { comparable, CRDS, type Request } from "./servers.ts";
 
 interface Known {
   readonly name: string;
