@@ -21,7 +21,8 @@ import { runCustomResources } from "./controllers/custom-resources.ts";
 import { runNamespaceController } from "./controllers/namespace-controller.ts";
 import { patcherFor } from "./rest/patch.ts";
 import { Registry } from "./registry/registry.ts";
-import { BINDING, decodedBody, decodedPatch, isStrictly, SCALE } from "./rest/decode-body.ts";
+import { BINDING, decodedBody, decodedPatch, SCALE } from "./rest/decode-body.ts";
+import { fieldValidationOf, IGNORE } from "./rest/field-validation.ts";
 import { bodyOf, optionalBodyOf, parsed } from "./rest/request-body.ts";
 import {
   type ApiRequest,
@@ -41,6 +42,7 @@ import { selectorOf } from "./storage/selectors.ts";
 import { isReview, review } from "./rest/self-review.ts";
 import { Storage } from "./storage/storage.ts";
 import { bindPod, updateScale } from "./rest/subresources.ts";
+import { warningHeader } from "./rest/warnings.ts";
 import { metadataOf, wantsMetadata } from "./rest/partial-metadata.ts";
 import { tableOf, wantsTable } from "./kubectl/table.ts";
 import { openWatch, type WatchEvent, type WatchStream } from "./rest/watch.ts";
@@ -74,6 +76,12 @@ export type ApiResponse =
   | ObjectResponse
   | { readonly kind: "text"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
   | { readonly kind: "watch"; readonly status: 200; readonly headers: Readonly<Record<string, string>>; readonly stream: WatchStream };
+
+/** Of one request. */
+interface Serving {
+  readonly query: (name: string) => string | undefined;
+  readonly warn: (text: string) => void;
+}
 
 /** Kinds of the options of a write. */
 const OPTIONS: Readonly<Partial<Record<Verb, string>>> = { create: "CreateOptions", update: "UpdateOptions", patch: "PatchOptions" };
@@ -222,15 +230,20 @@ export class ApiServer {
     const query = queryOf(request);
     checkAccepted(request.headers?.["accept"], path);
     const verb = verbOf(request.method, path, isTrue(query("watch")) && query("watch") !== undefined);
+    const warnings: string[] = [];
     let response: ApiResponse;
     try {
-      response = await this.#serve(verb, request, path, query);
+      response = await this.#serve(verb, request, path, { query, warn: (text) => void warnings.push(text) });
     } catch (error) {
-      if (error instanceof ApiError) this.#record(request, path, verb, error.code, error.status);
-      throw error;
+      if (!(error instanceof ApiError)) throw error;
+      this.#record(request, path, verb, error.code, error.status);
+      return withWarnings(answer(error.code, error.status), warnings);
     }
     this.#record(request, path, verb, response.status, response.kind === "object" ? response.body : undefined);
-    if (verb in OPTIONS && response.kind === "object") response = withWarnings(path.definition, response);
+    if (verb in OPTIONS && response.kind === "object") {
+      if (path.definition.builtInKind === "CustomResourceDefinition") warnings.push(...definitionWarnings(response.body));
+      response = withWarnings(response, warnings);
+    }
     const accept = request.headers?.["accept"] ?? "";
     const isRead = verb === "get" || verb === "list";
     if (isRead && response.kind === "object" && response.status === 200 && path.subresource === "" && wantsTable(accept)) {
@@ -240,7 +253,7 @@ export class ApiServer {
     return response;
   }
 
-  async #serve(verb: Verb, request: ApiRequest, path: ResourcePath, query: (name: string) => string | undefined): Promise<ApiResponse> {
+  async #serve(verb: Verb, request: ApiRequest, path: ResourcePath, { query, warn }: Serving): Promise<ApiResponse> {
     const { definition, namespace, name, subresource } = path;
     if (subresource !== "" && !definition.subresources.some((one) => one === subresource)) throw noSuchPath();
     const dryRun = (query("dryRun") ?? "") !== "";
@@ -251,7 +264,8 @@ export class ApiServer {
       subresource,
       now: timestamp(this.#clock.now()),
     };
-    const isStrict = verb in OPTIONS && isStrictly(query("fieldValidation"), OPTIONS[verb] ?? "");
+    const options = OPTIONS[verb];
+    const validation = options === undefined ? IGNORE : fieldValidationOf(query("fieldValidation"), options, warn);
     switch (verb) {
       case "get": {
         const object = this.#registry.get(definition, namespace, name);
@@ -263,13 +277,13 @@ export class ApiServer {
         return this.#watch(request, path, query);
       case "create": {
         if (subresource === "binding")
-          return answer(201, bindPod(this.#registry, path, decodedBody(request, BINDING, isStrict), this.#clock.now()));
+          return answer(201, bindPod(this.#registry, path, decodedBody(request, BINDING, validation), this.#clock.now()));
         if (subresource !== "" || name !== "") throw methodNotAllowed(definition, verb);
         if (definition.namespaced && namespace === "") throw badRequest("an empty namespace may not be set during creation");
-        return answer(201, this.#registry.create(definition, namespace, decodedBody(request, definition, isStrict), { dryRun, writer }));
+        return answer(201, this.#registry.create(definition, namespace, decodedBody(request, definition, validation), { dryRun, writer }));
       }
       case "update": {
-        const body = decodedBody(request, target, isStrict);
+        const body = decodedBody(request, target, validation);
         if (isScale)
           return answer(
             200,
@@ -296,7 +310,7 @@ export class ApiServer {
           return answer(isCreated ? 201 : 200, object);
         }
         const patch = patcherFor(isScale ? SCALE : definition, contentType ?? "", parsed(request.body));
-        const apply = (current: JsonObject): JsonObject => decodedPatch(patch(current), target, isStrict);
+        const apply = (current: JsonObject): JsonObject => decodedPatch(patch(current), target, validation);
         if (isScale) return answer(200, updateScale(this.#registry, path, apply, { verb, dryRun, writer }));
         return answer(
           200,
@@ -426,11 +440,9 @@ function answer(status: number, body: JsonObject): ObjectResponse {
   return { kind: "object", status, headers: { "content-type": "application/json" }, body };
 }
 
-/** Source: apimachinery/pkg/util/net/http.go (NewWarningHeader). */
-function withWarnings(definition: ResourceDefinition, response: ObjectResponse): ObjectResponse {
-  const texts = definition.builtInKind === "CustomResourceDefinition" ? definitionWarnings(response.body) : [];
-  if (texts.length === 0) return response;
-  return { ...response, headers: { ...response.headers, warning: texts.map((text) => `299 - ${JSON.stringify(text)}`).join(", ") } };
+function withWarnings(response: ObjectResponse, texts: readonly string[]): ObjectResponse {
+  const warning = warningHeader(texts);
+  return warning === undefined ? response : { ...response, headers: { ...response.headers, warning } };
 }
 
 function nonEmpty(text: string | undefined): string | undefined {

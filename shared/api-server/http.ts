@@ -70,7 +70,10 @@ function send(response: ServerResponse, answer: ApiResponse): void {
     return;
   }
   const text = answer.kind === "text" ? answer.body : bodyText(answer.body);
-  response.writeHead(answer.status, { ...answer.headers, "content-length": Buffer.byteLength(text) });
+  const { warning, ...headers } = answer.headers;
+  // Node.js writes headers in Latin-1; names of fields are UTF-8.
+  const encoded = warning === undefined ? {} : { warning: Buffer.from(warning).toString("latin1") };
+  response.writeHead(answer.status, { ...headers, ...encoded, "content-length": Buffer.byteLength(text) });
   response.end(text);
 }
 

@@ -1,9 +1,8 @@
 /**
- * The in-memory API server compared with a real one: fresh sequences of managers, and fresh CustomResourceDefinitions with objects. Catches: an
- * answer, a stored object or a managed field that differs. `node test/differential/embedded/run.ts` plays more.
+ * The in-memory API server compared with a real one: sequences of managers, and CustomResourceDefinitions with objects. Catches: an answer, a
+ * warning, a stored object or a managed field that differs. The seeds are fixed; `node test/differential/embedded/run.ts` plays others.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createSystemRandom } from "../../shared/base/system/random.ts";
 import { isKnown, KNOWN } from "../differential/embedded/known.ts";
 import { compareSchemas } from "../differential/embedded/schemas.ts";
 import { playSequence } from "../differential/embedded/sequences.ts";
@@ -11,30 +10,40 @@ import { type Answer, ask, differencesOf } from "../differential/embedded/server
 import { startServers } from "../differential/embedded/start.ts";
 import { eventually, whereRealPartsAre } from "../support/e2e.ts";
 
+const FIRST = 1;
 const SEQUENCES = 12;
 const SCHEMAS = 6;
-const SEEDS = 1_000_000_000;
+/** Schemas that were answered differently once. */
+const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
+  { seed: 628_835_818, why: "null in an apply for a value of additionalProperties" },
+  { seed: 628_835_822, why: "null in an apply for a key of a list" },
+  { seed: 44_965_154, why: "a number where a duration belongs" },
+  { seed: 3, why: "a text that is no kind, and metadata of an embedded resource that are none" },
+  { seed: 15, why: "null in an apply for an enum" },
+  { seed: 53, why: "an unknown field in the metadata of an embedded resource" },
+];
 
 await whereRealPartsAre("custom resources and server-side apply beside a real API server", () => {
   describe("the in-memory API server compared with kube-apiserver", () => {
     let started: Awaited<ReturnType<typeof startServers>>;
-    const seed = Math.floor(createSystemRandom().next() * SEEDS);
     beforeAll(async () => {
       started = await startServers();
     });
     afterAll(async () => await started?.stop());
 
-    it(`returns the same objects and managedFields as kube-apiserver after random writes of several field managers (seed ${seed}`, async () => {
-      for (let i = 0; i < SEQUENCES; i += 1) {
-        const difference = await playSequence(started.servers, seed + i);
+    it("returns the same objects and managedFields as kube-apiserver after random writes of several field managers", async () => {
+      for (let seed = FIRST; seed < FIRST + SEQUENCES; seed += 1) {
+        const difference = await playSequence(started.servers, seed);
         if (difference === undefined || isKnown(difference)) continue;
         expect.fail(`seed ${difference.seed}, step ${difference.step}: ${differencesOf(difference.real, difference.ours).join("\n")}`);
       }
     });
 
-    it(`agrees on CustomResourceDefinitions and their objects, from seed ${seed}`, async () => {
-      const { differences, requests } = await compareSchemas(started.servers, seed, seed + SCHEMAS - 1);
-      expect(requests).toBeGreaterThan(SCHEMAS);
+    it("agrees on CustomResourceDefinitions and their objects", async () => {
+      const first = 101;
+      const seeds = [...Array.from({ length: SCHEMAS }, (_, i) => first + i), ...FAILED_ONCE.map(({ seed }) => seed)];
+      const { differences, requests } = await compareSchemas(started.servers, seeds);
+      expect(requests).toBeGreaterThan(seeds.length);
       const unknown = differences.filter((difference) => !isKnown(difference));
       expect(unknown.map(({ seed: of, step, real, ours }) => `schema ${of}, ${step}: ${differencesOf(real, ours).join("\n")}`)).toEqual([]);
     });

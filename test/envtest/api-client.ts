@@ -6,6 +6,8 @@ import type { KubeHttpConfig } from "../../shared/kube/http/config.ts";
 interface ApiAnswer {
   readonly code: number;
   readonly body: unknown;
+  /** The texts of the Warning header. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -38,7 +40,9 @@ export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server
           response.setEncoding("utf8");
           response.on("data", (chunk: string) => (text += chunk));
           response.on("error", reject);
-          response.on("end", () => resolve({ code: response.statusCode ?? 0, body: parsed(text) }));
+          response.on("end", () =>
+            resolve({ code: response.statusCode ?? 0, body: parsed(text), warnings: warningsIn(response.headers["warning"]) }),
+          );
         },
       );
       request.on("timeout", () => request.destroy(new Error(`${method} ${path}: no response within ${ANSWER_TIMEOUT_MS} ms`)));
@@ -46,6 +50,10 @@ export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server
       request.end(text);
     });
   };
+}
+
+function warningsIn(header = ""): string[] {
+  return [...header.matchAll(/299 - "((?:[^"\\]|\\.)*)"/gu)].map(([, text = ""]) => text.replaceAll(/\\(.)/gu, "$1"));
 }
 
 function parsed(text: string): unknown {

@@ -3,7 +3,7 @@
  *
  * Source: kube-openapi/pkg/schemaconv/{openapi,smd}.go.
  */
-import { isObject, type JsonObject, listAt, objectAt, textAt } from "@deltaloop/base";
+import { isObject, listAt, objectAt, textAt } from "@deltaloop/base";
 import { type Atom, DEDUCED, type ListType, type MapType, type StructField, type TypeRef } from "../apply/type-schema.ts";
 import type { Schema } from "./structural.ts";
 
@@ -35,28 +35,17 @@ const SCALAR_TEXT: TypeRef = { scalar: "string" };
 
 /** The type of whole objects, whose metadata are those of all kinds. */
 export function rootType(schema: Schema): TypeRef {
-  const { map, ...rest } = customType(withEmbeddedFields({ type: "object", ...schema }));
-  const fields = new Map(map?.fields);
-  fields.set("apiVersion", { type: SCALAR_TEXT });
-  fields.set("kind", { type: SCALAR_TEXT });
-  fields.set("metadata", { type: { name: "meta.v1.ObjectMeta" } });
+  const { map, ...rest } = customType({ type: "object", ...schema });
+  const fields = new Map([...(map?.fields ?? []), ...EMBEDDED_FIELDS]);
   return { ...rest, map: { element: undefined, isAtomic: false, ...map, fields } };
 }
 
-/** Embedded resources have a kind and an apiVersion. Source: apiextensions-apiserver/pkg/controller/openapi/builder/builder.go. */
-function withEmbeddedFields(schema: Schema): Schema {
-  const properties = Object.entries(objectAt(schema, "properties") ?? {}).map(([name, property]) => [
-    name,
-    isObject(property) ? withEmbeddedFields(property) : property,
-  ]);
-  const added = schema["x-kubernetes-embedded-resource"] === true ? { apiVersion: { type: "string" }, kind: { type: "string" } } : {};
-  const fields = { ...Object.fromEntries(properties), ...added } as JsonObject; // schemas all
-  const children = ["items", "additionalProperties"].flatMap((place) => {
-    const child = objectAt(schema, place);
-    return child === undefined ? [] : [[place, withEmbeddedFields(child)] as const];
-  });
-  return { ...schema, ...(Object.keys(fields).length > 0 && { properties: fields }), ...Object.fromEntries(children) };
-}
+/** What embedded resources have besides their schema. Source: apiextensions-apiserver/pkg/controller/openapi/builder/builder.go. */
+const EMBEDDED_FIELDS: readonly (readonly [string, StructField])[] = [
+  ["apiVersion", { type: SCALAR_TEXT }],
+  ["kind", { type: SCALAR_TEXT }],
+  ["metadata", { type: { name: "meta.v1.ObjectMeta" } }],
+];
 
 function mapType(schema: Schema, keepsUnknown: boolean): MapType {
   const properties = Object.entries(objectAt(schema, "properties") ?? {});
@@ -65,6 +54,7 @@ function mapType(schema: Schema, keepsUnknown: boolean): MapType {
     const preset = property["default"];
     return [[name, { type: customType(property, keepsUnknown), ...(preset === undefined || preset === null ? {} : { default: preset }) }]];
   });
+  if (isEmbedded(schema)) fields.push(...EMBEDDED_FIELDS);
   return { fields: new Map(fields), element: unknownType(schema, keepsUnknown), isAtomic: schema["x-kubernetes-map-type"] === "atomic" };
 }
 
@@ -73,7 +63,11 @@ function unknownType(schema: Schema, keepsUnknown: boolean): TypeRef | undefined
   const rest = schema["additionalProperties"];
   if (isObject(rest)) return customType(rest, keepsUnknown);
   if (rest !== undefined) return rest === true ? DEDUCED : undefined;
-  return keepsUnknown || Object.keys(objectAt(schema, "properties") ?? {}).length === 0 ? DEDUCED : undefined;
+  return keepsUnknown || (Object.keys(objectAt(schema, "properties") ?? {}).length === 0 && !isEmbedded(schema)) ? DEDUCED : undefined;
+}
+
+function isEmbedded(schema: Schema): boolean {
+  return schema["x-kubernetes-embedded-resource"] === true;
 }
 
 function listType(schema: Schema, keepsUnknown: boolean): ListType {

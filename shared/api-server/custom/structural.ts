@@ -3,44 +3,20 @@
  *
  * Source: apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go, defaulting/{algorithm,prunenulls}.go.
  */
-import { clone, exactText, isObject, type Json, type JsonObject, objectAt, ownAt, setOwn } from "@deltaloop/base";
+import { clone, isObject, type Json, type JsonObject, objectAt, ownAt, setOwn } from "@deltaloop/base";
 
 /** A structural schema, as `openAPIV3Schema` has it. */
 export type Schema = JsonObject;
 
 const META_FIELDS = new Set(["apiVersion", "kind", "metadata"]);
 
-/** Prunes and defaults an object of that kind. @returns the paths of the removed fields, sorted: `spec.ports[0].nam` */
+/** Prunes an object of that kind, drops its nulls and sets defaults: what requests decode to, and what is stored. @returns the paths of the removed fields, sorted: `spec.ports[0].nam` */
 export function admitCustom(object: JsonObject, schema: Schema): readonly string[] {
   const removed: string[] = [];
   prune(object, { ...schema, "x-kubernetes-embedded-resource": true }, { path: "", removed });
   dropNulls(object, schema);
-  setDefaults(object, schema);
+  setCustomDefaults(object, schema);
   return removed.toSorted();
-}
-
-/** Why an embedded resource is none: `spec.pod.kind: Invalid value: 1: must be a string`. Source: schema/objectmeta/coerce.go. */
-export function embeddedProblem(value: Json, schema: Schema | undefined, path = ""): string | undefined {
-  if (schema === undefined) return undefined;
-  if (Array.isArray(value))
-    return firstOf(value.entries(), ([i, item]) => embeddedProblem(item, objectAt(schema, "items"), `${path}[${i}]`));
-  if (!isObject(value)) return undefined;
-  return firstOf(Object.entries(value), ([key, each]) => {
-    const isListed = isObject(ownAt(objectAt(schema, "properties"), key)) || META_FIELDS.has(key);
-    const at = isListed ? (path === "" ? key : `${path}.${key}`) : `${path}[${key}]`;
-    const isText = schema["x-kubernetes-embedded-resource"] === true && (key === "kind" || key === "apiVersion");
-    if (isText && typeof each !== "string") return `${at}: Invalid value: ${exactText(each)}: must be a string`;
-    const child = schemaOf(schema, key);
-    return child === "unknown" ? undefined : embeddedProblem(each, child, at);
-  });
-}
-
-function firstOf<T>(items: Iterable<T>, find: (item: T) => string | undefined): string | undefined {
-  for (const item of items) {
-    const found = find(item);
-    if (found !== undefined) return found;
-  }
-  return undefined;
 }
 
 /** A copy without unknown fields. */
@@ -122,13 +98,14 @@ function dropNulls(value: Json, schema: Schema | undefined): void {
   }
 }
 
-function setDefaults(value: Json, schema: Schema | undefined): void {
+/** An apply sets defaults alone: nulls and unknown fields of its result are validated before they are dropped. */
+export function setCustomDefaults(value: Json, schema: Schema | undefined): void {
   if (schema === undefined) return;
   if (Array.isArray(value)) {
     const items = objectAt(schema, "items");
     for (const [i, item] of value.entries()) {
       if (isForbiddenNull(item, items)) value[i] = clone(items?.["default"] ?? null);
-      setDefaults(value[i] ?? null, items);
+      setCustomDefaults(value[i] ?? null, items);
     }
   }
   if (!isObject(value)) return;
@@ -141,7 +118,7 @@ function setDefaults(value: Json, schema: Schema | undefined): void {
   for (const key of Object.keys(value)) {
     const property = ownAt(objectAt(schema, "properties"), key);
     if (!isObject(property) && isForbiddenNull(value[key], rest)) value[key] = clone(rest?.["default"] ?? null);
-    setDefaults(value[key] ?? null, isObject(property) ? property : rest);
+    setCustomDefaults(value[key] ?? null, isObject(property) ? property : rest);
   }
 }
 

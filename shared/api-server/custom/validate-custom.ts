@@ -3,10 +3,10 @@
  *
  * Source: apiextensions-apiserver/pkg/registry/customresource/{strategy,status_strategy,validator}.go.
  */
-import { isObject, type Json, type JsonObject, objectAt, ownAt, textAt } from "@deltaloop/base";
-import { type FieldError, fieldInvalid, fieldRequired } from "../scheme/api-error.ts";
+import { type Json, type JsonObject, objectAt, textAt } from "@deltaloop/base";
+import { type FieldError, fieldInvalid } from "../scheme/api-error.ts";
 import type { CustomVersion, ResourceDefinition } from "../scheme/resource-definitions.ts";
-import type { Schema } from "./structural.ts";
+import { validateEmbedded } from "./embedded.ts";
 import { valueAt } from "./json-path.ts";
 import { validateListTypes } from "./list-types.ts";
 import { hasRules, validateImmutable } from "./rules.ts";
@@ -35,28 +35,10 @@ export function validateCustom(
     errors.push(...validateValue(object, schema, "", current), ...validateCount(object, textAt(custom.scale, "specReplicasPath")));
   }
   errors.push(...validateCount(object, textAt(custom.scale, "statusReplicasPath")));
-  if (subresource === "") errors.push(...validateEmbedded(object, schema, ""));
+  if (subresource === "") errors.push(...validateEmbedded(object, schema));
   if (current === undefined || validateListTypes(current, schema).length === 0) errors.push(...validateListTypes(object, schema));
   if (hasRules(schema)) errors.push(...validateRules(errors, object, current, schema));
   return errors;
-}
-
-/** Embedded resources name their kind. Source: apiserver/schema/objectmeta/validation.go. */
-function validateEmbedded(value: Json, schema: Schema, path: string): FieldError[] {
-  if (Array.isArray(value)) {
-    const items = objectAt(schema, "items");
-    return items === undefined ? [] : value.flatMap((item, i) => validateEmbedded(item, items, `${path}[${i}]`));
-  }
-  if (!isObject(value)) return [];
-  const isEmbedded = schema["x-kubernetes-embedded-resource"] === true;
-  const missing = isEmbedded ? ["apiVersion", "kind"].filter((field) => (textAt(value, field) ?? "") === "") : [];
-  const rest = objectAt(schema, "additionalProperties");
-  const below = Object.entries(value).flatMap(([name, each]) => {
-    const property = ownAt(objectAt(schema, "properties"), name);
-    if (isObject(property)) return validateEmbedded(each, property, path === "" ? name : `${path}.${name}`);
-    return rest === undefined ? [] : validateEmbedded(each, rest, `${path}[${name}]`);
-  });
-  return [...missing.map((field) => fieldRequired(`${path}.${field}`)), ...below];
 }
 
 /** The schema of the status is upstream's root. */

@@ -93,10 +93,15 @@ function validateType(value: Json, schema: Schema, path: string): Result {
   const format = formatOf(schema);
   const isText = typeof value === "string" || Array.isArray(value);
   const isIntForNumber = actual === "integer" && types.includes("number");
-  if (!isText && format !== "" && !types.includes(actual) && !isIntForNumber) return wrongType(path, format, "");
+  const actualFormat = NUMBER_FORMATS[actual] ?? "";
+  if (!isText && format !== "" && !types.includes(actual) && actualFormat !== format && !isIntForNumber)
+    return wrongType(path, format, actualFormat);
   if (!isNumeric && format !== "" && isText) return passed;
   return types.includes(actual) || isIntForNumber || types.length === 0 ? passed : wrongType(path, type, actual);
 }
+
+/** The formats that upstream infers from Go's types. */
+const NUMBER_FORMATS: Readonly<Record<string, string>> = { integer: "int64", number: "float64" };
 
 function typesOf(schema: Schema): readonly string[] {
   if (schema["x-kubernetes-int-or-string"] === true) return INT_OR_STRING;

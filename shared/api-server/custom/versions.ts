@@ -1,6 +1,7 @@
 /** Objects of a CustomResourceDefinition in each of its versions. Conversion changes the apiVersion alone (strategy None). */
 import { clone, deepFreeze, type JsonObject, jsonEqual } from "@deltaloop/base";
 import { apiVersionOf, type CustomVersion, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { coerceEmbedded } from "./embedded.ts";
 import { admitCustom, type Schema } from "./structural.ts";
 
 export function schemaIn(custom: CustomVersion, version: string): Schema {
@@ -22,6 +23,14 @@ export function inVersion(definition: ResourceDefinition, stored: JsonObject): J
     known.set(stored, object);
   }
   return object;
+}
+
+/** A valid object with what its schema allows, in place: an apply leaves unknown fields and nulls until here. */
+export function coerceCustom({ custom, version }: ResourceDefinition, object: JsonObject): void {
+  if (custom === undefined) return;
+  const schema = schemaIn(custom, version);
+  admitCustom(object, schema);
+  coerceEmbedded(object, schema);
 }
 
 /** The object as it is stored. */

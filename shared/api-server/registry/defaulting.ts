@@ -6,7 +6,7 @@
 import { canonicalise, setDefaultsPodSpec, setObjectDefaultsPod, normalise, normaliseDeploymentStatus } from "@deltaloop/kube/pod-template";
 import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "@deltaloop/base";
 import { setDefaultsDefinition } from "../custom/definition-object.ts";
-import { admitCustom } from "../custom/structural.ts";
+import { setCustomDefaults } from "../custom/structural.ts";
 import { schemaIn } from "../custom/versions.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
@@ -30,7 +30,7 @@ export function setDefaults(definition: ResourceDefinition, object: JsonObject):
 }
 
 function setDefaultsCustom(object: JsonObject, schema: JsonObject): JsonObject {
-  admitCustom(object, schema);
+  setCustomDefaults(object, schema);
   normaliseMetadata(object);
   return object;
 }

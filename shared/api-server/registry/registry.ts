@@ -14,7 +14,7 @@ import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf
 import { admitByQuota, refreshQuotas } from "./quota.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { ServedResources } from "../scheme/served-resources.ts";
-import { inStorageVersion, inVersion } from "../custom/versions.ts";
+import { coerceCustom, inStorageVersion, inVersion } from "../custom/versions.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { StorageEvent } from "../storage/watch-history.ts";
 import { prepareForCreate, prepareForUpdate } from "./strategy.ts";
@@ -97,6 +97,7 @@ export class Registry {
 
     const errors = validateCreate(definition, object);
     if (errors.length > 0) throw invalid(definition, nameOf(object), errors);
+    coerceCustom(definition, object);
     admitByQuota({ storage: this.#storage, resources: this.resources }, definition, namespace, object);
     if (this.#storage.get(definition.id, namespace, nameOf(object)) !== undefined) throw alreadyExists(definition, nameOf(object));
     return options.dryRun === true ? object : this.#put(definition, object);
@@ -120,6 +121,7 @@ export class Registry {
     prepareForUpdate(definition, subresource, object, current);
     const errors = validateUpdate(definition, subresource, object, current);
     if (errors.length > 0) throw invalid(definition, name, errors);
+    coerceCustom(definition, object);
 
     if (this.#completesDeletion(object, current)) {
       if (update.dryRun !== true) this.#write(() => this.#storage.delete(definition.id, namespace, name) ?? object);

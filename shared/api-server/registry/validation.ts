@@ -19,8 +19,9 @@ import {
   stringMap,
   textAt,
 } from "@deltaloop/base";
-import { validateAnnotations, validateConfigKey, validateLabels, validateName } from "./validation-names.ts";
+import { validateConfigKey, validateName } from "./validation-names.ts";
 import { validateCustom } from "../custom/validate-custom.ts";
+import { validateMetadata } from "./validation-metadata.ts";
 import { validateDefinition, validateDefinitionUpdate } from "../custom/validate-definition.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { validateDeploymentSpec, validateReplicaSetSpec, validateReplicationControllerSpec } from "./validation-workloads.ts";
@@ -28,13 +29,13 @@ import { validatePodSpec } from "./validation-pod.ts";
 import { validateAmount } from "./validation-resources.ts";
 
 export function validateCreate(definition: ResourceDefinition, object: JsonObject): FieldError[] {
-  const errors = [...validateName(definition, nameOf(object)), ...validateMetadata(object)];
+  const errors = [...validateName(definition, nameOf(object)), ...validateMetadata(metaOf(object), "metadata")];
   if (definition.custom !== undefined) return [...errors, ...validateCustom(definition, definition.custom, "", object, undefined)];
   return [...errors, ...validateSpec(definition, object)];
 }
 
 export function validateUpdate(definition: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): FieldError[] {
-  const errors = [...validateMetadataUpdate(object, current), ...validateMetadata(object)];
+  const errors = [...validateMetadataUpdate(object, current), ...validateMetadata(metaOf(object), "metadata")];
   if (definition.custom !== undefined) return [...errors, ...validateCustom(definition, definition.custom, subresource, object, current)];
   if (subresource === "status") return [...errors, ...validateStatus(definition, object, current)];
   errors.push(...validateSpec(definition, object));
@@ -113,40 +114,6 @@ function validateLeaseSpec(spec: JsonObject): FieldError[] {
     ...(duration <= 0 ? [fieldInvalid("spec.leaseDurationSeconds", duration, "must be greater than 0")] : []),
     ...(transitions < 0 ? [fieldInvalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")] : []),
   ];
-}
-
-function validateMetadata(object: JsonObject): FieldError[] {
-  const meta = metaOf(object);
-  return [
-    ...validateLabels(stringMap(meta["labels"]), "metadata.labels"),
-    ...validateAnnotations(stringMap(meta["annotations"]), "metadata.annotations"),
-    ...validateOwnerReferences(meta),
-  ];
-}
-
-function validateOwnerReferences(meta: JsonObject): FieldError[] {
-  const errors: FieldError[] = [];
-  let controller: string | undefined;
-  for (const [index, reference] of objectsAt(meta, "ownerReferences").entries()) {
-    const at = `metadata.ownerReferences[${index}]`;
-    for (const field of ["apiVersion", "kind", "name", "uid"])
-      if ((textAt(reference, field) ?? "") === "") errors.push(fieldRequired(`${at}.${field}`, "must not be empty"));
-    const version = textAt(reference, "apiVersion") ?? "";
-    if (!/^(?:[^/]*\/)?[^/]+$|^$/.test(version))
-      errors.push(fieldInvalid(`${at}.apiVersion`, version, "must be <group>/<version> or <version>"));
-    if (reference["controller"] !== true) continue;
-    const label = `${textAt(reference, "kind")}/${textAt(reference, "name")}`;
-    if (controller === undefined) controller = label;
-    else
-      errors.push(
-        fieldInvalid(
-          "metadata.ownerReferences",
-          meta["ownerReferences"],
-          `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${label}`,
-        ),
-      );
-  }
-  return errors;
 }
 
 function validateMetadataUpdate(object: JsonObject, current: JsonObject): FieldError[] {

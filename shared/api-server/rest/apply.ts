@@ -12,7 +12,7 @@ import type { Registry } from "../registry/registry.ts";
 import { ApiError, badRequest, conflict, fieldForbidden, fieldRequired, invalid, notFound } from "../scheme/api-error.ts";
 import { apiVersionOf } from "../scheme/resource-definitions.ts";
 import { cannotConvertScale, SCALE_KIND, withWrittenScale } from "./apply-scale.ts";
-import { decodedPatch, SCALE, type Target } from "./decode-body.ts";
+import { decodedApply, SCALE, type Target } from "./decode-body.ts";
 import { scaleOf } from "./scale.ts";
 import type { ResourcePath } from "./request-info.ts";
 
@@ -47,7 +47,7 @@ export function applyConfiguration(
   const configuration = configurationOf(target, body);
   ensureObject(configuration, "metadata")["name"] ??= name;
   const { dryRun } = applying;
-  const apply = (live: JsonObject): JsonObject => decodedPatch(applied(kind, live, configuration, applying), target, false);
+  const apply = (live: JsonObject): JsonObject => decodedApply(applied(kind, live, configuration, applying), target);
   if (subresource === "scale") {
     const scale = (before: JsonObject): JsonObject => {
       if (definition.custom !== undefined && metaOf(before)["managedFields"] === undefined) throw cannotConvertScale("live", "");

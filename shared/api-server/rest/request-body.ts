@@ -1,7 +1,7 @@
 /** Request bodies: JSON text, an in-process value, or protobuf. */
 import { ApiError, badRequest } from "../scheme/api-error.ts";
 import { exactText, parseExact, isObject, type Json, type JsonObject } from "@deltaloop/base";
-import { kindOf } from "./go-errors.ts";
+import { kindOf } from "../scheme/go-errors.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import type { ApiRequest } from "./request-info.ts";
 

@@ -172,6 +172,6 @@ export function fieldNotSupported(field: string, value: Json | undefined, suppor
   return {
     type: "FieldValueNotSupported",
     field,
-    message: `Unsupported value: ${exactText(value ?? "")}: supported values: ${quoted}`,
+    message: `Unsupported value: ${exactText(value === undefined ? "" : value)}: supported values: ${quoted}`,
   };
 }

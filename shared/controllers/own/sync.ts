@@ -16,6 +16,8 @@ import type { Held } from "./perform.ts";
 import { ownFields } from "./project.ts";
 import type { OwnControllerEntry } from "./registry.ts";
 import { resourceOfKind } from "./resources.ts";
+import { Stability } from "./stability.ts";
+import type { Unstable } from "./stability.ts";
 
 /** Runs the functions that developers write. */
 export interface OwnFunctions {
@@ -56,10 +58,17 @@ const DONE: SyncEnd = { result: { kind: "done" } };
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 export function ownKeySync(entry: OwnControllerEntry, options: OwnSyncOptions): KeySync {
-  return { run: (ports, run) => syncOwn(entry, options, ports, run) };
+  const stability = new Stability();
+  return { run: (ports, run) => syncOwn(entry, options, ports, run, stability) };
 }
 
-async function syncOwn(entry: OwnControllerEntry, options: OwnSyncOptions, ports: SyncPorts, run: OwnRun): Promise<SyncEnd> {
+async function syncOwn(
+  entry: OwnControllerEntry,
+  options: OwnSyncOptions,
+  ports: SyncPorts,
+  run: OwnRun,
+  stability: Stability,
+): Promise<SyncEnd> {
   const startedMs = ports.clock.now();
   const isShadow = ports.gateway.mode === "shadow";
   const say = (writes: readonly OwnWrite[], note?: string): void =>
@@ -74,7 +83,7 @@ async function syncOwn(entry: OwnControllerEntry, options: OwnSyncOptions, ports
   const isOut = ownFields(cachedOf(row)).isOut === true;
   try {
     const returned = isOut ? { apply: [] } : await options.functions.sync(callOf(entry, ports, run, snapshotOf(entry, row, run.snapshot)));
-    return await act(entry, ports, run, { observed, row, returned, isOut, say });
+    return await act(entry, ports, run, { observed, row, returned, isOut, say, stability });
   } catch (error) {
     say([], `sync failed: ${messageOf(error)}`);
     throw error;
@@ -101,13 +110,14 @@ interface Acting {
   readonly returned: unknown;
   readonly isOut: boolean;
   readonly say: (writes: readonly OwnWrite[], note?: string) => void;
+  readonly stability: Stability;
 }
 
 async function act(
   entry: OwnControllerEntry,
   ports: SyncPorts,
   run: OwnRun,
-  { observed, row, returned, isOut, say }: Acting,
+  { observed, row, returned, isOut, say, stability }: Acting,
 ): Promise<SyncEnd> {
   const { definition } = entry;
   const nowMs = ports.clock.now();
@@ -119,18 +129,33 @@ async function act(
   const wanted = withApplied(entry, checked.wanted, refused, observed, row, nowMs);
   const digest = (text: string): string => ports.digester.content(text);
   const decided = decideWrites(definition, wanted, observed, digest, nowMs);
-  const isIncomplete = held.length > 0 || decided.contested.length > 0;
+  const isHeld = (write: OwnWrite): boolean => held.some(({ id }) => id === recordId(write));
+  const unstable =
+    ports.gateway.mode === "shadow"
+      ? []
+      : stability.admit(
+          observed.primary.uid,
+          decided.writes.filter((write) => !isHeld(write)),
+          recordId,
+          () => othersText(entry, run),
+          nowMs,
+        );
+  const isIncomplete = held.length > 0 || decided.contested.length > 0 || unstable.length > 0;
   const writes = decided.writes.filter(
-    (write) => !held.some(({ id }) => id === recordId(write)) && !(isIncomplete && write.kind === "prune"),
+    (write) => !isHeld(write) && !unstable.some((each) => each.write === write) && !(isIncomplete && write.kind === "prune"),
   );
-  const again = soonest([asked.againMs, ...held.map(({ untilMs }) => untilMs - nowMs), ...decided.contested.map(() => CONTESTED_MS)]);
+  const again = soonest([
+    asked.againMs,
+    ...[...held, ...unstable].map(({ untilMs }) => untilMs - nowMs),
+    ...decided.contested.map(() => CONTESTED_MS),
+  ]);
   const result: Succeeded = again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
   if (ports.gateway.mode === "shadow") {
     say(writes);
     return { result };
   }
   const stale = staleRecords(wanted, observed);
-  const events = [...(asked.events ?? []), ...decided.contested.map(contestedNote)];
+  const events = [...(asked.events ?? []), ...decided.contested.map(contestedNote), ...unstable.map(unstableNote)];
   const isAllWritten = !isOut && stale.length === 0 && events.length === 0 && refused.length === 0;
   const calls = new OwnCalls(ports, run, entry, observed, row);
   try {
@@ -151,7 +176,10 @@ async function act(
     if (isOut) await calls.release();
     calls.emit(events);
     await calls.forget(stale);
-    const notes = calls.held().flatMap(({ id, reason, untilMs }) => (untilMs > nowMs ? [`${shownId(id)}: ${reason}`] : []));
+    const notes = [
+      ...calls.held().flatMap(({ id, reason, untilMs }) => (untilMs > nowMs ? [`${shownId(id)}: ${reason}`] : [])),
+      ...unstable.map((each) => `${unstableText(each)}: waits ${Math.ceil((each.untilMs - nowMs) / 1_000)} s`),
+    ];
     say(
       writes.filter((write) => !performed.held.includes(write)),
       notes.length === 0 ? undefined : notes.join(", "),
@@ -174,6 +202,26 @@ function isGuarded({ kind }: OwnWrite): boolean {
 
 function contestedNote(id: string): EventNote {
   return { type: "Warning", reason: "Contested", message: `another writer keeps changing ${shownId(id)}: find it in managedFields` };
+}
+
+function unstableNote(each: Unstable): EventNote {
+  return { type: "Warning", reason: "Unstable", message: `${unstableText(each)}: make the result depend on the snapshot alone` };
+}
+
+function unstableText({ write, fields }: Unstable): string {
+  return `${shownId(recordId(write))} differs in each sync (${fields.join(", ")})`;
+}
+
+/** What a sync saw that others may have changed: the primary's generation, labels and status of owned objects, watched objects. */
+function othersText({ views }: OwnControllerEntry, { snapshot: { primary, slices } }: OwnRun): string {
+  const seen = views.map(({ name, role }) =>
+    (slices?.get(name) ?? []).map((row) => {
+      if (role !== "owned") return role === "watched" ? row.rv : undefined;
+      const { metadata, status } = cachedOf(row);
+      return [metadata.labels, metadata.annotations, metadata.deletionTimestamp, status];
+    }),
+  );
+  return JSON.stringify([primary === undefined ? undefined : cachedOf(primary).metadata.generation, seen]);
 }
 
 /** `Applied=False` while a name is taken, if the status has conditions. */

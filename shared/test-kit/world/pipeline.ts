@@ -26,6 +26,7 @@ export interface Hooks {
   readonly faults?: CallFaults;
   /** Wraps the client of a component: `watcher`, `apply-deltas`, `sync-<controller>`. */
   readonly kube?: (kube: Kube, component: string, clock: Clock) => Kube;
+  readonly onReport?: (report: OwnReport) => void;
   readonly deltaFaults?: Parameters<typeof memoryBackend>[0]["deltaFaults"];
   readonly doorbellFaults?: Parameters<typeof memoryBackend>[0]["doorbellFaults"];
 }

@@ -50,6 +50,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
     report(report) {
       activity.report(report);
       recorder.report(report);
+      hooks.onReport?.(report);
     },
     onDifference: (error) => (difference ??= error),
   });

@@ -46,7 +46,10 @@ try {
   }
   console.log(`${Math.max(0, last - first + 1)} sequences, ${differences} different`);
   const [firstSchema, lastSchema] = rangeOf(values.schemas);
-  const result = await compareSchemas(servers, firstSchema, lastSchema);
+  const result = await compareSchemas(
+    servers,
+    Array.from({ length: Math.max(0, lastSchema - firstSchema + 1) }, (_, i) => firstSchema + i),
+  );
   const unknown = result.differences.filter((difference) => !isKnown(difference));
   for (const { seed, step, request, real, ours } of unknown.slice(0, SCHEMA_REPORTS_MAX)) {
     console.log(`schema ${seed}, ${step}: ${request.method} ${request.path} ${JSON.stringify(request.body)}`);

@@ -2,11 +2,11 @@
 import { isObject, type Json, type JsonObject } from "../../../shared/base/json.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Dice, diceOf } from "../dice.ts";
-import { agree, APPLY, ask, MERGE, type Request, type Servers } from "./servers.ts";
+import { agree, APPLY, ask, CRDS, MERGE, type Request, type Servers } from "./servers.ts";
+import { disturbed } from "./disturb.ts";
 import type { Difference } from "./sequences.ts";
 
 const GROUP = "schemas.example.com";
-const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /** Upstream delays creates within two seconds of the acceptance of a definition's names. */
 const ESTABLISHED_MS = 2_100;
 const OBJECTS = 6;
@@ -27,7 +27,7 @@ export interface SchemaResult {
 }
 
 /** Declares the definitions of all seeds, then writes their objects. */
-export async function compareSchemas(servers: Servers, first: number, last: number): Promise<SchemaResult> {
+export async function compareSchemas(servers: Servers, seeds: readonly number[]): Promise<SchemaResult> {
   const differences: Difference[] = [];
   const declared: Declared[] = [];
   let requests = 0;
@@ -38,7 +38,7 @@ export async function compareSchemas(servers: Servers, first: number, last: numb
     if (!agree(real, ours)) differences.push({ seed, step, request, real, ours });
     return real.code === CREATED && ours.code === CREATED;
   };
-  for (let seed = first; seed <= last; seed += 1) {
+  for (const seed of seeds) {
     const { crd, schema, kind } = randomDefinition(seed);
     const isDeclared = await compare(seed, "definition", { method: "POST", path: CRDS, body: crd });
     if (isDeclared) declared.push({ seed, schema, kind, path: `/apis/${GROUP}/v1/namespaces/default/${kind.toLowerCase()}s` });
@@ -52,25 +52,65 @@ export async function compareSchemas(servers: Servers, first: number, last: numb
       });
   await new Promise((resolve) => setTimeout(resolve, ESTABLISHED_MS));
   for (const one of declared) {
-    const dice = diceOf(one.seed + 1_000_000);
-    for (let i = 0; i < OBJECTS; i += 1) {
-      const name = `o${i}`;
-      const object = (): JsonObject => ({
-        ...(valueOf(one.schema, dice, false) as JsonObject),
-        apiVersion: `${GROUP}/v1`,
-        kind: one.kind,
-        metadata: { name },
-      }); // the root's type
-      const strict = dice.chance(0.3) ? "?fieldValidation=Strict" : "";
-      const isCreated = await compare(one.seed, `create ${name}`, { method: "POST", path: one.path + strict, body: object() });
-      if (!isCreated) continue;
-      const { spec = {} } = object();
-      await compare(one.seed, `patch ${name}`, { method: "PATCH", path: `${one.path}/${name}`, body: { spec }, contentType: MERGE });
-      const apply = `${one.path}/${name}?fieldManager=a&force=true`;
-      await compare(one.seed, `apply ${name}`, { method: "PATCH", path: apply, body: object(), contentType: APPLY });
-    }
+    await compareObjects(one, compare);
+    await compareDisturbed(one, compare);
   }
   return { differences, requests, refused };
+}
+
+/** Sends a request to both servers. @returns whether both created */
+type Compare = (seed: number, step: string, request: Request) => Promise<boolean>;
+
+async function compareObjects(one: Declared, compare: Compare): Promise<void> {
+  const dice = diceOf(one.seed + 1_000_000);
+  for (let i = 0; i < OBJECTS; i += 1) {
+    const name = `o${i}`;
+    const object = (): JsonObject => withHead(one, name, valueOf(one.schema, dice, false));
+    const strict = dice.chance(0.3) ? "?fieldValidation=Strict" : "";
+    const isCreated = await compare(one.seed, `create ${name}`, { method: "POST", path: one.path + strict, body: object() });
+    if (!isCreated) continue;
+    const { spec = {} } = object();
+    await compare(one.seed, `patch ${name}`, { method: "PATCH", path: `${one.path}/${name}`, body: { spec }, contentType: MERGE });
+    const apply = `${one.path}/${name}?fieldManager=a&force=true`;
+    await compare(one.seed, `apply ${name}`, { method: "PATCH", path: apply, body: object(), contentType: APPLY });
+  }
+}
+
+const VALIDATIONS = ["", "fieldValidation=Warn", "fieldValidation=Strict", "fieldValidation=Ignore", "fieldValidation=Some"];
+
+/** Objects of which more than one thing may be wrong, with each way to treat unknown fields. */
+async function compareDisturbed(one: Declared, compare: Compare): Promise<void> {
+  const dice = diceOf(one.seed + 2_000_000);
+  for (let i = 0; i < OBJECTS; i += 1) {
+    const name = `p${i}`;
+    const path = `${one.path}/${name}`;
+    const object = (): JsonObject => {
+      const unknownMeta = dice.chance(0.1) ? { other: 1 } : {};
+      const { metadata, ...rest } = withHead(one, name, disturbed(valueOf(one.schema, dice, true), one.schema, dice));
+      return { ...rest, metadata: { ...(metadata as JsonObject), ...unknownMeta } }; // as written below
+    };
+    const query = (): string => dice.pick([...VALIDATIONS.slice(0, -1), ...VALIDATIONS]);
+    const whole = withHead(one, name, valueOf(one.schema, dice, true));
+    await compare(one.seed, `create ${name}`, { method: "POST", path: `${one.path}?${query()}`, body: object() });
+    await compare(one.seed, `create ${name} again`, { method: "POST", path: `${one.path}?${query()}`, body: whole });
+    const { spec = {} } = object();
+    await compare(one.seed, `patch ${name}`, { method: "PATCH", path: `${path}?${query()}`, body: { spec }, contentType: MERGE });
+    for (const round of [1, 2]) {
+      const apply = `${path}?fieldManager=a&force=true&${query()}`;
+      await compare(one.seed, `apply ${name} ${round}`, { method: "PATCH", path: apply, body: object(), contentType: APPLY });
+    }
+    const replace = { path: "/spec", op: "add", value: object()["spec"] ?? {} };
+    await compare(one.seed, `JSON patch ${name}`, {
+      method: "PATCH",
+      path: `${path}?${query()}`,
+      body: [replace] as unknown as JsonObject, // a list of operations
+      contentType: "application/json-patch+json",
+    });
+  }
+}
+
+function withHead({ kind }: Declared, name: string, value: Json): JsonObject {
+  return { ...(value as JsonObject), apiVersion: `${GROUP}/v1`, kind, metadata: { name } }; // the root's type
 }
 
 function randomDefinition(seed: number): { readonly crd: JsonObject; readonly schema: JsonObject; readonly kind: string } {

@@ -1,5 +1,5 @@
 /** One request to the in-memory API server and to a real one, and what of the two answers must agree. */
-import { clone, ensureObject, isObject, type Json, type JsonObject } from "../../../shared/base/json.ts";
+import { clone, ensureObject, isObject, type Json, type JsonObject, objectAt, objectsAt } from "../../../shared/base/json.ts";
 import type { ApiClient } from "../../envtest/api-client.ts";
 
 export interface Request {
@@ -12,6 +12,8 @@ export interface Request {
 export interface Answer {
   readonly code: number;
   readonly body: Json;
+  /** Not of CustomResourceDefinitions: our server warns about CEL, upstream's about other things. */
+  readonly warnings: readonly string[];
 }
 
 export interface Servers {
@@ -19,20 +21,22 @@ export interface Servers {
   readonly ours: ApiClient;
 }
 
+export const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 export const MERGE = "application/merge-patch+json";
 export const APPLY = "application/apply-patch+yaml";
 
 export async function ask(send: ApiClient, { method, path, body, contentType }: Request): Promise<Answer> {
   const answer = await send(method, path, body, contentType);
-  return { code: answer.code, body: answer.body as Json }; // the client parsed it
+  const warnings = path.startsWith(CRDS) ? [] : answer.warnings;
+  return { code: answer.code, body: answer.body as Json, warnings }; // the client parsed it
 }
 
 /** Set by a server's allocators. */
 const ADDRESSES = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
 
 /** The answer without what is each server's own: uids, versions, times, addresses, and the order of errors and managers. */
-export function comparable({ code, body }: Answer): Answer {
-  return { code, body: isObject(body) ? (body["kind"] === "Status" ? status(body) : object(body)) : body };
+export function comparable({ body, ...answer }: Answer): Answer {
+  return { ...answer, body: isObject(body) ? (body["kind"] === "Status" ? status(body) : object(body)) : body };
 }
 
 function object(body: JsonObject): JsonObject {
@@ -48,9 +52,14 @@ function object(body: JsonObject): JsonObject {
 /** Errors of one answer come in the order of a Go map. */
 function status(body: JsonObject): JsonObject {
   const copy = clone(body);
-  const details = copy["details"];
+  const details = objectAt(copy, "details");
   if (isObject(details) && Array.isArray(details["causes"])) details["causes"] = sorted(details["causes"]);
   if (isObject(details)) delete details["uid"];
+  const [cause] = objectsAt(details, "causes");
+  if (cause?.["field"] === "patch") {
+    cause["message"] = withoutPatched(String(cause["message"]));
+    copy["message"] = withoutPatched(String(copy["message"]));
+  }
   const text = String(copy["message"] ?? "");
   const [, head = "", list = ""] = /^(.*? is invalid: )\[(.*)\]$/su.exec(text) ?? [];
   // Which error is first is the order of a map, too; the causes have all of them.
@@ -60,6 +69,11 @@ function status(body: JsonObject): JsonObject {
   if (typed !== "") copy["message"] = typed;
   if (text.startsWith("Apply failed with ")) copy["message"] = text.split("\n").toSorted().join("\n");
   return inOrder(copy) as JsonObject; // of an object
+}
+
+/** The patched object that an error quotes has each server's uid and versions, and its keys have another order. */
+function withoutPatched(message: string): string {
+  return message.replace(/^(.*?Invalid value: )"(?:[^"\\]|\\.)*"/u, "$1the object");
 }
 
 function sorted(list: readonly Json[]): Json[] {
@@ -78,7 +92,8 @@ function inOrder(value: Json): Json {
 
 /** Where two answers differ: `body.spec.replicas: 3, ours 1`. */
 export function differencesOf(real: Answer, ours: Answer): string[] {
-  return differing(inOrder({ ...comparable(real) }), inOrder({ ...comparable(ours) }), "");
+  const json = ({ warnings, ...answer }: Answer): Json => inOrder({ ...answer, warnings: [...warnings] });
+  return differing(json(comparable(real)), json(comparable(ours)), "");
 }
 
 function differing(real: Json | undefined, ours: Json | undefined, path: string): string[] {

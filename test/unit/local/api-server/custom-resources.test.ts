@@ -197,6 +197,31 @@ describe("a custom resource", () => {
     ]);
   });
 
+  test.each([
+    { fieldValidation: "", warning: '299 - "unknown field \\"spec.a\\"", 299 - "unknown field \\"spec.b\\""' },
+    { fieldValidation: "Warn", warning: '299 - "unknown field \\"spec.a\\"", 299 - "unknown field \\"spec.b\\""' },
+    { fieldValidation: "Ignore", warning: undefined },
+  ])("has warnings about unknown fields with fieldValidation=$fieldValidation", async ({ fieldValidation, warning }) => {
+    const { server } = await served();
+    const answer = await server.request({ method: "POST", path: SITES, body: site("a", { a: 1, b: 2 }), query: { fieldValidation } });
+    expect([answer.status, answer.headers["warning"]]).toEqual([201, warning]);
+  });
+
+  test("is refused if an apply sets null where null may not be", async () => {
+    const { server } = await served();
+    const headers = { "content-type": "application/apply-patch+yaml" };
+    const body = site("a", { ports: [{ port: 1, name: null }] });
+    const answer = await server.request({ method: "PATCH", path: `${SITES}/a`, body, query: { fieldManager: "a" }, headers });
+    expect(answer).toMatchObject({
+      status: 422,
+      body: {
+        message: expect.stringContaining(
+          'spec.ports[0].name: Invalid value: "null": spec.ports[0].name in body must be of type string: "null"',
+        ) as unknown,
+      },
+    });
+  });
+
   test("is scaled, watched, selected and printed", async () => {
     const { post, patch, get, watch } = await served();
     const stream = await watch(SITES, { resourceVersion: "0" });
