@@ -5,7 +5,7 @@
  */
 import { exactText, isObject, type Json, type JsonObject, objectAt, ownAt } from "@deltaloop/base";
 import { decodeGo, normalise } from "@deltaloop/kube/pod-template";
-import { validateEmbeddedMetadata } from "../registry/validation-metadata.ts";
+import { validateEmbeddedMetadata } from "../scheme/validation-metadata.ts";
 import { type FieldError, fieldInvalid, fieldRequired } from "../scheme/api-error.ts";
 import { goMistakeText, kindOf } from "../scheme/go-errors.ts";
 import { goTypeOf } from "../scheme/go-types.ts";

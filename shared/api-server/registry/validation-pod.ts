@@ -13,7 +13,7 @@ import {
   fieldRequired,
 } from "../scheme/api-error.ts";
 import { type Json, type JsonObject, numberAt, objectAt, objectsAt, textAt } from "@deltaloop/base";
-import { dnsLabelError, isDnsLabel, validateNodeName } from "./validation-names.ts";
+import { dnsLabelError, isDnsLabel, validateNodeName } from "../scheme/validation-names.ts";
 import { validateResources } from "./validation-resources.ts";
 
 const PORT_MAX = 65_535;

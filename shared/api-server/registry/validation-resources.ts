@@ -7,7 +7,7 @@
 import { type FieldError, fieldForbidden, fieldInvalid, fieldRequired } from "../scheme/api-error.ts";
 import { type JsonObject, objectAt } from "@deltaloop/base";
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
-import { validateKey } from "./validation-names.ts";
+import { validateKey } from "../scheme/validation-names.ts";
 
 const ONE = 1_000_000_000n;
 const COMPUTE = ["cpu", "memory"];

@@ -7,7 +7,7 @@
 import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../scheme/api-error.ts";
 import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, ownAt, stringMap, textAt } from "@deltaloop/base";
 import { validatePodSpec } from "./validation-pod.ts";
-import { validateAnnotations, validateLabels } from "./validation-names.ts";
+import { validateAnnotations, validateLabels } from "../scheme/validation-names.ts";
 
 export function validateDeploymentSpec(spec: JsonObject): FieldError[] {
   const minReady = numberAt(spec, "minReadySeconds") ?? 0;

@@ -19,9 +19,9 @@ import {
   stringMap,
   textAt,
 } from "@deltaloop/base";
-import { validateConfigKey, validateName } from "./validation-names.ts";
+import { validateConfigKey, validateName } from "../scheme/validation-names.ts";
 import { validateCustom } from "../custom/validate-custom.ts";
-import { validateMetadata } from "./validation-metadata.ts";
+import { validateMetadata } from "../scheme/validation-metadata.ts";
 import { validateDefinition, validateDefinitionUpdate } from "../custom/validate-definition.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { validateDeploymentSpec, validateReplicaSetSpec, validateReplicationControllerSpec } from "./validation-workloads.ts";

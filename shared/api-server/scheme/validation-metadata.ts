@@ -4,7 +4,7 @@
  * Source: k8s.io/apimachinery/pkg/api/validation/{objectmeta,path/name}.go.
  */
 import { type JsonObject, objectsAt, stringMap, textAt } from "@deltaloop/base";
-import { type FieldError, fieldInvalid, fieldRequired } from "../scheme/api-error.ts";
+import { type FieldError, fieldInvalid, fieldRequired } from "./api-error.ts";
 import { dnsLabelError, isDnsLabel, validateAnnotations, validateLabels } from "./validation-names.ts";
 
 /** @param at `metadata` */

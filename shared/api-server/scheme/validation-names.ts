@@ -3,8 +3,8 @@
  *
  * Source: k8s.io/apimachinery/pkg/util/validation/validation.go.
  */
-import { type FieldError, fieldInvalid, fieldTooLong } from "../scheme/api-error.ts";
-import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { type FieldError, fieldInvalid, fieldTooLong } from "./api-error.ts";
+import type { ResourceDefinition } from "./resource-definitions.ts";
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/u;
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/u;
