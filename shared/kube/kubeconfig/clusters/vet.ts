@@ -9,7 +9,7 @@ import type { Kubeconfig } from "../kubeconfig.ts";
 import { nearAddress } from "./address.ts";
 import type { NearAddress } from "./address.ts";
 
-/** What an operator may allow. `files` only exists for `deltaloop cluster add`, which embeds them. */
+/** What an operator may allow. References to files never are: `deltaloop cluster add --embed` replaces them by their content. */
 export const ALLOWANCES = ["exec", "proxy", "insecure", "loopback", "link-local"] as const;
 export type Allowance = (typeof ALLOWANCES)[number];
 
