@@ -22,6 +22,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   "docs/reference/releases.md": "lists releases",
   "test/differential/releases.ts": "its usage names one",
   "test/envtest/release-module.ts": "lists the versions that can be built",
+  "test/envtest/pins.ts": "names a version that module proxies lack",
   "test/tooling/release.test.ts": "this file",
   "test/unit/cache/cluster-release.test.ts": "upgrades of the cluster",
   "test/unit/cache/watcher.test.ts": "upgrades of the cluster",

@@ -1,9 +1,9 @@
 /**
  * Keys whose result differs in each sync. Each own write enqueues its key once more, so such a key would write without end.
  *
- * ST1 a write is hot if the one before it to the same object came less than a second earlier, or as soon as its back-off let it.
- * ST2 after ten hot writes the next ones wait, twice as long each time. The waiting write is decided again then, so it has the newest state.
- * ST3 while the sync sees other states of the world, a status never waits, and other writes at most ten seconds.
+ * UR1 a write is hot if the one before it to the same object came less than a second earlier, or as soon as its back-off let it.
+ * UR2 after ten hot writes the next ones wait, twice as long each time. The waiting write is decided again then, so it has the newest state.
+ * UR3 while the sync sees other states of the world, a status never waits, and other writes at most ten seconds.
  *
  * It is kept by the function host and not in the Store: after a restart, ten more writes are sent.
  */

@@ -169,7 +169,7 @@ function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
 }
 
 function tooLarge(path: string): CaptureError {
-  return new CaptureError(`${path}: holds more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay supports no more`);
+  return new CaptureError(`${path}: contains more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay supports no more`);
 }
 
 function startsWith(bytes: Buffer, head: Buffer): boolean {

@@ -133,7 +133,7 @@ it("everyCrash passes for a safe controller, and otherwise reports the crash tha
   };
   await expect(f.everyCrash(scenario)).rejects.toThrow(
     [
-      "a crash before call 1 of 5 (forgetful shop/a: get configmaps) changes the end",
+      "a crash before call 1 of 4 (forgetful shop/a: get configmaps) changes the end",
       "  forgetful Secret shop/a-2 was created 1 times, without the crash 0 times",
       '  repeat it: everyCrash(scenario, { at: "before 1" })',
     ].join("\n"),
