@@ -24,6 +24,13 @@ const REPLACEMENTS: Readonly<Record<string, string>> = {
   // Of the option shardedSubscribers, which functions do not set: they subscribe to nothing.
   [`${IOREDIS}cluster/ClusterSubscriberGroup.js`]:
     'exports.default = class { constructor() { throw new Error("sharded pub/sub is not supported in functions"); } };',
+  // Of the command HIMPORT, which functions do not use.
+  [`${IOREDIS}himport/HimportCoordinator.js`]: `const [nothing, no] = [() => undefined, () => false];
+Object.assign(exports, { hasHimportCoordinator: Symbol("hasHimportCoordinator"), cloneHimportFieldsets: nothing, getHimportBinding: nothing });
+Object.assign(exports, { bindHimportCoordinator: nothing, unbindHimportCoordinator: nothing, setHimportRole: nothing });
+Object.assign(exports, { interceptHimportCommand: no, interceptHimportPipeline: no, interceptHimportControlCommand: no });
+Object.assign(exports, { isInternalHimportCommand: no, isHimportControlCommand: no });
+exports.default = class { constructor() { throw new Error("HIMPORT is not supported in functions"); } };`,
   [`${IOREDIS}connectors/SentinelConnector/index.js`]:
     'exports.default = class { constructor() { throw new Error("Redis Sentinel is not supported in functions"); } };\nexports.SentinelIterator = exports.default;',
 };
