@@ -172,6 +172,8 @@ export class OwnCalls {
     const others = (Array.isArray(entries) ? entries : []).filter(
       (entry: { readonly manager?: string; readonly subresource?: string }) => entry.manager !== manager || entry.subresource === "status",
     );
+    // An entry of the status stays, and alone is no reason for a request.
+    if (Array.isArray(entries) && others.length === entries.length) return;
     const answer = await this.#jsonPatch(views[0], this.#observed.primary, live, [
       { op: "replace", path: "/metadata/managedFields", value: others.length === 0 ? [{}] : others },
       { op: "replace", path: "/metadata/resourceVersion", value: live.metadata.resourceVersion },

@@ -92,11 +92,13 @@ interface Scene {
   readonly slow?: readonly string[];
   /** The result of the sync, which the last write may report. */
   readonly finalResult?: Succeeded;
+  /** managedFields of the primary, which has left `where`. */
+  readonly released?: readonly object[];
 }
 
 async function perform(
   writes: readonly OwnWrite[],
-  { live = {}, owned = [], errors = {}, mayWrite = true, slow = [], finalResult }: Scene = {},
+  { live = {}, owned = [], errors = {}, mayWrite = true, slow = [], finalResult, released }: Scene = {},
 ) {
   const [calls, records, events, ends, read]: [string[], string[], string[], unknown[], unknown[]] = [[], [], [], [], []];
   const left = new Map(Object.entries(errors).map(([call, all]) => [call, [...all]]));
@@ -125,7 +127,7 @@ async function perform(
     },
     replace: () => Promise.reject(new Error("not used")),
   } as KubeWriter;
-  const row = rowOf(primaryView, site());
+  const row = rowOf(primaryView, site(released && { managedFields: released }));
   const run = {
     ...{ epoch: "e", controller: entry.name, key: "shop/a", token: "t", mayWrite: () => mayWrite },
     snapshot: { primary: row, dependents: [], orphans: [], intents: [], failures: 0 },
@@ -165,6 +167,7 @@ async function perform(
     (error: unknown) => ({ error, recordsThen: [...records] }),
   );
   const performed = await performing.catch(() => undefined);
+  if (released) await own.release();
   await own.sendEvents();
   return { performed, calls, records, events, ends, read, hasEnded: own.done !== undefined, failed: await failed };
 }
@@ -196,6 +199,18 @@ describe("the writes of a user controller", () => {
   it("use the version that was read when only a hidden field has changed", async () => {
     const live = { "sites a": site({ resourceVersion: "6" }, { image: "i", token: "new" }) };
     expect((await perform([create("x"), REMOVE], { live })).calls).toEqual(["create x {}", 'delete a {"uid":"u1","resourceVersion":"6"}']);
+  });
+
+  it.each([
+    { what: "its fields", subresource: {}, calls: ["turn a {}"] },
+    { what: "nothing where only the status has an entry", subresource: { subresource: "status" }, calls: [] },
+  ])("of a primary that leaves `where` release $what", async ({ subresource, calls }) => {
+    const released = [
+      { ...managed("Apply")[0], ...subresource },
+      { manager: "kubectl", operation: "Update" },
+    ];
+    const live = { "sites a": site({ managedFields: released }) };
+    expect((await perform([], { live, released })).calls).toEqual(calls);
   });
 
   it("OW2 store a record of each response", async () => {
