@@ -56,6 +56,7 @@ interface DevFlags extends StartupFlags, Partial<ClustersFlags> {
   readonly leaseNamespace: string;
   readonly verbose?: true;
   readonly open?: true;
+  readonly crds: readonly string[];
 }
 
 const WATCHER = "watcher";
@@ -79,6 +80,7 @@ export function registerDev(program: Command): void {
       .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
       .option("--yes", "with files and --act: accept credentials that may do everything (cluster-admin)")
       .option("--built-in", "with files on a cluster: also run the built-in controllers")
+      .option("--crds <path>", "with files in memory: CRDs of others (YAML file or folder; repeatable)", added, [])
       .option("--open", "serve a live view of workloads and decisions on a local web page")
       .option("-v, --verbose", "print debug messages")
       .optionsGroup("Cluster access:")
@@ -121,14 +123,14 @@ export function registerDev(program: Command): void {
 const ONE_CLUSTER_OPTIONS = ["kubeconfig", "context", "watchers", "nodes", "bindPods", "open"];
 
 /** Options of `dev` that also apply to controllers in files. */
-const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "kubeconfig", "startupTimeout", "verbose", "yes"];
+const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "crds", "kubeconfig", "startupTimeout", "verbose", "yes"];
 
 async function runBuiltIn(flags: DevFlags, command: Command): Promise<number> {
   const [one] = givenOptions(command).filter((option) => ONE_CLUSTER_OPTIONS.includes(option.attributeName()));
   if (flags.clusters !== undefined && one) throw new UsageError(`${one.long} is for one cluster: leave it out, or --clusters`);
   if (flags.clusters === undefined && flags.allow?.length) throw new UsageError("--allow needs --clusters");
-  if (flags.yes || flags.builtIn)
-    throw new UsageError(`${flags.yes ? "--yes" : "--built-in"} applies to controllers in files: name a file`);
+  const [ofFiles] = givenOptions(command).filter((option) => ["yes", "builtIn", "crds"].includes(option.attributeName()));
+  if (ofFiles) throw new UsageError(`${ofFiles.long} applies to controllers in files: name a file`);
   return await new Dev(flags).run(untilSignalled());
 }
 
@@ -142,12 +144,14 @@ async function runOwn(files: readonly string[], flags: DevFlags, command: Comman
     throw new UsageError(
       `${foreign.long ?? foreign.flags} applies to the built-in controllers only: remove it when you name files, or add --built-in`,
     );
-  const [ofCluster] = given.filter((option) => option.attributeName() !== "verbose");
+  const { act = false, yes = false, anyKubernetes = false, verbose = false, crds } = flags;
+  if (onCluster && crds.length > 0)
+    throw new UsageError("--crds applies to the in-memory API server: on a cluster, use `kubectl apply -f`");
+  const [ofCluster] = given.filter((option) => !["verbose", "crds"].includes(option.attributeName()));
   if (ofCluster !== undefined && !onCluster)
     throw new UsageError(
       `${ofCluster.long ?? ofCluster.flags} applies to a cluster: add --kubeconfig or --context. Without them, dev acts on an in-memory API server`,
     );
-  const { act = false, yes = false, anyKubernetes = false, verbose = false } = flags;
   const [{ runOwnDev }, target] = await Promise.all([import("./own/dev.ts"), onCluster ? cluster() : embedded()]);
   const beside = flags.builtIn && { beside: (ends: AbortSignal) => new Dev(flags).run(ends) };
   return await runOwnDev(files, { verbose, target, ...beside });
@@ -160,8 +164,13 @@ async function runOwn(files: readonly string[], flags: DevFlags, command: Comman
   }
 
   async function embedded(): Promise<OwnDevFlags["target"]> {
-    return (await import("./own/embedded.ts")).embeddedTarget;
+    const { embeddedTarget } = await import("./own/embedded.ts");
+    return (log) => embeddedTarget(log, crds);
   }
+}
+
+function added(one: string, all: readonly string[]): readonly string[] {
+  return [...all, one];
 }
 
 function givenOptions(command: Command): readonly Option[] {

@@ -18,6 +18,7 @@ import type { KindData, Manifest } from "@deltaloop/sdk/definitions";
 import { createSigner } from "@deltaloop/store/ports";
 import { embeddedKubeconfig } from "../dev/embedded-kubeconfig.ts";
 import { functionHandlers } from "../functions/functions.ts";
+import { readCrds } from "./crd-files.ts";
 import type { OwnTarget } from "./target.ts";
 
 const NODES = 3;
@@ -27,7 +28,9 @@ const SERVED_MS_MAX = 5_000;
 const FOLDER = ".deltaloop";
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-export async function embeddedTarget(log: Log): Promise<OwnTarget> {
+/** @param crdPaths files and folders with CRDs of others */
+export async function embeddedTarget(log: Log, crdPaths: readonly string[] = []): Promise<OwnTarget> {
+  const others = readCrds(crdPaths);
   const [clock, random] = [createSystemClock(), createSystemRandom()];
   const server = createApiServer({ clock, random, managedFields: true });
   const http = await serveHttp(server);
@@ -58,9 +61,10 @@ export async function embeddedTarget(log: Log): Promise<OwnTarget> {
     access,
     act: true,
     async prepare(definitions) {
+      for (const { file, name, crd } of others) await applyCrd(client, name, crd, file);
       for (const kind of definitions.flatMap(kindsOf)) {
         const crd = crdManifest(kind);
-        if (crd !== undefined) await applyCrd(client, kind, crd);
+        if (crd !== undefined) await applyCrd(client, `${kind.plural}.${kind.group}`, crd);
       }
       while ((await shutGate(backend.store)) !== undefined) await clock.after(POLL_MS);
       await untilServed(client, definitions.flatMap(kindsOf), (ms) => clock.after(ms));
@@ -90,8 +94,8 @@ function writeKubeconfig(text: string): string {
 }
 
 /** Creates the CRD, or replaces the one of earlier code. @throws {UsageError} with what the API server refuses */
-async function applyCrd(client: KubeClient, { plural, group }: KindData, crd: Manifest): Promise<void> {
-  const path = `${CRDS}/${plural}.${group}`;
+async function applyCrd(client: KubeClient, name: string, crd: Manifest, file?: string): Promise<void> {
+  const path = `${CRDS}/${name}`;
   try {
     const stored = await client.json({ method: "GET", path }).catch((error: unknown) => {
       if (isNotFound(error)) return undefined;
@@ -101,7 +105,7 @@ async function applyCrd(client: KubeClient, { plural, group }: KindData, crd: Ma
     if (metadata === undefined) await client.json({ method: "POST", path: CRDS, body: crd });
     else await client.json({ method: "PUT", path, body: { ...crd, metadata: { ...metadata } } });
   } catch (error) {
-    throw new UsageError(`the CRD ${plural}.${group} is refused: ${messageOf(error)}`);
+    throw new UsageError(`the CRD ${name}${file === undefined ? "" : ` in ${file}`} is refused: ${messageOf(error)}`);
   }
 }
 
@@ -115,7 +119,7 @@ async function untilServed(client: KubeClient, kinds: readonly KindData[], after
       if (resources.some((each: unknown) => isObject(each) && each["name"] === plural)) break;
       if (waitedMs >= SERVED_MS_MAX)
         throw new UsageError(
-          `the in-memory API server lacks the kind ${kind} (${plural}.${group}, ${version}): run it with --kubeconfig on a cluster that has it`,
+          `the in-memory API server lacks the kind ${kind} (${plural}.${group}, ${version}): name the file of its CRD with --crds, or a cluster with --kubeconfig`,
         );
       await after(POLL_MS);
     }
