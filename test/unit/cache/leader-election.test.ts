@@ -470,13 +470,28 @@ describe("a Lease that a user deletes", () => {
     expect(Number(after[0]?.split(".")[1])).toBe(Number(before[0]?.split(".")[1]) + 1);
   });
 
-  it("lists only the new term when a process that has never read the Lease recreates it", async () => {
+  it("lists the earlier term when the process that led before recreates it in another election", async () => {
     const { clock, server, candidate } = scene();
+    const one = candidate("one");
+    await clock.advance(3_000);
+    const { term } = one.leader()?.lineage?.token() ?? {};
+    one.leader()?.lineage?.use();
+    one.ends.abort();
+    await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}`, headers: {} });
+    candidate("one");
+    await clock.advance(3_000);
+    const terms = termsIn(server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name));
+    expect(terms.map((text) => text.split(".")[0])).toContain(term);
+    expect(terms).toHaveLength(2);
+  });
+
+  it("lists only the new term when a process that has never read the Lease recreates it", async () => {
+    const { clock, server, kube, candidate } = scene();
     const one = candidate("one");
     await clock.advance(3_000);
     one.ends.abort();
     await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}`, headers: {} });
-    candidate("three");
+    candidate("three", { writer: { ...kube } });
     await clock.advance(3_000);
     expect(termsIn(server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name))).toHaveLength(1);
   });

@@ -252,15 +252,37 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
+  it.each([{ successor: "one" }, { successor: "two" }])(
+    "LE9 $successor continues the epoch at once after writes of Leases were refused for 20 s",
+    async ({ successor }) => {
+      const s = scene();
+      await s.create("a");
+      const one = s.start("one");
+      await s.pass(5_000);
+      const epoch = s.data.epoch?.record.epoch;
+      s.refuseLeases(true);
+      await s.pass(20_000);
+      if (successor === "two") one.fate.die();
+      s.refuseLeases(false);
+      if (successor === "two") s.start("two");
+      await s.create("b");
+      const atMs = s.clock.now();
+      while (!s.cached().includes("default/b") && s.clock.now() - atMs < 100_000) await s.pass(500);
+      expect(s.clock.now() - atMs).toBeLessThanOrEqual(20_000); // a Lease of 15 s expires
+      expect(s.data.epoch?.record.epoch).toBe(epoch);
+      expect(s.log.lines.filter(({ message }) => message.startsWith("two clusters share this cache"))).toEqual([]);
+    },
+  );
+
   it("[informer T51] detects a rollback of rows alone as a gap at the next heartbeat, and lists 10 s later", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const restore = s.snapshot();
     await s.create("a");
     await s.pass(500);
-    const beats = s.data.epoch?.checkpoint;
+    const { checkpoint, token } = s.data.epoch ?? {};
     restore();
-    if (s.data.epoch) s.data.epoch.checkpoint = beats;
+    if (s.data.epoch) Object.assign(s.data.epoch, { checkpoint, token });
     const atMs = s.clock.now();
     while ((await s.gates()) && s.clock.now() - atMs < 100_000) await s.pass(500);
     expect(s.clock.now() - atMs).toBeLessThanOrEqual(LOSS_MS_MAX + 3_000); // the gate's limit for a gap, and its heartbeat

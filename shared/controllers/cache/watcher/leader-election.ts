@@ -15,6 +15,8 @@
  * LE7 a leader that finds a list other than the one it wrote last overwrites nothing: the API server's history went back. The next raise
  *     empties the list.
  * LE8 a released Lease records the final checkpoint. Each acquiring write removes it.
+ * LE9 `token` has a raised count only after the API server has answered the renewal. So the Store never has a count that the Lease lacks,
+ *     which would look like another cluster's.
  */
 import type { Lease } from "@deltaloop/kube/objects";
 import type { Proof, TermToken } from "@deltaloop/store/ports";
@@ -98,12 +100,12 @@ const JITTER = 1.2;
 /** Number of conflicting changes of our Lease that one write tolerates. */
 const WRITES_MAX = 3;
 
-/** The terms that this process last saw in the Lease; the key identifies the election. */
-const termsSeen = new WeakMap<LeasePorts, readonly TermToken[]>();
+/** The terms that this process last saw in the Lease, by its client for the cluster. */
+const termsSeen = new WeakMap<KubeWriter, readonly TermToken[]>();
 
 /** The terms of a deleted Lease. Its leader may have raised the count once since the last read. */
 function termsOfDeleted(ports: LeasePorts): readonly TermToken[] {
-  return (termsSeen.get(ports) ?? []).map((token, i, all) => (i === all.length - 1 ? { ...token, count: token.count + 1 } : token));
+  return (termsSeen.get(ports.writer) ?? []).map((token, i, all) => (i === all.length - 1 ? { ...token, count: token.count + 1 } : token));
 }
 
 /** Waits for the Lease, then keeps it. Resolves to undefined when `signal` aborts first. */
@@ -119,7 +121,7 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
       if (lease && lease.metadata?.resourceVersion !== seen?.version)
         seen = { version: lease.metadata?.resourceVersion ?? "", atMs: clock.now() };
       const terms = lease ? parseTerms(lease.metadata?.annotations?.[LEASE_TERMS]) : termsOfDeleted(ports);
-      if (lease) termsSeen.set(ports, terms);
+      if (lease) termsSeen.set(ports.writer, terms);
       const holder = lease?.spec?.holderIdentity ?? "";
       const durationMs = (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
       if (!lease || holder === "" || holder === options.identity || (seen && clock.now() - seen.atMs >= durationMs)) {
@@ -186,7 +188,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
         const identity = given.released ? "" : options.identity;
         lease = await write(ports, { ...options, identity }, lease, { ...given, terms: text });
         attempts = attempts.slice(attempts.indexOf(text));
-        termsSeen.set(ports, parseTerms(text));
+        termsSeen.set(ports.writer, parseTerms(text));
         return true;
       } catch (error) {
         if ((!isConflict(error) && !isNotFound(error)) || tries === WRITES_MAX) throw error;
@@ -211,8 +213,10 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
   const renew = async (): Promise<void> => {
     const askedMs = clock.now();
     if (!holds()) throw lost.signal.reason as Error;
-    if (confirmed === token.count) token = { ...token, count: token.count + 1 };
-    if (!(await writeOurs(() => termsText([...listed, token])))) throw lost.signal.reason as Error;
+    const { term } = token;
+    const raised = confirmed === token.count ? { term, count: token.count + 1 } : token;
+    if (!(await writeOurs(() => termsText([...listed, raised])))) throw lost.signal.reason as Error;
+    if (token.term === term) token = raised; // LE9
     renewedMs = askedMs;
   };
   const raise = async (forgets: boolean): Promise<string> => {
