@@ -36,7 +36,7 @@ export function registerHost(program: Command): void {
   program
     .command("host", { hidden: true })
     .description("Runs all functions in one process; a component of `dev`.")
-    .requiredOption("--kubeconfig <file>", "kubeconfig; a context named after a deltaloop role is used for that role")
+    .option("--kubeconfig <file>", "kubeconfig; a context named after a deltaloop role is used for that role")
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--invocations <socket>", "socket over which the functions are invoked")
     .option("--metrics <host:port>", "address of the metrics and health server; port 0 selects a free port", METRICS_LISTEN)

@@ -52,7 +52,7 @@ it.each([
     text: "setInterval(() => 0, 1000);\nawait new Promise(() => 0);\n",
     want: "c.js: does not load within 5 s",
   },
-  { what: "an exit", text: "process.exit(0);\n", want: "c.js: ended the process while it loaded" },
+  { what: "an exit", text: "process.exit(0);\n", want: "c.js: exited the process while it loaded" },
 ])("rejects a file with $what, in one line", ({ text, want }) => {
   // Node.js does not strip types below node_modules
   const file = join(folder, "c.js");

@@ -146,7 +146,7 @@ describe("exits with code 2 from explain and capture on a permanent failure", ()
 
   it.each([
     { name: "rejected credentials", code: 401, body: "{}", says: /renew the token or certificate/i },
-    { name: "a missing permission", code: 403, body: "{}", says: /bind (?:it|the user) a role/i },
+    { name: "a missing permission", code: 403, body: "{}", says: /bind a role/i },
     { name: "an answer that is not JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
     { name: "a server that is not Kubernetes", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
   ])("exits with code 2: $name", async ({ code, body, says }) => {
