@@ -297,7 +297,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
 };
 
 const RANKS: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, others: string, goes: boolean) => string } = {
-  "no node": (_its, _others, goes) => (goes ? "it is on no node yet" : "it is on a node, the other is not"),
+  "no node": (_its, _others, goes) => (goes ? "it is not assigned to a node" : "it is assigned to a node, the other is not"),
   phase: (its, others) => `it is ${its}, not ${others}`,
   "not ready": (_its, _others, goes) => (goes ? "it is not ready" : "it is ready, the other is not"),
   "deletion cost": (its, others) => `its pod-deletion-cost is ${its}, the other's ${others}`,

@@ -95,7 +95,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     },
     {
       logical: `${logical}Unproven`,
-      description: `Nothing proves that this cluster fills the cache of the ${logical} controller, which reads and writes nothing`,
+      description: `The ${logical} controller reads and writes nothing, because the Lease does not prove that this cluster's watcher fills its cache`,
       section: "shared-cache",
       ...own("deltaloop_unproven", { function: name }),
       statistic: "Maximum",

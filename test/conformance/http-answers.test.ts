@@ -69,7 +69,7 @@ describe("[node-agent 97] the node agent's HTTP client parses responses as the k
   });
 });
 
-describe("[node-agent 97] an HTTPS probe accepts and rejects the same TLS as the kubelet", () => {
+describe("[node-agent 97] an HTTPS probe accepts and rejects the same TLS servers as the kubelet", () => {
   let servers: readonly TlsServer[] = [];
   beforeAll(async () => {
     servers = await startTlsServers();

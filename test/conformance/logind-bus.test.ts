@@ -80,7 +80,7 @@ it.skipIf(missing !== undefined)(
       const told: boolean[] = [];
       const over = new AbortController();
       const watching = createLogind({ busAddress: bus.address }).watchShutdown((now) => told.push(now), over.signal);
-      await eventually("it is said how it is", () => told.length === 1);
+      await eventually("the present state is reported", () => told.length === 1);
       const [path, name] = ["/org/freedesktop/login1", "org.freedesktop.login1.Manager"];
       bus.busctl("emit", path, name, "PrepareForShutdown", "b", "true");
       bus.prepareForShutdown(true);

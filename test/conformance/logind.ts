@@ -37,22 +37,22 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
 
     it("LD1 reports the current state, then each change in order", async () => {
       const { told } = watch();
-      await eventually("it is said how it is", () => told.length === 1);
+      await eventually("the present state is reported", () => told.length === 1);
       for (const isShuttingDown of [true, false, true]) await underTest.prepareForShutdown(isShuttingDown);
-      await eventually("all is heard", () => told.length === 4);
+      await eventually("all changes are reported", () => told.length === 4);
       expect(told).toEqual([false, true, false, true]);
     });
 
     it("LD1 reports a shutdown that is already in progress", async () => {
       await underTest.prepareForShutdown(true);
       const { told } = watch();
-      await eventually("it is said how it is", () => told.length === 1);
+      await eventually("the present state is reported", () => told.length === 1);
       expect(told).toEqual([true]);
     });
 
     it("LD1 ends silently on request, and reports nothing afterwards", async () => {
       const { told, ended } = watch();
-      await eventually("it is said how it is", () => told.length === 1);
+      await eventually("the present state is reported", () => told.length === 1);
       over.abort("over");
       expect(await ended).toBeUndefined();
       await underTest.prepareForShutdown(true);
@@ -61,7 +61,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
 
     it("LD1 fails when the connection is lost", async () => {
       const { told, ended } = watch();
-      await eventually("it is said how it is", () => told.length === 1);
+      await eventually("the present state is reported", () => told.length === 1);
       await underTest.restart();
       expect(await ended).toBeInstanceOf(Error);
     });

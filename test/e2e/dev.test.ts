@@ -213,7 +213,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       await expectGone(dev, "SIGTERM");
     });
 
-    it("reports each right that a role lacks", async () => {
+    it("reports each permission that a role lacks", async () => {
       await cluster.kubectl("delete", "clusterrolebinding", "deltaloop-sync-deployment");
       await cluster.kubectl("delete", "rolebinding", "deltaloop-watcher", "-n", "deltaloop");
       const lacking = async (...more: readonly string[]): Promise<readonly string[]> => {

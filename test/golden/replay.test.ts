@@ -177,7 +177,7 @@ test.each(["rolling-update", "rollover", "recreate", "scale-up-down", "adopt-rel
   },
 );
 
-test("[informer T84] the same seed gives the same decisions, every seed the same final cache", async () => {
+test("[informer T84] the same seed gives the same decisions, and all seeds give the same final cache", async () => {
   const underFaults = (seed: number) => run("recreate", seed, releaseOfCapture("recreate"), "reorder,duplicate");
   const first = await underFaults(1);
   expect(await underFaults(1)).toEqual(first);

@@ -345,7 +345,7 @@ describe("applyConditions", () => {
   const left = (parameters: Readonly<Record<string, string>>) =>
     applyConditions(template, { Network: "none", Store: "valkey", Nodes: "2", Topics: "", ...parameters }) as typeof template;
 
-  it("removes excluded resources and outputs, and keeps the branch taken of each If", () => {
+  it("removes excluded resources and outputs, and replaces each Fn::If by its selected branch", () => {
     expect(left({})).toMatchObject({ Resources: { Queue: { Properties: { Key: "none" } } }, Outputs: {} });
     expect(Object.keys(left({}).Resources)).toEqual(["Queue"]);
     expect(Object.keys(left({ Network: "own" }).Resources)).toEqual(["Queue", "Store"]);

@@ -224,10 +224,14 @@ function contradictions(variables: Variables): readonly string[] {
     ...twice(variables, [...TOKENS, "DELTALOOP_KUBE_CLIENT_CERTIFICATE"]),
     ...(halves.length === 1 ? [`${halves[0]}: a certificate and its key come together`] : []),
     ...(waitsOnCluster
-      ? ["DELTALOOP_REDIS_DURABILITY: B waits on one connection, a cluster has many: one primary with a replica, or A"]
+      ? [
+          "DELTALOOP_REDIS_DURABILITY: class B does not support a Redis Cluster, since it waits for replicas on one connection: use one primary with a replica, or class A",
+        ]
       : []),
     ...(inClear ? ["DELTALOOP_KUBE_SERVER: must be https:// when a token goes to another machine"] : []),
-    ...(sameSecret ? ["DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows"] : []),
+    ...(sameSecret
+      ? ["DELTALOOP_MAC_KEY: must differ from DELTALOOP_DIGEST_KEY, so that a process that compares digests cannot forge rows"]
+      : []),
   ];
 }
 

@@ -65,7 +65,7 @@ export function snapshotOf({ views }: OwnControllerEntry, row: Row, { slices }: 
   return { object: shown(views[0].kind, cachedOf(row)), owned: of("owned"), watched: of("watched") };
 }
 
-/** The object as a sync sees it through a view; undefined if the view has it without content. */
+/** The object as a sync sees it through a view; undefined if the object does not concern this controller (PJ2). */
 export function seenThrough(view: OwnViewOf, object: unknown, digester: Digester): VisibleObject | undefined {
   const cached = view.project(object, digester) as CachedObject; // a view of this module
   return ownFields(cached).isOut ? undefined : shown(view.kind, cached);

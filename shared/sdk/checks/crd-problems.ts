@@ -17,14 +17,14 @@ export function crdProblems(kind: KindData): readonly string[] {
   const problems: string[] = [];
   if (!DNS_SUBDOMAIN.test(group)) problems.push(`\`group\` must be a domain such as "demo.example.com", not "${group}"`);
   if (PROTECTED.test(group)) problems.push(`\`group\` ${group} is reserved by Kubernetes: use a domain of your own`);
-  if (!VERSION.test(version)) problems.push(`\`version\` must be such as v1, v1beta1 or v2alpha1, not "${version}"`);
-  if (!KIND.test(kind.kind)) problems.push(`\`kind\` must be such as Website, not "${kind.kind}"`);
+  if (!VERSION.test(version)) problems.push(`\`version\` must look like v1, v1beta1 or v2alpha1, not "${version}"`);
+  if (!KIND.test(kind.kind)) problems.push(`\`kind\` must look like Website, not "${kind.kind}"`);
   for (const name of [plural, ...crd.shortNames])
-    if (!DNS_LABEL.test(name)) problems.push(`"${name}" is no name of a resource: use small letters as in "websites"`);
+    if (!DNS_LABEL.test(name)) problems.push(`"${name}" is not a valid resource name: use lowercase letters, as in "websites"`);
   for (const [heading, column] of Object.entries(crd.columns)) {
     const path = columnPath(column);
     if (path === undefined)
-      problems.push(`the column ${heading} has "${column}", which is no JSONPath: begin it with a dot as in ".status.ready"`);
+      problems.push(`the column ${heading} has "${column}", which is not a JSONPath: start it with a dot, as in ".status.ready"`);
     else if (nodeAt(kind, path) === "absent")
       problems.push(`the column ${heading} has the path ${column}, which the schema lacks: correct it`);
   }

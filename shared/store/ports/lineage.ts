@@ -59,7 +59,7 @@ export interface TakenLineage {
   readonly losesUnseen?: true;
 }
 
-/** New epochs within EPOCHS_WINDOW_MS that close every gate (LN5). */
+/** Number of new epochs within EPOCHS_WINDOW_MS at which every gate closes (LN5). */
 export const EPOCHS_MAX = 4;
 export const EPOCHS_WINDOW_MS = 600_000;
 export const EPOCHS_REASON = `${EPOCHS_MAX} new epochs within ${EPOCHS_WINDOW_MS / 60_000} minutes: two clusters may share this cache (deltaloop resume --lineage)`;

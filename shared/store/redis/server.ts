@@ -9,7 +9,7 @@ export class UnfitRedisError extends Error {
 
 /** Inspects a server on a temporary connection. @throws {UnfitRedisError}; {Error} if it cannot connect */
 export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Promise<void> {
-  const client = redisClient(redis).on("error", () => undefined); // the command ensures this
+  const client = redisClient(redis).on("error", () => undefined); // `info` rejects if the connection fails
   try {
     const info = await client.info();
     throwIf(versionProblem(infoField(info, "redis_version")) ?? evictionProblem(info));

@@ -106,7 +106,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: sequence });
   });
 
-  it("[informer A15] a call changes nothing if the preceding call of its message is missing in the Store", async ({ harness }) => {
+  it("[informer A15] a call changes nothing if the preceding call of its message is missing from the Store", async ({ harness }) => {
     const { store } = harness;
     const header = harness.header("pods", { lane: 0 });
     const [first, second] = [put(cachedPod({ name: "a", resourceVersion: "10" })), put(cachedPod({ name: "b", resourceVersion: "11" }))];

@@ -101,7 +101,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await beat(harness, "101", 2, { term: "t1", count: 1 }, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, "101", 3, { term: "t1", count: 2 }, 2)).toEqual({
       kind: "setBack",
-      why: "it has count 1 of the term but has confirmed 2",
+      why: "it has count 1 of the leadership term but has confirmed 2",
     });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("confirmed 2") });
     if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");

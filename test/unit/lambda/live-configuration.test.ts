@@ -75,7 +75,7 @@ describe("the first read", () => {
     {
       name: "an invalid digest key",
       mac: "CANARY-digest-of-16",
-      want: "DELTALOOP_MAC_KEY_SECRET: its value, as DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows",
+      want: "DELTALOOP_MAC_KEY_SECRET: its value, as DELTALOOP_MAC_KEY: must differ from DELTALOOP_DIGEST_KEY, so that a process that compares digests cannot forge rows",
     },
   ])("LC4 LC5 reports the secret with an invalid value: $name", async ({ mac, want }) => {
     values["mac"] = mac;

@@ -96,13 +96,13 @@ it.each([
 it.each([
   { mistake: { group: "demo" }, want: /^Website: `group` must be a domain/ },
   { mistake: { group: "x.k8s.io" }, want: /reserved by Kubernetes: use a domain of your own/ },
-  { mistake: { version: "1" }, want: /`version` must be such as v1/ },
-  { mistake: { kind: "website", plural: "websites" }, want: /`kind` must be such as Website/ },
-  { mistake: { plural: "Websites" }, want: /"Websites" is no name of a resource/ },
-  { mistake: { shortNames: ["W"] }, want: /"W" is no name of a resource/ },
+  { mistake: { version: "1" }, want: /`version` must look like v1/ },
+  { mistake: { kind: "website", plural: "websites" }, want: /`kind` must look like Website/ },
+  { mistake: { plural: "Websites" }, want: /"Websites" is not a valid resource name/ },
+  { mistake: { shortNames: ["W"] }, want: /"W" is not a valid resource name/ },
   {
     mistake: { columns: { Ready: "status.ready" } },
-    want: /the column Ready has "status.ready", which is no JSONPath: begin it with a dot/,
+    want: /the column Ready has "status.ready", which is not a JSONPath: start it with a dot/,
   },
   { mistake: { columns: { Ready: ".status.redy" } }, want: /the column Ready has the path .status.redy, which the schema lacks/ },
   { mistake: { spec: s.object({ a: s.enum([]) }) }, want: /spec.a: an enum needs a value/ },

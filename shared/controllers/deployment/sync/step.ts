@@ -35,7 +35,7 @@ export interface Ended {
   readonly result: SyncResult;
 }
 
-/** The result of a step: the sync ends, or it continues with the new state and the result of the step. */
+/** Either the sync ends, or it continues with the new state and the values of the step. */
 export type StepResult<T extends object = object> = Ended | ({ readonly kind: "goOn"; readonly known: Known } & T);
 
 export const DONE: Succeeded = { kind: "done" };

@@ -120,7 +120,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   if (token && epoch.token?.term !== token.term)
     return lost(epoch, "setBack", "its leadership term is not this watcher's: another leader wrote it, or Redis was rolled back", nowMs);
   if (token && epoch.token && epoch.token.count < confirmed)
-    return lost(epoch, "setBack", `it has count ${epoch.token.count} of the term but has confirmed ${confirmed}`, nowMs);
+    return lost(epoch, "setBack", `it has count ${epoch.token.count} of the leadership term but has confirmed ${confirmed}`, nowMs);
   const held = epoch.checkpoint?.fence === request.fence ? epoch.checkpoint.number : 0;
   if (held < request.answered) return lost(epoch, "setBack", `it has checkpoint ${held} but has acknowledged ${request.answered}`, nowMs);
   epoch.checkpoint = { fence: request.fence, number: request.beat };

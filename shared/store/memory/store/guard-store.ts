@@ -18,7 +18,7 @@ export function resume(data: MemoryData, request: ResumeRequest): "resumed" | "c
   return "resumed";
 }
 
-/** Returns the stop that applies to a key: that of its namespace, or else the stop of everything (GD7). */
+/** Returns the stop that applies to a key: that of the whole cluster, or else that of its namespace; undefined if the caller ignores stops (GD7). */
 export function stopFor({ guard }: Pick<MemoryData, "guard">, { ignoresStop = false }: StoreOptions, key?: ObjectKey): Stop | undefined {
   if (ignoresStop) return undefined;
   return guard.stop ?? (key === undefined ? undefined : guard.namespaces.get(splitKey(key).namespace)?.stop);

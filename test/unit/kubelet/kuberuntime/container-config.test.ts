@@ -37,7 +37,7 @@ function config({ container: fields = {}, image = {}, more = {}, pod = {} }: Giv
 }
 
 describe("containerConfig", () => {
-  it("reports a variable of a command whose value is not UTF-8, which CRI cannot carry", () => {
+  it("rejects a command that references a variable whose value is not UTF-8, because CRI cannot carry it", () => {
     const envs = [{ key: "SEAL", value: textOfBytes(Buffer.from([0xff])) }];
     expect(() => config({ container: { args: ["$(SEAL)"] }, more: { envs } })).toThrow("the value of variable SEAL is not UTF-8");
   });

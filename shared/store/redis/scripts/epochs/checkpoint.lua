@@ -55,7 +55,7 @@ local stored = call("HMGET", epochKey, "checkpoint", "evicted", "term", "termCou
 if term ~= "" then -- LN3
   if stored[3] ~= term then return lost("setBack", "its leadership term is not this watcher's: another leader wrote it, or Redis was rolled back") end
   if tonumber(stored[4]) < (confirmed or 0) then
-    return lost("setBack", "it has count " .. stored[4] .. " of the term but has confirmed " .. text(confirmed))
+    return lost("setBack", "it has count " .. stored[4] .. " of the leadership term but has confirmed " .. text(confirmed))
   end
 end
 local ofFence, held = string.match(stored[1] or "", "^(%d+)\31(%d+)$")
