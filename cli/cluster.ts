@@ -24,6 +24,7 @@ const EXIT_REJECTED = 1;
 export function registerCluster(program: Command): void {
   const cluster = program.command("cluster").description("Edits the folder of clusters that `dev --clusters` serves.");
   withDetails(cluster, {
+    docs: "docs/reference/cli.md#deltaloop-cluster-add",
     examples: [
       "cluster add blue --kubeconfig blue.yaml --clusters clusters",
       "cluster pause blue --clusters clusters",
@@ -95,14 +96,18 @@ async function entries({
   try {
     return await readFolder({ folder: clusters, allowed: new Set(allow), resolve: hostResolver(createSystemClock()) });
   } catch (error) {
-    throw new UsageError(`--clusters: ${messageOf(error)}`);
+    throw new UsageError(
+      error instanceof Error && "code" in error && error.code === "ENOENT"
+        ? `--clusters ${clusters}: no such folder: \`deltaloop cluster add\` creates it`
+        : `--clusters: ${messageOf(error)}`,
+    );
   }
 }
 
 async function list(flags: ClustersFlags & { readonly output?: OutputFormat }): Promise<void> {
   const rows = (await entries(flags)).map((entry) => ({
     name: entry.name,
-    status: entry.kind === "rejected" ? "rejected" : entry.isPaused ? "paused" : "served",
+    status: entry.kind === "rejected" ? "rejected" : entry.isPaused ? "paused" : "active",
     ...(entry.kind === "vetted" ? { server: entry.server, id: entry.cid } : { problems: entry.problems }),
   }));
   for (const row of rows) process.stdout.write(flags.output ? objectText(row, flags.output) : `${textOf(row)}\n`);

@@ -114,6 +114,7 @@ export function registerDev(program: Command): void {
         "dev website.ts --kubeconfig staging.yaml --act",
         "dev --kubeconfig roles.yaml --context staging",
         "dev --act --watchers 2",
+        "dev --clusters clusters --allow loopback",
       ],
     },
   );

@@ -9,7 +9,7 @@ export interface ClustersFlags {
 }
 
 export function clustersOption(): Option {
-  return new Option("--clusters <dir>", "folder of kubeconfigs");
+  return new Option("--clusters <dir>", "folder of kubeconfigs, NAME.yaml");
 }
 
 /** `--allow`, which each command repeats that reads kubeconfigs of others. */

@@ -1,4 +1,5 @@
 /** The kinds of a world: those of the controllers, and the built-in ones. */
+import type { JsonObject } from "@deltaloop/base";
 import * as builtIn from "@deltaloop/sdk/kinds";
 import { apiVersionOf, kindsOf } from "@deltaloop/sdk/definitions";
 import type { Definition, KindData } from "@deltaloop/sdk/definitions";
@@ -20,6 +21,24 @@ export function kindsIn(definitions: readonly Definition[]): Kinds {
       throw new Error(
         `${String(apiVersion)} ${String(kind)} is no kind of the controllers and no built-in kind: check apiVersion and kind`,
       );
+    },
+  };
+}
+
+const BUILT_IN: ReadonlySet<string> = new Set(Object.values(builtIn).map(({ data }) => `${apiVersionOf(data)} ${data.kind}`));
+
+export function isBuiltIn(kind: KindData): boolean {
+  return BUILT_IN.has(`${apiVersionOf(kind)} ${kind.kind}`);
+}
+
+/** A CRD that accepts every object: for a kind of others, of which only the TypeScript type is known. */
+export function anyObjectCrd({ group, version, kind, plural, scope }: KindData): JsonObject {
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  return {
+    ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", metadata: { name: `${plural}.${group}` } },
+    spec: {
+      ...{ group, scope, names: { plural, singular: kind.toLowerCase(), kind, listKind: `${kind}List` } },
+      versions: [{ name: version, served: true, storage: true, schema, subresources: { status: {} } }],
     },
   };
 }

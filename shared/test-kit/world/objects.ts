@@ -6,7 +6,7 @@ import type { KindData } from "@deltaloop/sdk/definitions";
 import { apiVersionOf, crdManifest } from "@deltaloop/sdk/definitions";
 import type { Definition } from "@deltaloop/sdk/definitions";
 import type { GivenObject } from "../decide/given.ts";
-import { pathOf, resourceId } from "./kinds.ts";
+import { anyObjectCrd, isBuiltIn, pathOf, resourceId } from "./kinds.ts";
 import type { Kinds } from "./kinds.ts";
 
 /** Also the user agent. */
@@ -79,7 +79,7 @@ export function objectsOf(server: ApiServer, kinds: Kinds): Objects {
       const crds = new Map(
         definitions.flatMap(({ primary, owns, watches, reads }) =>
           [primary, ...[...owns, ...watches, ...reads].map(({ kind }) => kind)].flatMap((kind) =>
-            kind.crd === undefined ? [] : [[resourceId(kind), crdManifest(kind)] as const],
+            isBuiltIn(kind) ? [] : [[resourceId(kind), crdManifest(kind) ?? anyObjectCrd(kind)] as const],
           ),
         ),
       );

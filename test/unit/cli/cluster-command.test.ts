@@ -53,7 +53,7 @@ it("adds, lists, pauses, resumes and removes a cluster, and prints no credential
     id: expect.stringMatching(/^[0-9a-f]{32}$/),
   });
   expect(cluster("resume", "blue").status).toBe(0);
-  expect(cluster("ls").stdout).toBe("blue\tserved\thttps://blue.example.com\n");
+  expect(cluster("ls").stdout).toBe("blue\tactive\thttps://blue.example.com\n");
 
   expect(cluster("rm", "red")).toMatchObject({ status: 2, stderr: expect.stringContaining("it has: blue") });
   expect(cluster("rm", "blue").status).toBe(0);

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
 import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
 import { scheduledScaler } from "../../../examples/scheduled-scaler/scheduled-scaler.ts";
-import { defineController } from "../../../shared/sdk/index.ts";
+import { defineController, kind } from "../../../shared/sdk/index.ts";
 import { ConfigMap, Deployment, Namespace, Pod, Secret } from "../../../shared/sdk/kinds.ts";
 import { world } from "../../../shared/test-kit/index.ts";
 
@@ -104,6 +104,35 @@ it("fails when two syncs on one snapshot differ", async () => {
   await expect(w.settle()).rejects.toThrow(
     'counts: two syncs of ConfigMap a on one snapshot differ: apply[0].stringData.times is "0", then "1"',
   );
+});
+
+it("has kinds of others, whose schema it does not know", async () => {
+  const Bucket = kind<{ readonly spec?: { readonly region?: string }; readonly status?: { readonly seen?: string } }>()({
+    ...{ group: "other.example.com", version: "v1", kind: "Bucket", plural: "buckets", scope: "Namespaced" },
+  });
+  const regions = defineController({
+    name: "regions",
+    for: Bucket,
+    see: { spec: { region: true } },
+    owns: [ConfigMap],
+    sync: ({ object: { metadata, spec } }) => ({
+      apply: [ConfigMap({ metadata: { name: metadata.name }, data: { region: spec?.region ?? "" } })],
+      status: { seen: spec?.region ?? "" },
+    }),
+  });
+  const w = await world({ controllers: [regions] });
+  await w.everyCrash(async (each) => {
+    await each.apply({
+      apiVersion: "other.example.com/v1",
+      kind: "Bucket",
+      metadata: { name: "a", namespace: "shop" },
+      spec: { region: "x" },
+    });
+  });
+  await w.apply({ apiVersion: "other.example.com/v1", kind: "Bucket", metadata: { name: "a", namespace: "shop" }, spec: { region: "y" } });
+  await w.settle();
+  expect(w.get(ConfigMap, "shop", "a")?.data).toEqual({ region: "y" });
+  expect(w.get(Bucket, "shop", "a")?.status).toEqual({ seen: "y" });
 });
 
 it("refuses a definition with a mistake, and objects of unknown kinds", async () => {
