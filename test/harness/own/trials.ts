@@ -234,6 +234,8 @@ function differs(stage: Stage | undefined, state: State | undefined, controller:
 }
 const BYSTANDERS = /\/(?:bystander|forged-.*)$/;
 
+const [REFUSED, UNKNOWN] = [300, 500];
+
 /** Duplicate creates, and writes of objects that no scene owns. */
 export async function wrongWrites(cluster: Cluster, trials: readonly Trial[]): Promise<readonly string[]> {
   const byId = new Map(trials.map((trial) => [trial.id, trial]));
@@ -241,11 +243,15 @@ export async function wrongWrites(cluster: Cluster, trials: readonly Trial[]): P
   const deleted = new Map<string, number>();
   const wrong: string[] = [];
   for (const { verb, userAgent = "", objectRef, responseStatus, requestObject } of await cluster.audit()) {
-    if ((responseStatus?.code ?? 500) >= 300 || objectRef === undefined || ["get", "list", "watch"].includes(verb)) continue;
+    if (objectRef === undefined || ["get", "list", "watch"].includes(verb)) continue;
     const name = objectRef.name ?? requestObject?.metadata?.name ?? "";
     const id = `${objectRef.resource}/${name}`;
     const trial = byId.get(objectRef.namespace ?? "") ?? (objectRef.resource === "namespaces" ? byId.get(name) : undefined);
-    if (verb === "delete" && trial) deleted.set(`${trial.id} ${id}`, (deleted.get(`${trial.id} ${id}`) ?? 0) + 1);
+    const code = responseStatus?.code ?? UNKNOWN;
+    // The API server logs 504 for a request whose client was killed, also if the object was deleted.
+    if (verb === "delete" && trial && (code < REFUSED || code >= UNKNOWN))
+      deleted.set(`${trial.id} ${id}`, (deleted.get(`${trial.id} ${id}`) ?? 0) + 1);
+    if (code >= REFUSED) continue;
     const controller = /sync-([\w-]+)/.exec(userAgent)?.[1];
     if (controller === undefined || objectRef.resource === "events" || trial === undefined) continue;
     const isPrimary = objectRef.resource === "namespaces" && verb === "patch"; // releases fields that `self` set
