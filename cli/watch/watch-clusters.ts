@@ -68,7 +68,7 @@ export async function watchClusters(ports: ClusterSupervisorPorts, ends: AbortSi
         log.warn("failed to delete the keys of a removed cluster", { cluster: cluster.name, error: describeError(error) }),
       );
     }
-    log.info("the keys of a removed cluster are deleted", { cluster: cluster.name });
+    log.info("deleted the keys of a removed cluster", { cluster: cluster.name });
   }
 
   directory.follow(({ kind, cluster }) => {

@@ -4,7 +4,7 @@
  */
 import type { DecisionMark } from "./ports/store.ts";
 
-/** `t:` is the prefix of a token's field, so that an older build treats these fields as tokens without ops. */
+/** These fields start with `t:`, the prefix of token fields, so that an older build treats them as tokens without ops. */
 export const MARK_FIELD = "t:mark";
 export const LEFT_FIELD = "t:left";
 export const DRAWN_FIELD = "t:drawn";

@@ -170,7 +170,7 @@ await whereRealPartsAre("one deployment for several clusters", () => {
       await red.client.request("POST", DEPLOYMENTS, deployment("removed"));
       await rm(join(folder, "red"));
       const removedAt = performance.now();
-      await dev.line("the keys of a removed cluster are deleted cluster=red", FORGOTTEN_MS_MAX);
+      await dev.line("deleted the keys of a removed cluster cluster=red", FORGOTTEN_MS_MAX);
       expect(await keysOf(cid)).toEqual([]);
       measured(`removal to no keys for good: ${(performance.now() - removedAt).toFixed(0)} ms`);
       const silentFrom = red.requests.length;

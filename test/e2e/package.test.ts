@@ -125,7 +125,7 @@ describe("zips", () => {
     }
   });
 
-  it("the node agent contains no fetch either, to save memory", async () => {
+  it("the node agent does not load undici (fetch), to save memory", async () => {
     const command = join(scratch, "cli");
     await bundleCli(ROOT, command);
     await symlink(join(ROOT, "node_modules"), join(scratch, "node_modules"));

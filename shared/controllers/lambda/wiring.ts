@@ -39,7 +39,7 @@ export interface ClusterWiring {
   readonly reader: KubeReader;
   /** Absent if no proof is required (shadow mode, replay). */
   readonly proof?: LeaseProof;
-  /** For functions that take no key: proves with the Store's current token before each read. */
+  /** For functions that take no key from the work queue, such as the applier. Each read needs a lease proof for the Store's current token. */
   readonly provenReader?: KubeReader;
   readonly gateway: (controller: ControllerName, contract: GatewayContract | undefined) => WriteGateway;
 }

@@ -3,7 +3,7 @@ import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "@deltaloop/k
 import type { KubeApiError } from "@deltaloop/kube/client";
 import type { OwnAnswer, OwnWrite } from "@deltaloop/sdk/writes";
 
-/** The cause of one field. Source: apimachinery pkg/util/managedfields/internal/conflict.go NewConflictError. */
+/** Matches the message of a FieldManagerConflict, one per conflicting field, and captures the other manager. Source: apimachinery pkg/util/managedfields/internal/conflict.go NewConflictError. */
 const MANAGER = /^conflict with "([^"]+)"/;
 
 /** @throws the error if it is not a rejection of the write; the key is then retried with back-off */

@@ -76,7 +76,7 @@ function ownedRows(kind: KindData): readonly ContractRow<string>[] {
       allow: ALL,
     },
     { what: `apply ${name}`, verb: "patch", type: APPLY, resource, of: "owned", require: applied, values: IS_CONTROLLER, allow: ALL },
-    { what: `turn the create of ${name} into an apply`, resource, of: "owned", ...MANAGED_FIELDS },
+    { what: `upgrade the managedFields of ${name} to server-side apply`, resource, of: "owned", ...MANAGED_FIELDS },
     { what: `prune ${name}`, verb: "delete", resource, of: "owned", require: PRECONDITIONS, allow: PRECONDITIONS },
   ];
 }

@@ -55,7 +55,7 @@ function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Rank
 
 type GoesFirst = Extract<ReplicaReason, { rule: "goes first" }>;
 
-/** One reason for each rule by which pods stay; compares them with the last deleted pod. */
+/** Compares the surviving pods with the last victim: one reason for each ranking rule that orders the victim before them. */
 function whyStaying(survivors: readonly CachedPod[], victim: CachedPod | undefined, ranking: Ranking): readonly ReplicaReason[] {
   if (victim === undefined) return [];
   const spared = Map.groupBy(survivors, (pod) => ruleBetween(victim, pod, ranking));

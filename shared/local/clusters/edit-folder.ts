@@ -6,7 +6,7 @@ import { kubeconfigText } from "@deltaloop/kube/kubeconfig";
 import type { Kubeconfig } from "@deltaloop/kube/kubeconfig";
 import { pauseFile } from "./read-folder.ts";
 
-/** Writes the file of a cluster, which only its owner can read; a hidden file until it is complete. */
+/** Writes the file of a cluster with mode 0600, under a hidden name until it is complete. */
 export async function writeCluster(folder: string, file: string, config: Kubeconfig): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, `.${file}.new`);

@@ -145,7 +145,7 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.dirty("replicaset")).toEqual([]);
     });
 
-    it.each([news, old])("is not applied if the row has a flag or a tombstone", async (item) => {
+    it.each([news, old])("is not applied if the row is flagged `gone` or the key has a tombstone", async (item) => {
       const harness = await started(put(object));
       const { run } = await runOf(harness, "shop/web");
       await harness.store.writeThrough(run, { ...writeOf("pods"), ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: object.uid }] });

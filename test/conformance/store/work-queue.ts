@@ -256,7 +256,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // its key was delayed, not backed off
   });
 
-  it("[informer T66] delays 100 of 150 simultaneous retries only by their own back-off, and the others by 100 ms each", async ({
+  it("[informer T66] delays the first 100 of 150 simultaneous retries only by their own back-off, and spaces the others 100 ms apart", async ({
     harness,
   }) => {
     const rss = Array.from({ length: 150 }, (_, index) => cachedReplicaSet({ name: `rs-${index}`, resourceVersion: "2" }));

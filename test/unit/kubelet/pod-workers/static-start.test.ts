@@ -123,8 +123,8 @@ describe("startGate", () => {
   });
 });
 
-describe("the start row of a full name", () => {
-  it("[node-agent 53] adds each UID once, in order", () => {
+describe("the static pods of one full name, started and waiting", () => {
+  it("[node-agent 53] adds each waiting UID once, in order of arrival", () => {
     const one = joinWaiting(undefined, "a");
     const two = joinWaiting(one, "b");
     expect(two).toEqual({ waitingUids: ["a", "b"] });

@@ -29,7 +29,7 @@ describe("nextDueMs", () => {
     );
   });
 
-  it("[node-agent 123] delays none of 110 probes with a period of 1 s and serial runs of 5 ms by more than a period", () => {
+  it("[node-agent 123] delays no probe by a full period when 110 probes with a period of 1 s run one at a time for 5 ms each", () => {
     const due = Array.from({ length: 110 }, (_, pod) => firstDueMs({ agentStartedAtMs: 0, periodSeconds: 1, nowMs: 0, random: pod / 110 }));
     const runs = due.map(() => 0);
     let [nowMs, latestMs] = [0, 0];
