@@ -65,7 +65,7 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
     why: "a worker that counts a deleted pod deletes the same one again, which does nothing",
     direct: "keeps the flag `gone` of a row while its uid is the same",
   },
-  { rule: "flag", why: "as A7; the pod's event follows", direct: "is not applied if the row has a flag or a tombstone" },
+  { rule: "flag", why: "as A7; the pod's event follows", direct: "is not applied if the row is flagged `gone` or the key has a tombstone" },
   {
     rule: "floor",
     why: "a watcher asks for no version below what it has read: only the first list of a term may be older",
