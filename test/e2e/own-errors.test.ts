@@ -117,7 +117,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
     {
       what: "data of a ConfigMap in a mapping",
       text: HEAD + controller("c", `for: Pod, watches: [watch(ConfigMap, { by: { name: "same" }, see: { data: true } })]`),
-      want: "deltaloop: c: `watches of ConfigMap`: of a ConfigMap only metadata is visible: read its data by `live`",
+      want: "deltaloop: c: `watches of ConfigMap` shows only the metadata of a ConfigMap: read its data by `live`",
     },
     {
       what: "a mapping that names no key",
