@@ -157,6 +157,9 @@ test.each([
   // The Store was rolled back between two calls of one message, and the second call committed the watermark without the first one's rows
   // (A15).
   ["failed once:", 902_931, 1],
+  // A refused repetition of an unanswered create gave up the name, although the first call had created the pod: the model's worker did not
+  // read that pod, as createPods does.
+  ["failed once:", 71_300_183, 1],
 ] as const)("%s seeds of the protocol simulation, from %i on, violate no invariant", async (_, first, count) => {
   const { ran, failed } = await runProtocol({ first, last: first + count - 1 });
   expect(failed).toEqual([]);

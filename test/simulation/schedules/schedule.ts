@@ -552,6 +552,12 @@ class Schedule {
     return { kind: "answered", answer };
   }
 
+  /** Reads a pod from the API server. */
+  async lookUp(key: ObjectKey): Promise<CachedPod | undefined> {
+    await this.#scheduler.pause();
+    return this.#api.pod(key);
+  }
+
   /** Creates a pod, and checks the number of pods. */
   created(rs: CachedReplicaSet, name: string, key: ObjectKey): CachedPod | "exists" | "refused" {
     if (this.#api.refusesCreates) return "refused";
@@ -821,9 +827,10 @@ class Worker {
       const missing = (rs.spec.replicas ?? 1) - pods.length;
       if (missing > 0) failed = await this.#create(rs, missing, new Set(own.map((pod) => pod.name)));
       else failed = await this.#delete(rs, pods.slice(0, -missing));
-      const shown = intents.filter((op) => op.state === "planned" && (op.mayLandUntilMs ?? 0) <= this.#schedule.nowMs);
-      // Drops unneeded names once no call with them can be executed any more.
-      if (missing <= 0 && shown.length > 0) await this.#through("pods", [], { uid, lower: shown.map(({ id }) => id) });
+      const shown = new Set(own.map((pod) => pod.name));
+      // Drops unneeded names, except those of pods that may exist without being cached: a later create must find them by name.
+      const unneeded = intents.filter((op) => op.state === "planned" && (op.mayLandUntilMs === undefined || shown.has(op.name)));
+      if (missing <= 0 && unneeded.length > 0) await this.#through("pods", [], { uid, lower: unneeded.map(({ id }) => id) });
     }
     const size = pods.length;
     if (!failed && (rs.status?.replicas ?? 0) !== size) {
@@ -867,8 +874,12 @@ class Worker {
     let failed = false;
     for (const { id, name, mayLandUntilMs } of ops) {
       await this.#mayWrite();
-      const created = await this.#schedule.call(() => this.#schedule.created(live, name, key));
-      const refused = created.kind === "refused" || (created.kind === "answered" && created.answer === "refused");
+      const answered = await this.#schedule.call(() => this.#schedule.created(live, name, key));
+      const wasRefused = answered.kind === "refused" || (answered.kind === "answered" && answered.answer === "refused");
+      // A quota is checked before the name: an earlier create without an answer may have created this pod.
+      const existing = wasRefused && mayLandUntilMs !== undefined ? await this.#schedule.lookUp(objectKey("shop", name)) : undefined;
+      const created = existing ? ({ kind: "answered", answer: existing } as const) : answered;
+      const refused = wasRefused && !existing;
       if (refused || created.kind === "unanswered") failed = true;
       if (created.kind === "unanswered") await this.#through("pods", [], { uid, plan: [{ id, mayLand: true }] });
       else if (refused)
