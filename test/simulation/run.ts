@@ -4,6 +4,7 @@
  *     --node, --crashes, --protocol simulates a node agent; functions that are killed during a Deployment's history; only the memory Store
  *     --own     user controllers; with --plants: which seed, and whether everyCrash, finds each planted mistake
  *     --fault flush|damage|restore|rewind|clock|clone    in every run
+ *     --hunt 10m, --schedule name       --protocol: searches for rare pairs of a fault and a step; one schedule of that search
  *     --off rule,rule                   without these rules; --protocol --rules: the first seed that fails without each
  *     --workers n                       threads, one per core by default
  *     --resume file                     skips the seeds that have passed according to the file, and updates it
@@ -14,12 +15,14 @@
 import { execFileSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { duration } from "../../shared/base/usage-error.ts";
 import { isKnown } from "./checks.ts";
 import { LEVELS } from "./levels.ts";
 import type { SeedResult } from "./levels.ts";
 import { CHOSEN_FAULTS } from "./losses.ts";
 import { ProgressFile } from "./progress-file.ts";
 import { findPlants } from "./own/find-plants.ts";
+import { printHunt, printSchedule } from "./protocol/print-hunt.ts";
 import { printRules } from "./protocol/rules-table.ts";
 import { isRule, RULES } from "./rules.ts";
 import { runSeeds } from "./threads.ts";
@@ -39,6 +42,8 @@ const { values } = parseArgs({
     rules: { type: "boolean", default: false },
     own: { type: "boolean", default: false },
     plants: { type: "boolean", default: false },
+    hunt: { type: "string" },
+    schedule: { type: "string" },
     workers: { type: "string", default: String(availableParallelism()) },
     resume: { type: "string" },
   },
@@ -62,6 +67,14 @@ const { first, last } = rangeOf(values);
 if (level === "protocol" && values.rules) {
   await printRules(values.seeds === undefined ? RULE_SEEDS : last, console.log);
   process.exit();
+}
+
+if (level === "protocol" && values.hunt !== undefined) {
+  process.exit((await printHunt({ forMs: duration("--hunt")(values.hunt), off: settings.off, commit: commit() }, console.log)) ? 0 : 1);
+}
+
+if (level === "protocol" && values.schedule !== undefined) {
+  process.exit((await printSchedule(values.schedule, settings.off, console.log)) ? 0 : 1);
 }
 
 if (level === "own" && values.plants) {

@@ -23,9 +23,10 @@ export class ProtocolFaults {
     this.#drawn = FAULTS.filter(({ seeds }) => this.#random.next() < seeds);
   }
 
-  /** Draws the faults of one step. */
-  step(): readonly ProtocolFault[] {
-    return this.#drawn.filter(({ perStep }) => this.#random.next() < perStep).map(({ fault }) => fault);
+  /** Draws the faults of one step: of those that the seed has, and of `also`. */
+  step(also: ReadonlySet<string>): readonly ProtocolFault[] {
+    const added = FAULTS.filter((each) => also.has(each.fault) && !this.#drawn.includes(each));
+    return [...this.#drawn, ...added].filter(({ perStep }) => this.#random.next() < perStep).map(({ fault }) => fault);
   }
 
   jumpMs(): number {

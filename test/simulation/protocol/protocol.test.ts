@@ -5,7 +5,12 @@ import { expect, test } from "vitest";
 import { shareOf } from "../../support/share.ts";
 import { RULES } from "../rules.ts";
 import type { Rule } from "../rules.ts";
+import { parseScheduleName, scheduleNameOf } from "../schedules/variant.ts";
+import { describeUnreached, hunt } from "./hunt.ts";
+import type { HuntOptions, HuntResult } from "./hunt.ts";
+import { printSchedule } from "./print-hunt.ts";
 import { describeFailure, runProtocol } from "./run-protocol.ts";
+import { shrink } from "./shrink.ts";
 
 const FIXED = 120;
 /** Number of new seeds per test in each run. */
@@ -191,6 +196,44 @@ test("prints a failed seed in at most 40 lines, with the invariant and the comma
   expect(lines.length).toBeLessThanOrEqual(40);
   expect(lines.join("\n")).toContain("npm run sim -- --protocol --seed 2 --off A11");
 });
+
+test("a guided search reaches rare steps at least three times as often as new seeds", async () => {
+  const [blind, guided] = [await hunt(some({ continued: 0 })), await hunt(some({}))];
+  const rare = [...guided.steps.keys()].filter((step) => (blind.steps.get(step) ?? 0) <= 4);
+  const timesIn = ({ steps }: HuntResult): number => rare.reduce((sum, step) => sum + (steps.get(step) ?? 0), 0);
+  expect(timesIn(guided)).toBeGreaterThan(3 * timesIn(blind));
+  expect(guided.failed).toBe(0);
+  expect(describeUnreached(guided).join("\n")).toContain("not with");
+});
+
+test("a guided search shrinks the schedules that fail, and prints names that repeat them", async () => {
+  const off = new Set<Rule>(["A3"]);
+  const names: string[] = [];
+  await hunt({
+    ...some({ off }),
+    onFailure: async (name, rule) => {
+      const small = await shrink(name, rule, off);
+      expect(small.variant.steps + small.variant.skip.size + small.variant.without.size).toBeGreaterThan(0);
+      names.push(scheduleNameOf(small));
+    },
+  });
+  expect(names).not.toEqual([]);
+  const lines: string[] = [];
+  for (const name of names) {
+    expect(scheduleNameOf(parseScheduleName(name))).toBe(name);
+    expect(await printSchedule(name, off, (line) => lines.push(line))).toBe(false);
+    expect(await printSchedule(name, new Set(), () => undefined)).toBe(true);
+  }
+  expect(lines.length).toBeLessThanOrEqual(40 * names.length);
+});
+
+test.each(["", "x", "7@2", "7/steps", "7/speed=3"])("rejects %j as the name of a schedule", (text) => {
+  expect(() => parseScheduleName(text)).toThrow(/not a (schedule|part of a schedule): /);
+});
+
+function some(options: Partial<HuntOptions>): HuntOptions {
+  return { firstSeed: 1, goesOn: (ran) => ran < 200, ...options };
+}
 
 test("a run of the protocol simulation is reproducible from its seed", async () => {
   const [first, second] = [await runProtocol({ first: 11, last: 11 }), await runProtocol({ first: 11, last: 11 })];

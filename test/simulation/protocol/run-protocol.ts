@@ -4,6 +4,8 @@ import type { InvariantId } from "../invariants.ts";
 import { withoutRules } from "../rules.ts";
 import type { Rule } from "../rules.ts";
 import { runSchedule } from "../schedules/schedule.ts";
+import { NO_VARIANT, scheduleNameOf } from "../schedules/variant.ts";
+import type { Variant } from "../schedules/variant.ts";
 import { createMemoryGround } from "./memory-ground.ts";
 
 export interface ProtocolOptions {
@@ -18,6 +20,8 @@ export interface FailedSeed {
   readonly seed: number;
   readonly rule: InvariantId;
   readonly what: string;
+  /** Absent: the seed's own schedule. */
+  readonly variant?: Variant;
 }
 
 export interface ProtocolResult {
@@ -42,16 +46,21 @@ export async function runProtocol({ first, last, off, stop = false }: ProtocolOp
 const TRACE_LINES_MAX = 30;
 
 /** Describes a failed seed in at most 40 lines: the violation, how to repeat it, and its last steps. */
-export async function describeFailure({ seed, rule, what }: FailedSeed, off?: ReadonlySet<Rule>): Promise<readonly string[]> {
+export async function describeFailure(
+  { seed, rule, what, variant = NO_VARIANT }: FailedSeed,
+  off?: ReadonlySet<Rule>,
+): Promise<readonly string[]> {
   const lines: string[] = [];
   const ground = createMemoryGround(off && ((store, data) => withoutRules(store, data, off)));
-  await runSchedule({ ground, seed, faults: true, trace: (line) => lines.push(line.split("\n")[0] ?? "") });
+  await runSchedule({ ground, seed, variant, faults: true, trace: (line) => lines.push(line.split("\n")[0] ?? "") });
   const at = lines.findIndex((line) => line.includes(`!! ${rule} `));
   const { says, source } = INVARIANTS[rule];
+  const name = scheduleNameOf({ seed, variant });
+  const again = variant === NO_VARIANT ? `--seed ${seed}` : `--schedule '${name}'`;
   return [
-    `seed ${seed}: ${rule}: ${what.split("\n")[0] ?? ""}`,
+    `${variant === NO_VARIANT ? `seed ${seed}` : name}: ${rule}: ${what.split("\n")[0] ?? ""}`,
     `  ${says} (${source})`,
-    `  again: npm run sim -- --protocol --seed ${seed}${off && off.size > 0 ? ` --off ${[...off].join(",")}` : ""}`,
+    `  again: npm run sim -- --protocol ${again}${off && off.size > 0 ? ` --off ${[...off].join(",")}` : ""}`,
     ...lines.slice(Math.max(0, at + 1 - TRACE_LINES_MAX), at + 1).map((line) => `  ${line}`),
   ];
 }

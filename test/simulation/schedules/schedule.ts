@@ -5,7 +5,6 @@
  * invariants are in ../invariants.ts.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
-import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { primaryAsOwner } from "../../../shared/kube/objects/owner-id.ts";
 import { laneOf } from "../../../shared/store/lane.ts";
@@ -30,7 +29,10 @@ import { apply } from "./applier.ts";
 import type { Message } from "./applier.ts";
 import { EPOCH, START_MS } from "./ground.ts";
 import type { Ground } from "./ground.ts";
+import { observed } from "./observed.ts";
 import { Scheduler } from "./scheduler.ts";
+import { NO_VARIANT, branched } from "./variant.ts";
+import type { Variant } from "./variant.ts";
 
 export interface ScheduleResult {
   readonly violations: readonly { readonly rule: InvariantId; readonly what: string }[];
@@ -43,6 +45,12 @@ export interface ScheduleOptions {
   /** Adds the faults of protocol seeds. */
   readonly faults?: boolean;
   readonly trace?: (line: string) => void;
+  /** What differs from the seed's own schedule. */
+  readonly variant?: Variant;
+  /** Called with each count, faults among them. */
+  readonly onCount?: (what: string) => void;
+  /** Called with each changing call of the Store and its answer, such as `take: ok`, and the number of random numbers drawn so far. */
+  readonly onStep?: (step: string, draws: number) => void;
 }
 
 const LANES: { readonly [K in Kind]: number } = { deployments: 1, replicasets: 1, pods: 2 };
@@ -50,7 +58,8 @@ const REPLICA_SETS = ["shop/a", "shop/b"] as const satisfies readonly ObjectKey[
 /** The epoch of a build with another cache identity. */
 const OLD_EPOCH = "e0";
 const OLD_SEQUENCE = 2;
-const STEPS = 140;
+/** Steps before the quiet phase. */
+export const STEPS = 140;
 const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
 const REQUEST_MS = 12_000;
@@ -76,6 +85,23 @@ interface Term {
   over: boolean;
 }
 
+/** The faults that a schedule may have; `calmPods`: no user deletes or releases pods. */
+type Mix = Readonly<Record<"crashes" | "lossy" | "badApi" | "calmPods" | "quotaTail" | "setBack" | "leaders", boolean>>;
+
+function mixOf(drawn: Mix, without: ReadonlySet<string>, also: ReadonlySet<string>): Mix {
+  const has = (isDrawn: boolean, ...faults: readonly string[]): boolean =>
+    (isDrawn && faults.some((fault) => !without.has(fault))) || faults.some((fault) => also.has(fault) && !without.has(fault));
+  return {
+    ...drawn,
+    crashes: has(drawn.crashes, "processes that died"),
+    lossy: has(drawn.lossy, "messages lost", "messages repeated", "doorbells lost", "doorbells repeated"),
+    badApi: has(drawn.badApi, "calls refused", "calls unanswered"),
+    quotaTail: has(drawn.quotaTail, "creates refused at the end"),
+    setBack: has(drawn.setBack, "losses"),
+    leaders: has(drawn.leaders, "leaders at once"),
+  };
+}
+
 /** The run ends without `done`: its lease or its epoch has expired. */
 class Ended extends Error {}
 
@@ -85,14 +111,18 @@ export async function runSchedule(options: ScheduleOptions): Promise<ScheduleRes
 
 class Schedule {
   readonly #options: ScheduleOptions;
-  readonly #random: Random;
+  readonly #variant: Variant;
+  readonly #random: Random & { readonly draws: number };
+  /** Number of user actions, skipped ones included. */
+  #actions = 0;
   readonly #scheduler: Scheduler;
   readonly #api: Api;
   readonly #store: Store;
   readonly #ground: Ground;
   readonly #violations = new Map<InvariantId, string>();
   readonly #stats: Record<string, number> = {};
-  readonly #mix: Readonly<Record<"crashes" | "lossy" | "badApi" | "calmPods" | "quotaTail" | "setBack" | "leaders", boolean>>;
+  /** Before the last branch of the variant, and after it. */
+  readonly #mixes: { readonly before: Mix; readonly after: Mix };
   readonly #faults: ProtocolFaults | undefined;
   /** How far the clock of the Store's server is ahead. */
   #skewMs = 0;
@@ -116,7 +146,8 @@ class Schedule {
 
   constructor(options: ScheduleOptions) {
     this.#options = options;
-    this.#random = createSeededRandom(options.seed * 7919 + 13);
+    this.#variant = options.variant ?? NO_VARIANT;
+    this.#random = branched(options.seed, this.#variant.branches);
     this.#scheduler = new Scheduler(
       this.#random,
       START_MS,
@@ -126,12 +157,13 @@ class Schedule {
       () => this.#count("processes that died"),
     );
     this.#ground = options.ground;
-    this.#store = options.ground.store;
+    const { onStep, ground } = options;
+    this.#store = onStep ? observed(ground.store, (step) => onStep(step, this.#random.draws)) : ground.store;
     this.#ground.clock.now = () => Math.floor(this.#scheduler.nowMs + this.#skewMs);
     this.#faults = options.faults ? new ProtocolFaults(options.seed) : undefined;
     this.#api = new Api(() => this.#scheduler.nowMs, [1, 90, 9_950][this.#below(3)] ?? 1);
     const chance = (share: number): boolean => this.#random.next() < share;
-    this.#mix = {
+    const mix = {
       crashes: chance(0.5),
       lossy: chance(0.5),
       badApi: chance(0.6),
@@ -140,19 +172,29 @@ class Schedule {
       setBack: chance(0.15),
       leaders: chance(0.5),
     };
+    const { without, also } = this.#variant;
+    this.#mixes = { before: mixOf(mix, without, NO_VARIANT.also), after: mixOf(mix, without, also) };
+  }
+
+  get #isBranched(): boolean {
+    return this.#random.draws >= (this.#variant.branches.at(-1)?.at ?? 0);
+  }
+
+  get #mix(): Mix {
+    return this.#isBranched ? this.#mixes.after : this.#mixes.before;
   }
 
   async run(): Promise<ScheduleResult> {
     const api = this.#api;
     api.createDeployment();
-    for (const key of REPLICA_SETS) api.createReplicaSet(key, 1 + this.#below(2));
+    for (const key of REPLICA_SETS) api.createReplicaSet(key, this.#sized(1 + this.#below(2)));
     await this.#store.openEpoch({ ...IDENTITY, epoch: EPOCH, clusterUid: "uid", fence: "1" });
     this.#leadLater();
     await this.#settle();
-    for (let step = 0; step < STEPS; step++) {
+    for (let step = 0; step < Math.min(STEPS, this.#variant.steps); step++) {
       this.#scheduler.deaths = this.#mix.crashes ? 0.015 : 0;
       this.#scheduler.advance(this.#chance(0.03) ? this.#random.next() * 20_000 : this.#random.next() * 80);
-      for (const fault of this.#faults?.step() ?? []) await this.#inject(fault);
+      for (const fault of this.#faults?.step(this.#isBranched ? this.#variant.also : NO_VARIANT.also) ?? []) await this.#inject(fault);
       await this.#act();
       if (this.#chance(0.05)) await this.#claimHolds();
     }
@@ -179,6 +221,7 @@ class Schedule {
   }
 
   async #inject(fault: ProtocolFault): Promise<void> {
+    if (this.#variant.without.has(fault)) return;
     this.#count(fault);
     switch (fault) {
       case "clock jumps": {
@@ -209,22 +252,42 @@ class Schedule {
   }
 
   #person(): void {
+    this.#count("user actions");
+    const act = this.#drawAction();
+    if (!this.#variant.skip.has(this.#actions++)) act?.();
+  }
+
+  /** Draws all random numbers of the action, so that a skipped one leaves the rest of the schedule as it is. */
+  #drawAction(): (() => void) | undefined {
     const api = this.#api;
     const key = REPLICA_SETS[this.#below(REPLICA_SETS.length)] ?? REPLICA_SETS[0];
-    if (!api.replicaSet(key)) return api.createReplicaSet(key, this.#below(3));
+    const create = (size: number) => (): void => api.createReplicaSet(key, size);
+    if (!api.replicaSet(key)) return create(this.#sized(this.#below(3)));
     const roll = this.#random.next();
-    if (roll < 0.5) return api.scale(key, this.#below(4));
+    if (roll < 0.5) {
+      const size = this.#sized(this.#below(4));
+      return () => api.scale(key, size);
+    }
     if (roll < 0.58) {
-      api.deleteReplicaSet(key, this.#chance(0.6));
-      if (this.#chance(0.5)) api.createReplicaSet(key, this.#below(3));
-      return undefined;
+      const orphan = this.#chance(0.6);
+      const again = this.#chance(0.5) ? create(this.#sized(this.#below(3))) : undefined;
+      return () => {
+        api.deleteReplicaSet(key, orphan);
+        again?.();
+      };
     }
     if (this.#mix.calmPods) return undefined;
     const pod = this.#pick(api.pods());
     if (!pod) return undefined;
-    if (roll < 0.85) api.deletePod(podKey(pod), undefined, this.#chance(0.3));
-    else if (pod.deletionTimestamp === undefined) api.setOwner(podKey(pod), undefined);
-    return undefined;
+    if (roll < 0.85) {
+      const graceful = this.#chance(0.3);
+      return () => void api.deletePod(podKey(pod), undefined, graceful);
+    }
+    return () => void (pod.deletionTimestamp === undefined && api.setOwner(podKey(pod), undefined));
+  }
+
+  #sized(replicas: number): number {
+    return Math.min(replicas, this.#variant.replicas);
   }
 
   // ---------------------------------------------------------------------------------------------------------------- watchers
@@ -265,6 +328,7 @@ class Schedule {
     // The previous leader may not know yet, and continues for a while.
     const before = this.#term;
     if (before && (this.#quiet || !this.#chance(0.5))) before.over = true;
+    else if (before) this.#count("leaders at once");
     this.#terms = [...this.#terms.filter(({ over }) => !over), term];
     for (const [resource, from] of read) {
       if (from === undefined) this.#list(resource, term);
@@ -302,7 +366,7 @@ class Schedule {
     term.sequences.set(id, sequence);
     const { fence, epoch } = term;
     const generation = term.generations.get(resource as Kind) ?? 0;
-    if (!this.#quiet && this.#mix.lossy && this.#chance(0.01)) return this.#count("messages lost");
+    if (!this.#quiet && this.#mix.lossy && this.#strikes("messages lost", 0.01)) return this.#count("messages lost");
     this.#messages.push({ ...message, fence, epoch, generation, sequence, atMs: this.#scheduler.nowMs });
   }
 
@@ -396,7 +460,7 @@ class Schedule {
       const overtakes = ({ resource, lane }: Message): boolean => resource === message.resource && lane === message.lane;
       if (this.#messages.slice(0, at).some(overtakes)) this.#count("messages reordered");
       this.#messages.splice(at, 1);
-      if (!this.#quiet && this.#mix.lossy && this.#chance(message.kind === "L" ? 0.4 : 0.15)) {
+      if (!this.#quiet && this.#mix.lossy && this.#strikes("messages repeated", message.kind === "L" ? 0.4 : 0.15)) {
         this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + this.#random.next() ** 2 * 20_000 });
         this.#count("messages repeated");
       }
@@ -438,12 +502,15 @@ class Schedule {
 
   #ring(bells: readonly Doorbell[]): void {
     for (const bell of bells) {
-      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) {
+      if (!this.#quiet && this.#mix.lossy && this.#strikes("doorbells lost", 0.15)) {
         this.#count("doorbells lost");
         continue;
       }
       this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs + bell.delayMs });
-      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs });
+      if (!this.#quiet && this.#mix.lossy && this.#strikes("doorbells repeated", 0.15)) {
+        this.#count("doorbells repeated");
+        this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs });
+      }
     }
   }
 
@@ -534,7 +601,9 @@ class Schedule {
     execute: () => T,
   ): Promise<{ readonly kind: "answered"; readonly answer: T } | { readonly kind: "unanswered" | "refused" }> {
     await this.#scheduler.pause();
-    const roll = this.#quiet || !this.#mix.badApi ? 1 : this.#random.next();
+    const drawn = this.#quiet || !this.#mix.badApi ? 1 : this.#random.next();
+    const kind = drawn < 0.05 ? "calls refused" : "calls unanswered";
+    const roll = this.#variant.without.has(kind) ? 1 : drawn;
     if (roll < 0.05) {
       this.#count("calls refused");
       return { kind: "refused" };
@@ -641,6 +710,7 @@ class Schedule {
     this.#quiet = true;
     this.#scheduler.deaths = 0;
     this.#api.refusesCreates = this.#mix.quotaTail;
+    if (this.#mix.quotaTail) this.#count("creates refused at the end");
     const sinceMs = this.#scheduler.nowMs;
     let runsBefore = -1;
     let calm = 0;
@@ -747,10 +817,15 @@ class Schedule {
   #count(what: string): void {
     this.trace(what);
     this.#stats[what] = (this.#stats[what] ?? 0) + 1;
+    this.#options.onCount?.(what);
   }
 
   #chance(share: number): boolean {
     return this.#random.next() < share;
+  }
+
+  #strikes(fault: string, share: number): boolean {
+    return this.#chance(share) && !this.#variant.without.has(fault);
   }
 
   #below(max: number): number {
