@@ -442,7 +442,7 @@ describe("the guard against a second active controller", () => {
     await s.end();
   });
 
-  it("a leader that takes over after a hand-over and back ignores writes from before its start", async ({ s }) => {
+  it("a leader ignores writes from before its start, even if it has led before", async ({ s }) => {
     const guard = s.watcher(60);
     guard.look("deployments", written(30));
     await s.clock.advance(1_000);
