@@ -70,7 +70,7 @@ describe("queries on pod workers", () => {
       syncedOnce: false,
       yes: ["couldHaveRunningContainers"],
     },
-  ])("$id a worker's queries for $name", ({ record, syncedOnce = true, yes }) => {
+  ])("$id returns the expected answers to the queries for $name", ({ record, syncedOnce = true, yes }) => {
     expect(all(record, syncedOnce)).toEqual(yes);
     if (record !== undefined) expect(all(record, false)).toEqual(yes);
   });
