@@ -76,7 +76,7 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
       expected: false,
     },
   ] as const)(
-    "counts as own when another client wrote in the same second and the status $what: $expected",
+    "isOwnWrite is $expected when another client wrote in the same second and the status $what",
     ({ resource, generation, observedGeneration, expected }) => {
       const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
       expect(isOwnWrite(resource, "M", object)).toBe(expected);

@@ -127,7 +127,7 @@ describe("a token of a secret", () => {
   });
 });
 
-it("a certificate of a secret is replaced during calls, and calls in flight keep the connections of the old certificate", async () => {
+it("a certificate of a secret is replaced during calls, and each certificate has its own connections", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-mtls-"));
   ends.push(() => rm(folder, { recursive: true }));
   const pki = await createPki(folder);
@@ -160,7 +160,7 @@ it("a certificate of a secret is replaced during calls, and calls in flight keep
   expect(ports.size).toBe(2);
 });
 
-it("signs tokens for an EKS cluster in the region of its ARN, or else in the current region", async () => {
+it("signs tokens for an EKS cluster for the region in the server's host name, or else for the current region", async () => {
   vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
   vi.stubEnv("AWS_SECRET_ACCESS_KEY", "s");
   vi.stubEnv("AWS_REGION", "eu-west-3");

@@ -369,7 +369,7 @@ describe("a point in time", () => {
     expect(momentIn("--at", "00:00:01", late, late + 60_000) - late).toBe(2000);
   });
 
-  it("rejects a text that is not a time, and a time outside the capture", () => {
+  it("rejects an invalid time, and a time outside the capture", () => {
     expect(() => momentIn("--at", "yesterday", startMs, endMs)).toThrow(
       "--at yesterday is not a time: write +12.3s after the start, 10:02:11.5 or 2026-03-01T10:02:11Z",
     );

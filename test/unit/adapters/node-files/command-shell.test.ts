@@ -64,7 +64,7 @@ it("uses the current PATH of this process", async () => {
   }
 });
 
-it("reports an unknown result when the shell dies, and starts another", async () => {
+it("reports an unknown result when the shell exits, and starts another", async () => {
   const { program, starts } = countedShell();
   const shell = createCommandShell(program);
   const hanging = shell.run("sleep", ["1"], LONG_MS);

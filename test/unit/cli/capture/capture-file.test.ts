@@ -37,7 +37,7 @@ it.each([
   { existing: "overwritten", before: "before", after: "a line\n" },
   { existing: "replaced", before: "before", after: "a line\n" },
 ] as const)(
-  "CF4 an existing file with the option existing: $existing is kept until the first line, and has the expected content at the end",
+  "CF4 an existing file is handled as `existing: $existing` requires, at the first line and at the end",
   async ({ existing, says, before, after }) => {
     const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
     const content = async (): Promise<string> => await readFile(path, "utf8");

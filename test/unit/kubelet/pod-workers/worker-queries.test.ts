@@ -66,7 +66,7 @@ describe("queries on pod workers", () => {
     },
     {
       id: "[node-agent 121] ",
-      name: "an unknown pod while a source is not ready: nothing of it may be removed",
+      name: "an unknown pod while a source is not ready, so that nothing may be removed",
       syncedOnce: false,
       yes: ["couldHaveRunningContainers"],
     },

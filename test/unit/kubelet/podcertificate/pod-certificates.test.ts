@@ -198,7 +198,7 @@ it("[node-agent 511] runs one step of a source at a time, and those of other sou
   expect(harness.requests).toHaveLength(3);
 });
 
-it("[node-agent 511] deletes the keys of a deleted pod and of an earlier agent process, and logs none", async () => {
+it("[node-agent 511] never reuses the key of a deleted pod or of an earlier agent process, and logs no key", async () => {
   const keys: string[] = [];
   for (let turn = 0; turn < 3; turn++) {
     await harness.current();

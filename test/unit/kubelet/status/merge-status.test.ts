@@ -227,7 +227,7 @@ describe("[node-agent 82] canBeDeleted", () => {
   const { podIsFinished: _, ...unfinished } = entry;
   const table: readonly { name: string; deleting?: boolean; phase?: string; cached?: CachedStatus; mirror?: boolean; want: boolean }[] = [
     { name: "not finished", cached: unfinished, want: false },
-    { name: "finished, but the API server says Running", phase: "Running", want: false },
+    { name: "finished, but Running at the API server", phase: "Running", want: false },
     { name: "finished and terminal", want: true },
     { name: "finished and Succeeded", phase: "Succeeded", want: true },
     { name: "not being deleted", deleting: false, want: false },

@@ -189,7 +189,7 @@ describe("volumePayload", () => {
     },
     { name: "without an owner if one container sets no user", pod: nodePod({ containers: [as(1), as(undefined)] }), want: "token 644" },
     {
-      name: "readable through the pod's fsGroup",
+      name: "of mode 600 without an owner if the pod sets fsGroup",
       pod: nodePod({ containers: [as(undefined)], spec: { securityContext: { fsGroup: 9 } } }),
       want: "token 600",
     },
