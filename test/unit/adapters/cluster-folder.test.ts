@@ -46,7 +46,7 @@ const it = base.extend<{ harness: Harness }>({
 
 const ofBlue = ({ directory }: Harness) => directory.list().find(({ name }) => name === "blue");
 
-it("reports what exists, what is added, paused, resumed and removed", async ({ harness }) => {
+it("reports existing clusters, and clusters that are added, paused, resumed or removed", async ({ harness }) => {
   expect(harness.changes).toEqual(["added blue"]);
   await harness.put("red.yaml", "https://red.example.com");
   await eventually("red is added", () => harness.changes.includes("added red"));
@@ -59,7 +59,9 @@ it("reports what exists, what is added, paused, resumed and removed", async ({ h
   expect(harness.problems).toEqual([]);
 });
 
-it("keeps the other clusters and the last good state of a file that becomes bad, and reports each problem once", async ({ harness }) => {
+it("keeps the other clusters and the last valid state of a file that becomes invalid, and reports each problem once", async ({
+  harness,
+}) => {
   const before = ofBlue(harness);
   await writeFile(join(harness.folder, "blue"), kubeconfigOf({ server: "https://blue.example.com" }, { exec: { command: "touch" } }));
   await writeFile(join(harness.folder, "red"), "{");
@@ -81,7 +83,7 @@ it("keeps the other clusters and the last good state of a file that becomes bad,
   ]);
 });
 
-it("hands a client the renewed token of its cluster after a 401, but never the credentials of another server", async ({ harness }) => {
+it("gives a client the renewed token of its cluster after a 401, but never the credentials of another server", async ({ harness }) => {
   const cluster = ofBlue(harness);
   const access = await kubeHttpConfigFrom(cluster?.kubeconfig ?? "", { component: "test" });
   expect(await access.token?.()).toBe("t");

@@ -24,31 +24,37 @@ function split(text: string, length: number): readonly string[] {
 }
 
 const WHOLE: Readonly<Record<string, readonly [text: string, expected: Read]>> = {
-  "HA1 a body of the length that is said": [
+  "HA1 a body with a Content-Length": [
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello",
     { code: 200, body: "hello", keeps: true },
   ],
-  "HA1 no body at all": ["HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", { code: 201, body: "", keeps: true }],
-  "HA1 204 has none, whatever it says": ["HTTP/1.1 204 No Content\r\nContent-Length: 7\r\n\r\n", { code: 204, body: "", keeps: true }],
+  "HA1 an empty body": ["HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", { code: 201, body: "", keeps: true }],
+  "HA1 a 204, which has no body, whatever its Content-Length": [
+    "HTTP/1.1 204 No Content\r\nContent-Length: 7\r\n\r\n",
+    { code: 204, body: "", keeps: true },
+  ],
   "HA1 chunks, with extensions and a trailer": [
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5;a=b\r\nhello\r\n00006 \r\n world\r\n0\r\nX-Sum: 1\r\n\r\n",
     { code: 200, body: "hello world", keeps: true },
   ],
-  "a status without words": ["HTTP/1.1 404\r\nContent-Length: 2\r\n\r\nno", { code: 404, body: "no", keeps: true }],
-  "a server that closes": [
+  "a status line without a reason phrase": ["HTTP/1.1 404\r\nContent-Length: 2\r\n\r\nno", { code: 404, body: "no", keeps: true }],
+  "a response with Connection: close": [
     "HTTP/1.1 200 OK\r\nConnection: Keep-Alive, Close\r\nContent-Length: 1\r\n\r\nx",
     { code: 200, body: "x", keeps: false },
   ],
-  "HTTP/1.0 closes": ["HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", { code: 200, body: "x", keeps: false }],
-  "HA1 sizes of chunks with zeros before them": [
+  "an HTTP/1.0 response, which closes the connection": [
+    "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx",
+    { code: 200, body: "x", keeps: false },
+  ],
+  "HA1 chunk sizes with leading zeros": [
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000000003\r\nabc\r\n0000\r\n\r\n",
     { code: 200, body: "abc", keeps: true },
   ],
-  "HA2 interim answers before it": [
+  "HA2 a response after interim responses": [
     `${"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(5)}HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx`,
     { code: 200, body: "x", keeps: true },
   ],
-  "UTF-8 of several bytes": [
+  "multi-byte UTF-8 characters": [
     `HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n${Buffer.from("é✓x").toString("latin1")}`,
     { code: 200, body: "é✓x", keeps: true },
   ],
@@ -59,7 +65,7 @@ const LENGTHS = [1, 2, 3, 5, 7, 1_000];
 const LONG = 10_000;
 
 describe("an HTTP/1.1 response", () => {
-  it.each(Object.entries(WHOLE))("%s, for any chunking", (_name, [text, expected]) => {
+  it.each(Object.entries(WHOLE))("parses %s, for any chunking", (_name, [text, expected]) => {
     for (const length of LENGTHS) expect(read(split(text, length)), `pieces of ${length}`).toEqual(expected);
     for (let at = 1; at < text.length; at++) expect(read([text.slice(0, at), text.slice(at)]), `cut at ${at}`).toEqual(expected);
     for (let at = 1; at < text.length; at++) expect(read([text.slice(0, at)]), `only ${at} bytes`).toBeUndefined();
@@ -69,36 +75,36 @@ describe("an HTTP/1.1 response", () => {
   const MALFORMED: Readonly<Record<string, string>> = {
     "another protocol": "SSH-2.0-x\r\n\r\n",
     "HTTP/2": "HTTP/2 200\r\n\r\n",
-    "HA1 two lengths": `${HEAD}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`,
-    "HA1 a length with a sign": `${HEAD}Content-Length: +5\r\n\r\nhello`,
-    "HA1 a length in hexadecimal": `${HEAD}Content-Length: 0x5\r\n\r\nhello`,
-    "HA1 an empty length": `${HEAD}Content-Length:\r\n\r\n`,
-    "HA1 a length and chunks": `${HEAD}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
-    "HA1 another coding": `${HEAD}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
-    "HA1 chunks of HTTP/1.0": "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "HA1 a chunk longer than it says": `${HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n`,
+    "HA1 two Content-Length headers": `${HEAD}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`,
+    "HA1 a Content-Length with a sign": `${HEAD}Content-Length: +5\r\n\r\nhello`,
+    "HA1 a hexadecimal Content-Length": `${HEAD}Content-Length: 0x5\r\n\r\nhello`,
+    "HA1 an empty Content-Length": `${HEAD}Content-Length:\r\n\r\n`,
+    "HA1 both Content-Length and chunks": `${HEAD}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    "HA1 another transfer coding": `${HEAD}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
+    "HA1 chunks in HTTP/1.0": "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "HA1 a chunk longer than its size": `${HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n`,
     "HA1 a chunk without a size": `${HEAD}Transfer-Encoding: chunked\r\n\r\n\r\n`,
-    "HA1 a chunk of no number": `${HEAD}Transfer-Encoding: chunked\r\n\r\n-1\r\n`,
-    "HA2 six interim answers": "HTTP/1.1 100 Continue\r\n\r\n".repeat(6),
-    "HA2 another protocol from here": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
-    "HA3 a head without end": `${HEAD}${"X: y\r\n".repeat(12_000)}`,
-    "HA3 a chunk's line without end": `${HEAD}Transfer-Encoding: chunked\r\n\r\n1;${"a".repeat(5_000)}`,
-    "HA3 a trailer without end": `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n${"X: y\r\n".repeat(20_000)}`,
-    "HA4 a second answer": `${HEAD}Content-Length: 1\r\n\r\nx${HEAD}Content-Length: 1\r\n\r\ny`,
-    "HA4 a body that is longer than it says": `${HEAD}Content-Length: 1\r\n\r\nxy`,
-    "HA1 white space that is none around a length": `${HEAD}Content-Length: \xa01\r\n\r\nx`,
-    "HA1 white space that is none around a coding": `${HEAD}Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n`,
-    "HA3 a line feed alone in a trailer": `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n\n\r\n\r\n`,
-    "what never becomes a head": "-ERR unknown command\r\n",
-    "a head of lines that end with a line feed": "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+    "HA1 a chunk size that is not a number": `${HEAD}Transfer-Encoding: chunked\r\n\r\n-1\r\n`,
+    "HA2 six interim responses": "HTTP/1.1 100 Continue\r\n\r\n".repeat(6),
+    "HA2 101 Switching Protocols": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
+    "HA3 a head that never ends": `${HEAD}${"X: y\r\n".repeat(12_000)}`,
+    "HA3 a chunk header that never ends": `${HEAD}Transfer-Encoding: chunked\r\n\r\n1;${"a".repeat(5_000)}`,
+    "HA3 a trailer that never ends": `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n${"X: y\r\n".repeat(20_000)}`,
+    "HA4 a second response": `${HEAD}Content-Length: 1\r\n\r\nx${HEAD}Content-Length: 1\r\n\r\ny`,
+    "HA4 a body longer than its Content-Length": `${HEAD}Content-Length: 1\r\n\r\nxy`,
+    "HA1 a no-break space before a Content-Length": `${HEAD}Content-Length: \xa01\r\n\r\nx`,
+    "HA1 a vertical tab before a transfer coding": `${HEAD}Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n`,
+    "HA3 a bare line feed in a trailer": `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n\n\r\n\r\n`,
+    "a line that is not HTTP": "-ERR unknown command\r\n",
+    "a head whose lines end with a bare line feed": "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
     "a folded header": `${HEAD}X: a\r\n b\r\nContent-Length: 0\r\n\r\n`,
     "a header without a colon": `${HEAD}Content-Length\r\n\r\n`,
     "a blank before the colon": `${HEAD}Content-Length : 1\r\n\r\nx`,
-    "a line feed alone within a header": `${HEAD}X: a\nContent-Length: 9\r\nContent-Length: 1\r\n\r\nx`,
-    "a zero byte within a header": `${HEAD}X: a\0b\r\nContent-Length: 0\r\n\r\n`,
+    "a bare line feed within a header": `${HEAD}X: a\nContent-Length: 9\r\nContent-Length: 1\r\n\r\nx`,
+    "a NUL byte within a header": `${HEAD}X: a\0b\r\nContent-Length: 0\r\n\r\n`,
   };
 
-  it.each(Object.entries(MALFORMED))("a response is rejected: %s, for any chunking", (_name, text) => {
+  it.each(Object.entries(MALFORMED))("rejects a response: %s, for any chunking", (_name, text) => {
     const lengths = text.length > LONG ? LENGTHS.slice(-2) : LENGTHS;
     for (const length of lengths) expect(() => read(split(text, length)), `pieces of ${length}`).toThrow(MalformedAnswerError);
   });
@@ -119,7 +125,7 @@ describe("an HTTP/1.1 response", () => {
     },
   );
 
-  it("HA3 a reader keeps a body up to the limit and does not reuse the connection afterwards", () => {
+  it("HA3 a reader keeps a body up to the limit, and then does not reuse the connection", () => {
     for (const head of [`${HEAD}Content-Length: 9\r\n\r\n`, `${HEAD}\r\n`]) {
       for (const length of LENGTHS)
         expect(read(split(`${head}123456789`, length), 4), head).toEqual({ code: 200, body: "1234", keeps: false });

@@ -51,7 +51,7 @@ function isOlder(a: string | undefined, b: string | undefined): boolean {
 }
 
 describe("pod-template-hash of captured ReplicaSets", () => {
-  it("exist", () => {
+  it("the captures contain ReplicaSets whose Deployment has the same template", () => {
     const counts = Object.entries(Object.groupBy(made, ({ capture }) => capture)).map(([capture, rss]) => [capture, rss?.length]);
     expect(Object.fromEntries(counts)).toEqual({
       "pause-resume": 2,
@@ -63,15 +63,18 @@ describe("pod-template-hash of captured ReplicaSets", () => {
     });
   });
 
-  it.each(made)("$capture: $rsName has the hash that we compute for its Deployment's template", ({ capture, rs, rsName, deployment }) => {
-    const hash = podTemplateHash(
-      podTemplateHashState(templateOf(deployment), releaseOfCapture(capture)),
-      deployment.status?.collisionCount,
-    );
-    expect(rsName).toBe(`${deployment.metadata?.name}-${hash}`);
-    expect(rs.metadata?.labels?.["pod-template-hash"]).toBe(hash);
-    expect(templatesEqual(templateOf(rs), templateOf(deployment))).toBe(true);
-  });
+  it.each(made)(
+    "$capture: the name of $rsName has the hash computed from its Deployment's template",
+    ({ capture, rs, rsName, deployment }) => {
+      const hash = podTemplateHash(
+        podTemplateHashState(templateOf(deployment), releaseOfCapture(capture)),
+        deployment.status?.collisionCount,
+      );
+      expect(rsName).toBe(`${deployment.metadata?.name}-${hash}`);
+      expect(rs.metadata?.labels?.["pod-template-hash"]).toBe(hash);
+      expect(templatesEqual(templateOf(rs), templateOf(deployment))).toBe(true);
+    },
+  );
 
   function templateOf(object: Deployment | ReplicaSet): PodTemplateSpec {
     return object.spec?.template ?? {};
@@ -81,7 +84,7 @@ describe("pod-template-hash of captured ReplicaSets", () => {
 describe("strip of captured objects", () => {
   const digester = createDigester("a key of the tests");
 
-  it.each(captures)("$name: accepts every object, unchanged the second time, without template or env values", ({ lines }) => {
+  it.each(captures)("$name: strips every object of template and env values, and changes nothing the second time", ({ lines }) => {
     for (const { r, object } of lines) {
       const stripped = strip(r, object, digester);
       const text = JSON.stringify(stripped);
@@ -92,7 +95,7 @@ describe("strip of captured objects", () => {
     expect(lines.length).toBeGreaterThan(5);
   });
 
-  it("the projection of a live, ready pod takes 450 bytes at most", () => {
+  it("the projection of a live, ready pod takes at most 450 bytes", () => {
     const pods = captures.flatMap(({ lines }) =>
       lines.filter(({ r }) => r === "pods").map(({ object }) => strip("pods", object, digester)),
     );
@@ -101,7 +104,7 @@ describe("strip of captured objects", () => {
     expect(Math.max(...sizes)).toBeLessThanOrEqual(450);
   });
 
-  it("digests distinguish the templates of a Deployment's ReplicaSets, and find its own", () => {
+  it("digests distinguish the templates of a Deployment's ReplicaSets, and identify the current one", () => {
     for (const { rs, deployment } of made) {
       const own = strip("deployments", deployment, digester).spec.template;
       const theirs = made

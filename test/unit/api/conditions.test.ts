@@ -25,9 +25,9 @@ const progressing: Condition = {
 
 describe("getCondition", () => {
   it.each([
-    { name: "present", conditions: [foreign, failure], type: "ReplicaFailure", want: failure },
-    { name: "other type", conditions: [failure], type: "Available", want: undefined },
-    { name: "no list", conditions: undefined, type: "ReplicaFailure", want: undefined },
+    { name: "returns the condition of the type", conditions: [foreign, failure], type: "ReplicaFailure", want: failure },
+    { name: "returns undefined for another type", conditions: [failure], type: "Available", want: undefined },
+    { name: "returns undefined without a list", conditions: undefined, type: "ReplicaFailure", want: undefined },
   ])("[replicaset 85] getCondition: $name", ({ conditions, type, want }) => {
     expect(getCondition(conditions, type)).toBe(want);
   });
@@ -71,7 +71,7 @@ describe("removeCondition", () => {
     { name: "removes the only condition of a list", conditions: [failure], type: "ReplicaFailure", want: [] },
     { name: "keeps a condition of another client's type", conditions: [failure], type: "Available", want: [failure] },
     {
-      name: "the other conditions keep their order",
+      name: "keeps the order of the other conditions",
       conditions: [foreign, failure, available],
       type: "ReplicaFailure",
       want: [foreign, available],

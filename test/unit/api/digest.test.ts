@@ -56,7 +56,7 @@ describe("templatesEqual", () => {
       b: labelled(app, { spec: { nodeName: "y" } }),
       equal: false,
     },
-  ])("[deployment T87] $name: $equal", ({ a, b, equal }) => {
+  ])("[deployment T87] templatesEqual is $equal: $name", ({ a, b, equal }) => {
     expect(templatesEqual(a, b)).toBe(equal);
     expect(templatesEqual(b, a)).toBe(equal);
   });
@@ -64,7 +64,7 @@ describe("templatesEqual", () => {
   const container = (json: string): PodTemplateSpec => template({ container: JSON.parse(json) as object });
   const spec = (json: string): PodTemplateSpec => template({ spec: JSON.parse(json) as object });
   it.each<{ name: string; a: PodTemplateSpec; b: PodTemplateSpec; equal: boolean }>([
-    { name: "an absent and an empty list", a: template(), b: container('{"args":[],"env":null}'), equal: true },
+    { name: "an absent list and an empty one", a: template(), b: container('{"args":[],"env":null}'), equal: true },
     { name: "an absent and an empty map", a: template(), b: spec('{"nodeSelector":{}}'), equal: true },
     { name: "an absent and a false hostNetwork", a: template(), b: spec('{"hostNetwork":false}'), equal: true },
     { name: "absent and empty resources of a container", a: template(), b: container('{"resources":{"limits":{}}}'), equal: true },
@@ -119,10 +119,10 @@ describe("templatesEqual", () => {
       equal: true,
     },
     { name: "two instants", a: created("2026-03-01T10:00:00Z"), b: created("2026-03-01T10:00:01Z"), equal: false },
-    { name: "an unknown field and none", a: spec('{"evictionResponders":{}}'), b: template(), equal: false },
+    { name: "an unknown field on one side only", a: spec('{"evictionResponders":{}}'), b: template(), equal: false },
     { name: "an unknown field that is null or an empty list", a: spec('{"x":null,"y":[]}'), b: template(), equal: true },
     { name: "the keys' order in an unknown field", a: spec('{"x":{"a":1,"b":2}}'), b: spec('{"x":{"b":2,"a":1}}'), equal: true },
-  ])("deployment §6.1: $name: $equal", ({ a, b, equal }) => {
+  ])("deployment §6.1: templatesEqual is $equal: $name", ({ a, b, equal }) => {
     expect(templatesEqual(a, b)).toBe(equal);
     expect(templatesEqual(b, a)).toBe(equal);
   });
@@ -194,7 +194,7 @@ describe("createDigester", () => {
     expect(digester.prefix.slice(0, 8)).toBe("773a4fa2");
   });
 
-  it("the digest is the HMAC of the normal form with pinned values, so that another value needs another form number", () => {
+  it("the digest of a fixed template is pinned, so that a change of the normal form requires a new form number", () => {
     expect(digester.digest(template()).slice(-64)).toBe("282dabd4eb723301b78696942f46f61cc581c23e0b0c69642a88022ee0f9592a");
   });
 

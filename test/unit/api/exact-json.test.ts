@@ -11,16 +11,24 @@ const templateOf = (text: string) => (parseExact(text) as { readonly spec: { rea
 
 describe("parseExact", () => {
   it.each([
-    { field: "a field", text: `"terminationGracePeriodSeconds":9223372036854775807`, value: { terminationGracePeriodSeconds: MAX } },
-    { field: "a printed one", text: `"activeDeadlineSeconds": \n -9223372036854775808`, value: { activeDeadlineSeconds: -MAX - 1n } },
-    { field: "in a list", text: `"groups":[1,9007199254740993]`, value: { groups: [1, 9007199254740993n] } },
-    { field: "first in a list", text: `"groups":[ 9007199254740993]`, value: { groups: [9007199254740993n] } },
-    { field: "the first that no number holds for sure", text: `"n":9007199254740992`, value: { n: 9007199254740992n } },
-    { field: "the last that one does", text: `"n":9007199254740991`, value: { n: 9007199254740991 } },
-    { field: "what is no integer", text: `"n":9007199254740993.5,"m":1e30`, value: { n: 9007199254740994, m: 1e30 } },
-    { field: "beyond int64", text: `"n":92233720368547758070`, value: { n: Number("92233720368547758070") } },
     {
-      field: "a text",
+      field: "reads an int64 field as a bigint",
+      text: `"terminationGracePeriodSeconds":9223372036854775807`,
+      value: { terminationGracePeriodSeconds: MAX },
+    },
+    {
+      field: "reads a negative integer after a line break as a bigint",
+      text: `"activeDeadlineSeconds": \n -9223372036854775808`,
+      value: { activeDeadlineSeconds: -MAX - 1n },
+    },
+    { field: "reads a list element as a bigint", text: `"groups":[1,9007199254740993]`, value: { groups: [1, 9007199254740993n] } },
+    { field: "reads the first list element as a bigint", text: `"groups":[ 9007199254740993]`, value: { groups: [9007199254740993n] } },
+    { field: "reads the smallest unsafe integer as a bigint", text: `"n":9007199254740992`, value: { n: 9007199254740992n } },
+    { field: "reads the largest safe integer as a number", text: `"n":9007199254740991`, value: { n: 9007199254740991 } },
+    { field: "reads fractions and exponents as numbers", text: `"n":9007199254740993.5,"m":1e30`, value: { n: 9007199254740994, m: 1e30 } },
+    { field: "reads an integer beyond int64 as a number", text: `"n":92233720368547758070`, value: { n: Number("92233720368547758070") } },
+    {
+      field: "leaves digits within strings unchanged",
       text: `"image":"a:9007199254740993","n":"9007199254740993"`,
       value: { image: "a:9007199254740993", n: "9007199254740993" },
     },
@@ -28,7 +36,7 @@ describe("parseExact", () => {
     expect(templateOf(spec(text))).toStrictEqual({ spec: value });
   });
 
-  it("EJ1 keeps numbers outside of templates", () => {
+  it("EJ1 reads integers outside of templates as numbers, like JSON.parse", () => {
     const value = parseExact(spec(`"n":9007199254740993`));
     expect(value).toMatchObject({ metadata: { generation: 9007199254740992 }, spec: { replicas: 3 } });
     const pod = `{"kind":"Pod","spec":{"terminationGracePeriodSeconds":9223372036854775807}}`;
@@ -54,8 +62,8 @@ describe("parseExact", () => {
     { holder: "a watch event", text: `{"type":"ADDED","object":${one}}` },
     { holder: "a list", text: `{"metadata":{},"items":[{},${one},null]}` },
     { holder: "an audit event", text: `{"responseObject":${one},"requestObject":${one}}` },
-    { holder: "a list of those", text: `{"items":[{"responseObject":${one}}]}` },
-    { holder: "an archive's list", text: `{"response_body":{"items":[${one}]}}` },
+    { holder: "a list of audit events", text: `{"items":[{"responseObject":${one}}]}` },
+    { holder: "a list in a .kshrk archive", text: `{"response_body":{"items":[${one}]}}` },
   ])("finds the template in $holder", ({ text }) => {
     expect(exactText(parseExact(text)).match(/"n":\d+/g)).toEqual(text.match(/"n":\d+/g));
   });
@@ -71,7 +79,7 @@ describe("parseExact", () => {
 });
 
 describe("exactText", () => {
-  it("writes what parseExact has read", () => {
+  it("serializes the result of parseExact to the same text", () => {
     const text = spec(`"n":9223372036854775807,"list":[-9007199254740993,1]`).replace("9007199254740993}", "1}");
     expect(exactText(parseExact(text))).toBe(text);
   });

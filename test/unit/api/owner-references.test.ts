@@ -18,7 +18,7 @@ describe("controllerRef", () => {
   it.each<{ name: string; references: readonly OwnerReference[] | undefined; uid: string | undefined }>([
     { name: "no references", references: undefined, uid: undefined },
     {
-      name: "none is a controller",
+      name: "no controller among the references",
       references: [reference({ controller: false }), { apiVersion: "v1", kind: "X", name: "x", uid: "u2" }],
       uid: undefined,
     },
@@ -36,7 +36,7 @@ describe("ownerReferenceTo", () => {
     { resource: "deployments", apiVersion: "apps/v1", kind: "Deployment" },
     { resource: "replicasets", apiVersion: "apps/v1", kind: "ReplicaSet" },
     { resource: "replicationcontrollers", apiVersion: "v1", kind: "ReplicationController" },
-  ] as const)("returns a controller reference to one of $resource", ({ resource, apiVersion, kind }) => {
+  ] as const)("returns a controller reference for an object of $resource", ({ resource, apiVersion, kind }) => {
     const want = { apiVersion, kind, name: "web", uid: "u1", controller: true, blockOwnerDeletion: true };
     expect(ownerReferenceTo(RESOURCES[resource], { metadata: { name: "web", uid: "u1" } })).toEqual(want);
   });
@@ -52,7 +52,7 @@ describe("sameControllerRef", () => {
     { name: "another uid", b: reference({ uid: "u2" }), same: false },
     { name: "another controller flag", b: reference({ controller: false }), same: false },
     { name: "another blockOwnerDeletion", b: reference({ blockOwnerDeletion: false }), same: false },
-  ])("$name: $same", ({ b, same }) => {
+  ])("sameControllerRef is $same for $name", ({ b, same }) => {
     expect(sameControllerRef(reference(), b)).toBe(same);
     expect(sameControllerRef(b, reference())).toBe(same);
   });

@@ -109,10 +109,13 @@ function withoutSecurityContext(): PodTemplateSpec {
 }
 
 describe("podTemplateHash", () => {
-  it.each(H)("[deployment $id] $change: $length characters, $hash", ({ template, length, hash }) => {
-    expect(podTemplateText(template, PRINTED_BY)).toHaveLength(length);
-    expect(podTemplateHash(podTemplateHashState(template, PRINTED_BY))).toBe(hash);
-  });
+  it.each(H)(
+    "[deployment $id] prints the template with $change in $length characters, whose hash is $hash",
+    ({ template, length, hash }) => {
+      expect(podTemplateText(template, PRINTED_BY)).toHaveLength(length);
+      expect(podTemplateHash(podTemplateHashState(template, PRINTED_BY))).toBe(hash);
+    },
+  );
 
   it("[deployment H1] the FNV-1a state of H1 is 394966528", () => {
     expect(podTemplateHashState(template(), PRINTED_BY)).toBe(394966528);
@@ -151,7 +154,7 @@ describe("podTemplateText", () => {
 
   it.each<{ name: string; template: PodTemplateSpec; contains: string }>([
     {
-      name: "prints a map's keys in byte order, beyond the basic plane too",
+      name: "prints a map's keys in byte order, even for characters outside the basic multilingual plane",
       template: template({ spec: { nodeSelector: { "\u{1f600}": "2", "\uffee": "1", Z: "0" } } }),
       contains: "NodeSelector:(map[string]string)map[Z:0 \uffee:1 \u{1f600}:2]",
     },
@@ -175,18 +178,18 @@ describe("podTemplateText", () => {
         "Divisor:(resource.Quantity){i:(resource.int64Amount){value:(int64)0 scale:(resource.Scale)0} d:(resource.infDecAmount){Dec:(*inf.Dec)<nil>} s:(string)0 Format:(resource.Format)DecimalSI}",
     },
     {
-      name: "prints an ephemeral container as a container's fields under their common name",
+      name: "prints an ephemeral container's fields under EphemeralContainerCommon",
       template: template({ spec: { ephemeralContainers: [{ name: "debug", targetContainerName: "nginx" }] } }),
       contains:
         "EphemeralContainers:([]v1.EphemeralContainer)[{EphemeralContainerCommon:(v1.EphemeralContainerCommon){Name:(string)debug Image:(string) Command:([]string)<nil>",
     },
     {
-      name: "prints a set pointer without a second type",
+      name: "prints the type of a non-nil pointer only once",
       template: template({ spec: { priority: 7, shareProcessNamespace: false } }),
       contains: "ShareProcessNamespace:(*bool)false SecurityContext:(*v1.PodSecurityContext){SELinuxOptions:(*v1.SELinuxOptions)<nil>",
     },
     {
-      name: "prints text as its own bytes",
+      name: "prints strings without escaping",
       template: template({ container: { workingDir: "/ü {]:<nil>" } }),
       contains: "WorkingDir:(string)/ü {]:<nil> Ports:",
     },

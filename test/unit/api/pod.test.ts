@@ -23,17 +23,20 @@ describe("phase and deletion", () => {
     { phase: "Running", deleted: true, active: false, terminal: false, terminating: true },
     { phase: "Pending", deleted: true, active: false, terminal: false, terminating: true },
     { phase: "Failed", deleted: true, active: false, terminal: true, terminating: false },
-  ])("$phase, deleted $deleted", ({ phase, deleted, active, terminal, terminating }) => {
-    const { phase: _phase, ...unphased } = pod(deleted ? { deletionTimestamp } : {});
-    const observed = phase === undefined ? unphased : { ...unphased, phase };
-    expect({ active: isActive(observed), terminal: isTerminal(observed), terminating: isTerminating(observed) }).toEqual({
-      active,
-      terminal,
-      terminating,
-    });
-  });
+  ])(
+    "a pod with phase $phase and deletionTimestamp $deleted: active $active, terminal $terminal, terminating $terminating",
+    ({ phase, deleted, active, terminal, terminating }) => {
+      const { phase: _phase, ...unphased } = pod(deleted ? { deletionTimestamp } : {});
+      const observed = phase === undefined ? unphased : { ...unphased, phase };
+      expect({ active: isActive(observed), terminal: isTerminal(observed), terminating: isTerminating(observed) }).toEqual({
+        active,
+        terminal,
+        terminating,
+      });
+    },
+  );
 
-  it("[replicaset 44] counts the three running pods as active, not Succeeded and Failed ones", () => {
+  it("[replicaset 44] counts running pods as active, but not Succeeded and Failed ones", () => {
     const pods = [pod({ phase: "Succeeded" }), pod({ phase: "Failed" }), pod({ name: "a" }), pod({ name: "b" }), pod({ name: "c" })];
     expect(pods.filter(isActive).map(({ name }) => name)).toEqual(["a", "b", "c"]);
   });
@@ -51,7 +54,7 @@ describe("isReady", () => {
     { ready: { status: "False" }, want: false },
     { ready: { status: "Unknown" }, want: false },
     { ready: { status: "True" }, want: true },
-  ])("$ready.status: $want", ({ ready, want }) => {
+  ])("isReady is $want if the Ready condition's status is $ready.status", ({ ready, want }) => {
     expect(isReady(pod(ready === undefined ? {} : { ready }))).toBe(want);
   });
 
@@ -72,7 +75,7 @@ describe("isAvailable", () => {
     { name: "ready with an invalid time", ready: { status: "True", since: "now" }, minReadySeconds: 1, afterMs: 1e9, want: false },
     { name: "a millisecond short", ready: { status: "True", since }, minReadySeconds: 5, afterMs: 4_999, want: false },
     { name: "exactly long enough", ready: { status: "True", since }, minReadySeconds: 5, afterMs: 5_000, want: true },
-  ])("$name: $want", ({ ready, minReadySeconds, afterMs, want }) => {
+  ])("isAvailable is $want: $name", ({ ready, minReadySeconds, afterMs, want }) => {
     expect(isAvailable(pod({ ready }), minReadySeconds, sinceMs + afterMs)).toBe(want);
   });
 });

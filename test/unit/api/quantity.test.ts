@@ -28,9 +28,9 @@ describe("numericQuantity", () => {
 
   it.each([
     { name: "rounds up values finer than a billionth", text: "0.0000000001", nanos: "1" },
-    { name: "rounds away from zero below it", text: "-1.1n", nanos: "-2" },
+    { name: "rounds negative values away from zero", text: "-1.1n", nanos: "-2" },
     { name: "caps a binary quantity at 2⁶³ − 1", text: "9999999999999Gi", nanos: "9223372036854775807000000000" },
-    { name: "does not cap a decimal one", text: "9223372036854775808", nanos: "9223372036854775808000000000" },
+    { name: "does not cap a decimal quantity", text: "9223372036854775808", nanos: "9223372036854775808000000000" },
   ])("numericQuantity $name", ({ text, nanos }) => {
     expect(numericQuantity(text)).toBe(nanos);
   });
@@ -51,7 +51,7 @@ describe("quantitiesEqual", () => {
     ["1G", "1Gi", false],
     ["9007199254740992", "9007199254740993", false],
     ["x", "x", false],
-  ])("%s and %s: %s", (a, b, equal) => {
+  ])("%s equals %s: %s", (a, b, equal) => {
     expect(quantitiesEqual(a, b)).toBe(equal);
     expect(quantitiesEqual(b, a)).toBe(equal);
   });
@@ -107,7 +107,7 @@ describe("quantityText", () => {
     { text: "1e3", starts: amount("1", 3), ends: "s:(string)1e3 Format:(resource.Format)DecimalExponent}" },
     { text: "0", starts: amount("0", 0), ends: "s:(string)0 Format:(resource.Format)DecimalSI}" },
     { text: "100Ti", starts: amount("0", 0), ends: `${decimal("8568098291072368640 5960")} s:(string) Format:(resource.Format)BinarySI}` },
-  ])("$text", ({ text, starts, ends }) => {
+  ])("prints $text", ({ text, starts, ends }) => {
     expect(quantityText(text, "string").startsWith(starts)).toBe(true);
     expect(quantityText(text, "string").endsWith(ends)).toBe(true);
   });

@@ -104,7 +104,7 @@ describe("the hash of a template in each release", () => {
   });
 });
 
-describe("a table of types", () => {
+describe("the table of types", () => {
   it("applies a release's changes in order", () => {
     const table = typeTable(["A{X:s Y:b} Gone{Z:s}", "A{-X !Y:i32 +W:s Y+V:*s} -Gone{} New{Q:s}"]);
     expect(Object.fromEntries(table)).toEqual({ A: ["Y:i32", "V:*s", "W:s"], New: ["Q:s"] });
@@ -113,7 +113,7 @@ describe("a table of types", () => {
   it.each([
     { changes: "A{-X}", error: "changes A.X, which does not exist" },
     { changes: "A{Y:s}", error: "the table of types lists A twice" },
-  ])("rejects $changes", ({ changes, error }) => {
+  ])("rejects the invalid change $changes", ({ changes, error }) => {
     expect(() => typeTable(["A{Y:b}", changes])).toThrow(error);
   });
 

@@ -88,7 +88,7 @@ describe("a selector of many requirements", () => {
     return operator.endsWith("In") ? { key, operator, values: [oneOf(VALUES), oneOf(VALUES)] } : { key, operator };
   }
 
-  it("a selector of many requirements is evaluated by an object's labels, which are few", () => {
+  it("a selector of many requirements is evaluated by looking up only the object's labels", () => {
     const expressions = Array.from({ length: 16_000 }, (_, i) => ({ key: `k${i}`, operator: "DoesNotExist" }));
     const selector = compileSelector({ matchExpressions: expressions }) as Selector;
     const asked: string[] = [];
@@ -100,7 +100,7 @@ describe("a selector of many requirements", () => {
     expect(matches(selector, { app: "x", k15999: "y" })).toBe(false);
   });
 
-  it("a selector is compiled once while its object is kept", () => {
+  it("compiles a selector once per object", () => {
     let compiled = 0;
     const selector = (): LabelSelector => ({ matchLabels: { n: String(++compiled) } });
     const [a, b] = [{}, {}];
@@ -128,24 +128,24 @@ describe("compileSelector", () => {
       selector: expression("a", "Exists", "1"),
       message: 'values: Invalid value: ["1"]: values set must be empty for exists and does not exist',
     },
-    { name: "a bad key", selector: { matchLabels: { "-a": "1" } }, message: 'key: Invalid value: "-a": not a valid label key' },
+    { name: "an invalid key", selector: { matchLabels: { "-a": "1" } }, message: 'key: Invalid value: "-a": not a valid label key' },
     {
       name: "a key with two slashes",
       selector: { matchLabels: { "a/b/c": "1" } },
       message: 'key: Invalid value: "a/b/c": not a valid label key',
     },
     {
-      name: "a bad value",
+      name: "an invalid value",
       selector: { matchLabels: { a: "x y" } },
       message: 'values[0][a]: Invalid value: "x y": not a valid label value',
     },
     {
-      name: "two problems of one requirement",
+      name: "two problems in one requirement",
       selector: expression("-a", "NotIn"),
       message: `[key: Invalid value: "-a": not a valid label key, values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty]`,
     },
     {
-      name: "the first of two bad requirements",
+      name: "the first of two invalid requirements",
       selector: { matchLabels: { "-a": "1" }, ...expression("b", "Gt") },
       message: 'key: Invalid value: "-a": not a valid label key',
     },
@@ -162,7 +162,7 @@ describe("compileSelector", () => {
     ["X.io/a", false],
     ["/a", false],
     ["", false],
-  ])("a key %s: %s", (key, valid) => {
+  ])("the key '%s' is valid: %s", (key, valid) => {
     expect(compileSelector({ matchLabels: { [key]: "1" } }).kind === "Requirements").toBe(valid);
   });
 
@@ -172,7 +172,7 @@ describe("compileSelector", () => {
     ["a".repeat(64), false],
     ["A_b.c-d", true],
     ["a-", false],
-  ])("a value %j: %s", (value, valid) => {
+  ])("the value %j is valid: %s", (value, valid) => {
     expect(compileSelector(expression("a", "In", "1", value)).kind === "Requirements").toBe(valid);
   });
 
@@ -195,7 +195,7 @@ describe("formatSelector", () => {
     { selector: expression("a", "DoesNotExist"), text: "!a" },
     { selector: { matchLabels: { app: "web" }, ...expression("B", "Exists") }, text: "B,app=web" },
     { selector: { matchLabels: { a: "b", C: "d" }, ...expression("a", "NotIn", "z", "b") }, text: "C=d,a=b,a notin (b,z)" },
-  ])("$text", ({ selector, text }) => {
+  ])("formats a selector as '$text'", ({ selector, text }) => {
     expect(formatSelector(compiled(selector))).toBe(text);
   });
 });

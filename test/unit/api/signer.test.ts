@@ -9,7 +9,7 @@ const signer = createSigner([OLD], "0123456789ab");
 const parts = ["e1", "pods", "shop/web-1", "uid", "812"];
 
 describe("createSigner", () => {
-  it("accepts what it signed, in the announced number of characters", () => {
+  it("accepts its own signatures, which have the documented length", () => {
     const signature = signer.sign("v", parts);
     expect(signature).toHaveLength(SIGNATURE_CHARACTERS);
     expect(signer.verify("v", parts, signature)).toBe("current");

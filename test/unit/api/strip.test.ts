@@ -170,7 +170,7 @@ describe("strip of a workload", () => {
     },
   );
 
-  it("reads the single hash state of an older capture as that of 1.36", () => {
+  it("treats the single hash state in an older capture as release 1.36's", () => {
     const older = { metadata: meta, spec: { ...spec, template: { digest, hashState: 7 } }, status };
     expect(strip("deployments", older, digester).spec.template).toStrictEqual({ digest, hashStates: { "1.36": 7 } });
     const odd = { ...older, spec: { ...spec, template: { digest, hashStates: { "1.36": "7" } } } };
@@ -241,7 +241,7 @@ describe("strip of a workload", () => {
     expect(stripped).not.toHaveProperty("annotations");
   });
 
-  it("keeps an annotation's digest made under another key", () => {
+  it("keeps the digest of an annotation that was made with another key", () => {
     const foreign = createDigester("another key").annotation("a", "1");
     expect(annotated({ annotationDigests: { a: foreign } }).annotationDigests).toEqual({ a: foreign });
   });
@@ -255,7 +255,7 @@ describe("strip of a workload", () => {
     });
   });
 
-  it("keeps a digest made under another key", () => {
+  it("keeps the digest of a template that was made with another key", () => {
     const other = strip("deployments", workload(), createDigester("another key"));
     expect(strip("deployments", other, digester)).toStrictEqual(other);
   });
@@ -285,8 +285,8 @@ describe("strip of a workload", () => {
 
 describe("strip of a malformed object", () => {
   it.each([
-    { name: "nothing", object: null, problem: "not an object" },
-    { name: "a list", object: [], problem: "not an object" },
+    { name: "null instead of fields", object: null, problem: "not an object" },
+    { name: "list elements instead of fields", object: [], problem: "not an object" },
     { name: "no metadata", object: {}, problem: "no metadata" },
     { name: "metadata of another type", object: { metadata: "x" }, problem: "no metadata" },
     { name: "no name", object: { metadata: metadata({ name: undefined }) }, problem: "no name" },
@@ -316,19 +316,19 @@ describe("strip of a malformed object", () => {
     }
   });
 
-  it("a Deployment without a template", () => {
+  it("rejects a Deployment without a template as malformed", () => {
     expect(thrownBy(() => strip("deployments", { metadata: metadata(), spec: { replicas: 1 } }, digester))).toMatchObject({
       problem: "no spec.template",
       key: "shop/web",
     });
   });
 
-  it("a flat pod without a uid", () => {
+  it("rejects a flat pod without a uid as malformed", () => {
     expect(thrownBy(() => strip("pods", { ...BASE, uid: undefined }, digester))).toMatchObject({ problem: "no uid", key: "shop/web" });
   });
 });
 
-describe("strip of anything", () => {
+describe("strip of arbitrary objects", () => {
   const word = fc.constantFrom(digester.annotation("a", "1"), "web", "shop", "1", "812", "Always", "Ready", "True", "s3cret", "");
   const key = fc.constantFrom(
     "annotationDigests",

@@ -21,7 +21,7 @@ describe("untrusted JSON", () => {
   it.each([
     ["brackets in strings", JSON.stringify(["[".repeat(200) + LONG])],
     ["brackets after escaped quotes", JSON.stringify([`"\\"${"[".repeat(200)}${LONG}\\\\`, "["])],
-    ["many neighbours", JSON.stringify(Array.from({ length: 600_000 }, () => [{}]))],
+    ["many siblings", JSON.stringify(Array.from({ length: 600_000 }, () => [{}]))],
   ])("the nesting limit does not count %s", (_title, text) => {
     expect(parseExact(text)).toEqual(JSON.parse(text));
   });

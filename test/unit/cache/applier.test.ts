@@ -148,7 +148,7 @@ describe("IX10 calls to the Store", () => {
       asked: ["applyPack", "applyPack"],
     },
   ];
-  it.each(cases)("$what: $asked", async ({ before, comes, asked }) => {
+  it.each(cases)("calls $asked for $what", async ({ before, comes, asked }) => {
     const harness = await scene();
     if (before.length > 0) await harness.apply(harness.pack(before));
     const { store } = harness;
@@ -257,12 +257,12 @@ describe("AP5 a redelivered message", () => {
 
   it.each([
     { comes: "for the first time", receiveCount: 1, callMs: 5_000, sizes: [100, 50] },
-    { comes: "again", receiveCount: 2, callMs: 10, sizes: [10, 20, 40, 80] },
-    { comes: "again, and calls take long,", receiveCount: 2, callMs: 1_000, sizes: Array.from({ length: 15 }, () => 10) },
-    { comes: "once more", receiveCount: 3, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
+    { comes: "a second time", receiveCount: 2, callMs: 10, sizes: [10, 20, 40, 80] },
+    { comes: "a second time, and for which calls take long,", receiveCount: 2, callMs: 1_000, sizes: Array.from({ length: 15 }, () => 10) },
+    { comes: "a third time", receiveCount: 3, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
     { comes: "for the thousandth time", receiveCount: 1_000, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
   ])(
-    "splits a message that is delivered $comes into small Store calls, and doubles their size while they are fast",
+    "splits a message that is delivered $comes into Store calls, and doubles their size while they are fast",
     async ({ receiveCount, callMs, sizes }) => {
       const harness = await scene();
       const { store } = harness;
@@ -568,7 +568,7 @@ describe("invalid input", () => {
       why: 'key "a/b/c" is not namespace/name',
     },
     {
-      name: "[informer T87] a version that is no integer",
+      name: "[informer T87] a version that is not an integer",
       bad: { t: "A", key: "shop/bad", uid: "u", rv: "abc", o: {} },
       what: "pods shop/bad",
       why: 'resourceVersion "abc" is not a decimal integer',
@@ -587,7 +587,7 @@ describe("invalid input", () => {
       what: "pods shop/bad",
       why: "its object has another key or uid than the item",
     },
-    { name: "no item", bad: null, what: "pods without a key", why: "not an item" },
+    { name: "the value null", bad: null, what: "pods without a key", why: "not an item" },
   ])("logs and quarantines an item with $name, and applies its neighbours and the sequence", async ({ bad, what, why }) => {
     const harness = await scene();
     expect(await harness.apply(harness.pack([neighbours[0], bad, neighbours[1]]))).toEqual({ kind: "ack" });
@@ -621,15 +621,15 @@ describe("invalid input", () => {
   });
 
   it.each([
-    { name: "of a cluster that is not configured", forge: (body: string) => body.replace(/^c1/, "c9"), why: "not configured here" },
+    { name: "from a cluster that is not configured", forge: (body: string) => body.replace(/^c1/, "c9"), why: "not configured here" },
     {
-      name: "with content other than what was signed",
+      name: "whose content was changed after signing",
       forge: (body: string) => body.replace("shop/web-1", "shop/web-2"),
       why: "its MAC is wrong",
     },
     { name: "without a signature", forge: payloadOf, why: "not a signed message" },
     {
-      name: "of a key unknown to this build",
+      name: "signed with an unknown key",
       forge: (body: string) => signBody(createSigner(["a key that comes too early"], "c1"), "c1", payloadOf(body)),
       why: "signed with a key that this build does not know",
     },

@@ -81,15 +81,15 @@ describe("a lane compared with its list", () => {
       lane: view(LIST, { rv: "50" }),
       want: "other",
     },
-    { name: "an entry that does not verify", object: { rv: "50" }, lane: view(LIST, { rv: "50" }, false), want: "unbelieved" },
-    { name: "an entry of a deleted object that does not verify", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
+    { name: "an entry with an invalid MAC", object: { rv: "50" }, lane: view(LIST, { rv: "50" }, false), want: "unbelieved" },
+    { name: "an entry of a deleted object with an invalid MAC", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
     {
       name: "a row that fails its MAC",
       object: { rv: "50" },
       lane: { watermark: LIST, rows: new Map(), entries: new Map([[KEY, { key: KEY, stands: STANDS }]]) },
       want: "unbelieved",
     },
-  ])("[informer T92] $name: $want", ({ object, lane, want }) => {
+  ])("[informer T92] $name: reports $want", ({ object, lane, want }) => {
     const objects = new Map(object ? [[KEY, listed(object)]] : []);
     const found = compareLane("pods", objects, LIST, lane);
     expect(found.map(({ kind, key }) => [kind, key])).toEqual(want === undefined ? [] : [[want, KEY]]);

@@ -11,7 +11,7 @@ test.each([
   { name: "delays an item of a burst by 10 ms", given: { ageMs: 3 }, want: 7 },
   { name: "checks the delayed item of a burst again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
   { name: "sends when the packs hold four items on average", given: { items: 64, packs: 16, ageMs: 30, quietMs: 1 }, want: 0 },
-  { name: "keeps smaller packs waiting", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
+  { name: "keeps delaying smaller packs", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
   { name: "waits up to 20 ms for a paused burst to continue", given: { items: 9, packs: 8, ageMs: 40, quietMs: 15 }, want: 5 },
   { name: "treats a burst as ended after a pause of 20 ms", given: { items: 9, packs: 8, ageMs: 40, quietMs: 20 }, want: 0 },
   { name: "ends the last delay at 100 ms", given: { items: 30, packs: 14, ageMs: 93, quietMs: 1 }, want: 7 },

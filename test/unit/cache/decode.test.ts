@@ -30,7 +30,7 @@ describe("decodeEnvelope", () => {
     { name: "a broken deflate", text: "deflate:AAAA", why: "not JSON" },
     { name: "a JSON list", text: "[]", why: "not a JSON object" },
     { name: "null", text: "null", why: "not a JSON object" },
-    { name: "more than the maximum of a pack", text: JSON.stringify("x".repeat(5 * 1024 * 1024)), why: "larger than" },
+    { name: "a body larger than a pack may be", text: JSON.stringify("x".repeat(5 * 1024 * 1024)), why: "larger than" },
     { name: "a missing version", text: '{"c":"c1"}', why: "v is undefined" },
     { name: "version 0", text: body({ v: 0 }), why: "v is 0" },
     { name: "version 1, unsigned", text: body({ v: 1 }), why: "v is 1" },

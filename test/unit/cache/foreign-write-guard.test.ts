@@ -212,7 +212,7 @@ describe("the guard against a second active controller", () => {
     await s.end();
   });
 
-  it("FG6 treats a stop that an earlier build dated in the far future as a stop of now", async ({ s }) => {
+  it("FG6 treats a stop that an earlier build stored with a time in the far future as one of the current time", async ({ s }) => {
     await s.seenByAnother(1_000_000);
     const guard = s.watcher(0);
     await guard.beforeTerm();
@@ -442,7 +442,7 @@ describe("the guard against a second active controller", () => {
     await s.end();
   });
 
-  it("a leader that takes over after a hand-over and back ignores writes from before its start", async ({ s }) => {
+  it("a leader ignores writes from before its start, even if it has led before", async ({ s }) => {
     const guard = s.watcher(60);
     guard.look("deployments", written(30));
     await s.clock.advance(1_000);

@@ -21,11 +21,15 @@ const claimed = (...entries: readonly object[]) => {
 test.each([
   { name: "upstream's status", entries: [upstream], seen: "kube-controller-manager" },
   {
-    name: "upstream's count of pods that are ready",
+    name: "upstream's readyReplicas",
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:readyReplicas": {} } } }],
     seen: "kube-controller-manager",
   },
-  { name: "upstream's name without a status", entries: [{ ...upstream, fieldsV1: { "f:metadata": { "f:labels": {} } } }], seen: undefined },
+  {
+    name: "upstream's entry without a status field",
+    entries: [{ ...upstream, fieldsV1: { "f:metadata": { "f:labels": {} } } }],
+    seen: undefined,
+  },
   {
     name: "a field with subfields, without the field itself",
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }],
@@ -36,22 +40,26 @@ test.each([
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:replicas": { ".": {}, "f:x": {} } } } }],
     seen: "kube-controller-manager",
   },
-  { name: "upstream's controllers under another program name", entries: [{ ...upstream, manager: "k3s" }], seen: "k3s" },
+  { name: "an entry of upstream's controllers under another program name", entries: [{ ...upstream, manager: "k3s" }], seen: "k3s" },
   {
-    name: "the observed generation alone",
+    name: "an entry with only the observedGeneration",
     entries: [{ ...upstream, manager: "other", fieldsV1: { "f:status": { "f:observedGeneration": {} } } }],
     seen: "other",
   },
-  { name: "the newest of several", entries: [{ ...upstream, manager: "k3s", time: "2026-03-01T10:00:02Z" }, upstream], seen: "k3s" },
   {
-    name: "together with a newer entry of this controller",
+    name: "the newest of several entries",
+    entries: [{ ...upstream, manager: "k3s", time: "2026-03-01T10:00:02Z" }, upstream],
+    seen: "k3s",
+  },
+  {
+    name: "an entry beside a newer one of this controller",
     entries: [upstream, { ...upstream, manager: "deltaloop-replicaset", time: "2026-03-01T10:00:05Z" }],
     seen: "kube-controller-manager",
   },
-  { name: "in the second in which the term began", entries: [{ ...upstream, time: "2026-03-01T10:00:00Z" }], seen: undefined },
-  { name: "from before the term", entries: [{ ...upstream, time: "2026-02-01T10:00:00Z" }], seen: undefined },
+  { name: "an entry from the second in which the term began", entries: [{ ...upstream, time: "2026-03-01T10:00:00Z" }], seen: undefined },
+  { name: "an entry from before the term", entries: [{ ...upstream, time: "2026-02-01T10:00:00Z" }], seen: undefined },
   {
-    name: "without a time",
+    name: "entries without a valid time",
     entries: [
       { ...upstream, time: undefined },
       { ...upstream, time: "soon" },
@@ -80,14 +88,14 @@ test.each([
     seen: undefined,
   },
   { name: "an entry without fields", entries: [{ ...upstream, manager: "policy", fieldsV1: undefined }], seen: undefined },
-])("[informer T102] $name: reported is $seen", ({ entries, seen }) => {
+])("[informer T102] reports $seen for $name", ({ entries, seen }) => {
   expect(claimed(...entries)?.manager).toBe(seen);
 });
 
 test.each([
-  { name: "its field changed", entries: [upstream], before: statusOf({ replicas: 2 }), by: "kube-controller-manager" },
-  { name: "its field is new", entries: [upstream], before: statusOf({}), by: "kube-controller-manager" },
-  { name: "its field is unchanged", entries: [upstream], before: statusOf({ replicas: 3 }), by: undefined },
+  { name: "a field of its entry changed", entries: [upstream], before: statusOf({ replicas: 2 }), by: "kube-controller-manager" },
+  { name: "a field of its entry is new", entries: [upstream], before: statusOf({}), by: "kube-controller-manager" },
+  { name: "no field of its entry changed", entries: [upstream], before: statusOf({ replicas: 3 }), by: undefined },
   {
     name: "the changed field is not in its entry",
     entries: [upstream],
@@ -101,7 +109,7 @@ test.each([
     by: undefined,
   },
   {
-    name: "of two managers, the owner of the changed field is reported, whatever the times",
+    name: "it owns the changed field, although another manager's entry is newer",
     entries: [
       { ...upstream, manager: "made-up", time: "2099-01-01T00:00:00Z", fieldsV1: { "f:status": { "f:observedGeneration": {} } } },
       upstream,
@@ -116,7 +124,7 @@ test.each([
     before: { metadata: { uid: "u0" }, status: {} },
     by: undefined,
   },
-])("[informer T105] FW1 $name: written by $by", ({ entries, before, by }) => {
+])("[informer T105] FW1 attributes the write to $by if $name", ({ entries, before, by }) => {
   const claim = claimOf("replicasets", object(...entries), AFTER_MS);
   expect(claim && proven(claim, before)?.manager).toBe(by);
 });

@@ -162,7 +162,7 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("its fence can be raised while a renewal is in flight", async () => {
+  it("the Lease's fence can be raised while a renewal is in flight", async () => {
     const { clock, kube, candidate } = scene();
     const writer = {
       ...kube,
@@ -178,7 +178,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions((await raising) ?? "", first)).toBe(1);
   });
 
-  it("[informer T55] when deleted and recreated, restarts leaseTransitions at 0, while the fence keeps increasing", async () => {
+  it("[informer T55] a deleted and recreated Lease restarts leaseTransitions at 0, while the fence keeps increasing", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);

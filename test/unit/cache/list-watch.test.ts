@@ -206,7 +206,7 @@ describe("WatchList", () => {
     expect(told.slice(2)).toEqual(["3: a not before 20", "3: whole at 20", "4: whole at 40"]);
   });
 
-  it("[informer T19] falls back at once to a paged list if the server does not support it, and is not requested again", async () => {
+  it("[informer T19] falls back at once to a paged list if the server does not support streamed lists, and does not request another streamed list", async () => {
     const { asked, told, log } = await play({
       watches: [[unsupported], [[line("ADDED", "b", 21), status(410)]]],
       lists: [page(20, ["a"]), page(30, ["b"])],
@@ -249,18 +249,22 @@ describe("WatchList", () => {
   });
 
   it.each([
-    { name: "in the stream: its etcd cannot report progress", watch: [[status(500)]] as Watch },
-    { name: "as an answer", watch: [new KubeApiError({ code: 503, reason: "ServiceUnavailable" })] as Watch },
-  ])("[informer T19] falls back to a paged list only once if it is rejected for another reason: $name", async ({ watch }) => {
+    { name: "in the stream, because etcd cannot report progress", watch: [[status(500)]] as Watch },
+    { name: "with a 503 response", watch: [new KubeApiError({ code: 503, reason: "ServiceUnavailable" })] as Watch },
+  ])("[informer T19] falls back to a paged list for this list only if the streamed list is rejected $name", async ({ watch }) => {
     const { asked } = await play({ watches: [watch, [[status(410)]], [[end(1_000)]]], lists: [page(20, ["a"])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 newest", "0 watchList 999"]);
   });
 
   it.each([
-    { name: "as an answer", watch: [new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds: 7 })] as Watch, at: 7_000 },
-    { name: "in the stream", watch: [[status(429)]] as Watch, at: 800 },
-    { name: "without a listener", watch: [new UnansweredError("connect ECONNREFUSED")] as Watch, at: 800 },
-  ])("a streamed list that the server delays $name waits, and is retried without limit", async ({ watch, at }) => {
+    {
+      name: "rejected with a 429 response",
+      watch: [new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds: 7 })] as Watch,
+      at: 7_000,
+    },
+    { name: "ended by a 429 in the stream", watch: [[status(429)]] as Watch, at: 800 },
+    { name: "refused a connection", watch: [new UnansweredError("connect ECONNREFUSED")] as Watch, at: 800 },
+  ])("a streamed list that is $name is retried after a delay, without a limit on retries", async ({ watch, at }) => {
     const { asked } = await play({ newest: ["18"], watches: [watch, watch, watch, [[end(20)]]] });
     expect(asked[2]).toBe(`${at} newest`);
     expect(asked.filter((each) => each.includes("list"))).toEqual([]);
@@ -368,15 +372,15 @@ describe("a watch", () => {
   });
 
   it.each([
-    { name: "whose watch", code: 401, script: { resumeFrom: "5", watches: [[new KubeApiError({ code: 401, reason: "Unauthorized" })]] } },
-    { name: "whose watch", code: 403, script: { resumeFrom: "5", watches: [[new KubeApiError({ code: 403, reason: "Forbidden" })]] } },
-    { name: "whose stream", code: 401, script: { resumeFrom: "5", watches: [[[status(401)]]] } },
+    { name: "request", code: 401, script: { resumeFrom: "5", watches: [[new KubeApiError({ code: 401, reason: "Unauthorized" })]] } },
+    { name: "request", code: 403, script: { resumeFrom: "5", watches: [[new KubeApiError({ code: 403, reason: "Forbidden" })]] } },
+    { name: "stream", code: 401, script: { resumeFrom: "5", watches: [[[status(401)]]] } },
     {
-      name: "whose request for the newest version",
+      name: "request for the newest version",
       code: 401,
       script: { resumeFrom: "5", newest: [new KubeApiError({ code: 401 }), "9"] },
     },
-  ])("$name that is rejected with $code logs the error, waits, and continues at its version", async ({ script }) => {
+  ])("a watch whose $name is rejected with $code logs the error, waits, and continues at its version", async ({ script }) => {
     const { asked, log } = await play(script);
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([
       expect.objectContaining({ message: "the API server denies access", fields: expect.objectContaining({ resource: "pods" }) }),

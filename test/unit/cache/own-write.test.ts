@@ -9,23 +9,31 @@ const OURS = "deltaloop-replicaset";
 
 describe("[informer T96] isOwnWrite: whether a watch event shows this controller's own write", () => {
   it.each<readonly [string, readonly object[], boolean]>([
-    ["without a manager", [], false],
-    ["created by us", [entry(OURS, NOW)], true],
-    ["created by us, with its status", [entry("deltaloop-deployment", EARLIER), entry(OURS, NOW)], true],
-    ["created by another manager, last written by us", [entry("kubectl", EARLIER), entry(OURS, NOW)], true],
-    ["in either order", [entry(OURS, NOW), entry("kubectl", EARLIER)], true],
+    ["no managedFields", [], false],
+    ["created by this controller", [entry(OURS, NOW)], true],
+    ["created by another of our controllers, last written by this one", [entry("deltaloop-deployment", EARLIER), entry(OURS, NOW)], true],
+    ["created by another manager, last written by this controller", [entry("kubectl", EARLIER), entry(OURS, NOW)], true],
+    ["the same with the entries in reverse order", [entry(OURS, NOW), entry("kubectl", EARLIER)], true],
     ["last written by another manager", [entry(OURS, EARLIER), entry("kubectl", NOW)], false],
-    ["another manager in the same second", [entry(OURS, NOW), entry("kubectl", NOW)], false],
-    ["and in the other order", [entry("kubectl", NOW), entry(OURS, NOW)], false],
-    ["two of ours in one second", [entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
-    ["two of ours after another manager", [entry("kubectl", EARLIER), entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
-    ["a name that only resembles ours", [entry("my-deltaloop-replicaset", NOW)], false],
-    ["our node agent, which has no write-through", [entry(OURS, EARLIER), entry("deltaloop-node", NOW)], false],
-    ["our scripted nodes", [entry("deltaloop-nodes", NOW)], false],
-    ["no time", [{ manager: OURS }], false],
-    ["no manager", [{ time: NOW }], false],
-    ["no entry", ["x" as unknown as object], false],
-  ])("%s", (_, managedFields, expected) => {
+    ["also written by another manager in the same second", [entry(OURS, NOW), entry("kubectl", NOW)], false],
+    [
+      "also written by another manager in the same second, with the entries in reverse order",
+      [entry("kubectl", NOW), entry(OURS, NOW)],
+      false,
+    ],
+    ["written by two of our managers in one second", [entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
+    [
+      "written by two of our managers after another manager",
+      [entry("kubectl", EARLIER), entry(OURS, NOW), entry("deltaloop-deployment", NOW)],
+      true,
+    ],
+    ["a manager whose name only contains ours", [entry("my-deltaloop-replicaset", NOW)], false],
+    ["last written by our node agent, which has no write-through", [entry(OURS, EARLIER), entry("deltaloop-node", NOW)], false],
+    ["last written by our scripted nodes", [entry("deltaloop-nodes", NOW)], false],
+    ["an entry without a time", [{ manager: OURS }], false],
+    ["an entry without a manager", [{ time: NOW }], false],
+    ["an entry that is not an object", ["x" as unknown as object], false],
+  ])("isOwnWrite of an object: %s", (_, managedFields, expected) => {
     for (const resource of ["pods", "replicasets"] as const) {
       expect(isOwnWrite(resource, "A", { metadata: { managedFields } })).toBe(expected);
       expect(isOwnWrite(resource, "M", { metadata: { managedFields } })).toBe(expected);
@@ -39,7 +47,7 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
     ["its controller", [entry("kubectl", EARLIER), entry("deltaloop-website", NOW)], true],
     ["a built-in controller, which does not write this view through", [entry("deltaloop-deployment", NOW)], false],
     ["its controller and another client in the same second", [entry("deltaloop-website", NOW), entry("kubectl", NOW)], false],
-  ])("in a view of a user controller, last written by %s", (_, managedFields, expected) => {
+  ])("isOwnWrite of an object in a user controller's view, last written by %s", (_, managedFields, expected) => {
     const object = { metadata: { managedFields, generation: 1 }, status: { observedGeneration: 1 } };
     expect(isOwnWrite(VIEW, "A", object)).toBe(expected);
     expect(isOwnWrite(VIEW, "M", object)).toBe(expected);
@@ -68,7 +76,7 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
       expected: false,
     },
   ] as const)(
-    "counts as own when another client wrote in the same second and the status $what: $expected",
+    "isOwnWrite is $expected when another client wrote in the same second and the status $what",
     ({ resource, generation, observedGeneration, expected }) => {
       const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
       expect(isOwnWrite(resource, "M", object)).toBe(expected);

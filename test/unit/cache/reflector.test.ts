@@ -49,7 +49,10 @@ describe("reflector", () => {
   test.each([
     { name: "the cause's reason", error: new KubeApiError({ code: 504, causes: [{ reason: "ResourceVersionTooLarge" }] }) },
     { name: "the cause's message", error: new KubeApiError({ code: 504, causes: [{ message: "Too large resource version" }] }) },
-    { name: "the text alone", error: new KubeApiError({ code: 504, message: "Timeout: Too large resource version: 9, current: 7" }) },
+    {
+      name: "the error message alone",
+      error: new KubeApiError({ code: 504, message: "Timeout: Too large resource version: 9, current: 7" }),
+    },
   ])("[informer T03] lists the latest state after a version too large, reported by $name", ({ error }) => {
     expect(brief(run("9", { kind: "refused", error, inStream: false }))[1]).toBe("list latest after 0");
     expect(
@@ -62,7 +65,7 @@ describe("reflector", () => {
   test.each([
     { name: "is rejected too", error: expired },
     { name: "fails for another reason", error: internal },
-  ])("[informer T02] waits after a list of the latest that $name, and requests the latest again", ({ error }) => {
+  ])("[informer T02] waits after a list of the latest state that $name, and requests the latest state again", ({ error }) => {
     const steps = run("9", { kind: "listFailed", error: expired }, { kind: "listFailed", error });
     expect(brief(steps).slice(1)).toEqual(["list latest after 0", "list latest after 800"]);
   });
@@ -107,7 +110,7 @@ describe("reflector", () => {
     expect(brief(run("12", closed(1, 10), closed(0, 1000))).slice(1)).toEqual(["watch 12 after 0", "watch 12 after 0"]);
   });
 
-  test("[informer T13] resets the back-off after two healthy minutes", () => {
+  test("[informer T13] resets the back-off after a watch was healthy for two minutes", () => {
     const [used] = stepBackoff(FRESH_BACKOFF, 0, 0.99);
     expect(stepBackoff(used, 119_000, 0)[1]).toBe(1600);
     expect(stepBackoff(used, 121_000, 0)[1]).toBe(800);

@@ -13,7 +13,7 @@ it.each([
   { name: "signed with a new key that is in no secret", body: genuine, secret: [OLD], want: { kind: "forged", reads: 1 } },
   { name: "signed with the known key", body: known, secret: [NEW, OLD], want: { kind: "signed", reads: 0 } },
   { name: "signed with the known key and then altered", body: `${known}!`, secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
-  { name: "of another cluster's key", body: genuine.replace("c1", "c2"), secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
+  { name: "signed with another cluster's key", body: genuine.replace("c1", "c2"), secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
   { name: "without a valid envelope", body: "nothing", secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
 ])("a message $name needs $want.reads reads and returns $want.kind", async ({ body, secret, want }) => {
   let keys: readonly string[] = [OLD];

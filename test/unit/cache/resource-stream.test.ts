@@ -218,7 +218,7 @@ describe("a list", () => {
 
   it.each([
     { name: "without uid", bad: pod("bad", 4, { uid: undefined }), what: "pods shop/bad, list" },
-    { name: "[informer T87] whose version is no integer", bad: pod("bad", 4, { resourceVersion: "abc" }), what: "pods shop/bad, list" },
+    { name: "[informer T87] whose version is not an integer", bad: pod("bad", 4, { resourceVersion: "abc" }), what: "pods shop/bad, list" },
     { name: "that is empty", bad: null, what: "pods undefined/undefined, list" },
   ])("a list with an object $name logs the object and keeps its neighbours", async ({ bad, what }) => {
     const { sunk, quarantined } = await play({ lists: [page(10, [pod("a", 3), bad, pod("b", 5)])] });
@@ -358,10 +358,10 @@ describe("a watch", () => {
 
   it.each([
     { name: "[informer T07] 410 in the stream", watch: [[line("ADDED", "a", 6), status(410)]] as Watch, next: "list" },
-    { name: "[informer T08] 410 as an answer", watch: [new KubeApiError({ code: 410, reason: "Expired" })] as Watch, next: "list" },
+    { name: "[informer T08] 410 as the response", watch: [new KubeApiError({ code: 410, reason: "Expired" })] as Watch, next: "list" },
     { name: "[informer T10] 429 in the stream", watch: [[line("ADDED", "a", 6), status(429)]] as Watch, next: "watch" },
     { name: "a clean end", watch: [[line("ADDED", "a", 6)], "close"] as Watch, next: "watch" },
-  ])("after $name continues with a $next", async ({ watch, next }) => {
+  ])("a watch continues with a $next after $name", async ({ watch, next }) => {
     const { asked } = await play({ resumeFrom: "5", watches: [watch], lists: [page(9, [])] });
     expect(asked[1]?.split(" ")[1]).toBe(next);
   });

@@ -6,28 +6,28 @@ const whole = { kind: "Pod", metadata: { namespace: "shop", name: "web-1", uid: 
 const flat = { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "7" };
 
 test.each([
-  { name: "a complete object", line: { type: "ADDED", object: whole }, want: { kind: "change", type: "A", object: whole, rv: "7" } },
+  { name: "parses a complete object", line: { type: "ADDED", object: whole }, want: { kind: "change", type: "A", object: whole, rv: "7" } },
   {
-    name: "a pod as a stripped capture holds it",
+    name: "parses the flat pod of a stripped capture",
     line: { type: "DELETED", object: flat },
     want: { kind: "change", type: "D", object: flat, rv: "7" },
   },
   {
-    name: "an object without a version",
+    name: "parses an object without a version",
     line: { type: "MODIFIED", object: {} },
     want: { kind: "change", type: "M", object: {}, rv: undefined },
   },
   {
-    name: "a bookmark",
+    name: "parses a bookmark",
     line: { type: "BOOKMARK", object: { metadata: { resourceVersion: "9" } } },
     want: { kind: "bookmark", rv: "9", endsInitialEvents: false },
   },
   {
-    name: "the bookmark that ends a list",
+    name: "parses the bookmark that ends a list",
     line: { type: "BOOKMARK", object: { metadata: { resourceVersion: "9", annotations: { "k8s.io/initial-events-end": "true" } } } },
     want: { kind: "bookmark", rv: "9", endsInitialEvents: true },
   },
-  { name: "no object", line: { type: "ADDED" }, want: { kind: "undecodable", why: "not a watch event" } },
+  { name: "rejects a line without an object", line: { type: "ADDED" }, want: { kind: "undecodable", why: "not a watch event" } },
 ])("$name", ({ line, want }) => {
   expect(parseWatchLine(JSON.stringify(line))).toEqual(want);
 });

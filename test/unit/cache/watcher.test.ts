@@ -253,7 +253,7 @@ describe("one watcher", () => {
   });
 
   it.each([{ successor: "one" }, { successor: "two" }])(
-    "LE9 $successor continues the epoch at once after writes of Leases were refused for 20 s",
+    "LE9 watcher $successor continues the epoch at once after writes of Leases were refused for 20 s",
     async ({ successor }) => {
       const s = scene();
       await s.create("a");
@@ -347,7 +347,7 @@ describe("one watcher", () => {
     );
   });
 
-  it("[informer T50] opens a new epoch with a complete cache after state was deleted without a leader", async ({ s }) => {
+  it("[informer T50] opens a new epoch with a complete cache after state was deleted while there was no leader", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -360,7 +360,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("deletes some keys of older epochs every 10 s", async ({ s }) => {
+  it("deletes a batch of keys of older epochs every 10 s", async ({ s }) => {
     const asked: string[] = [];
     Object.assign(s.store, { forgetEpochs: async (epoch: string) => asked.push(epoch) });
     s.start("one");
@@ -619,7 +619,7 @@ describe("a written-through version above the stream's version", () => {
   };
   const WHY = "pods are cached at 999999, and the API server is at";
 
-  it("WA10 is from another history if the API server does not have it after 15 s: opens a new epoch", async ({ s }) => {
+  it("WA10 opens a new epoch if the API server has not reached the version after 15 s", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(5_000);
@@ -742,7 +742,7 @@ describe("two watchers", () => {
     expect(s.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence" } });
   });
 
-  it("[informer T54] a watcher suspended for 30 s sends nothing more, stops leading, and leads again when the other one ends", async ({
+  it("[informer T54] a watcher suspended for 30 s sends nothing more, stops leading, and leads again when the other watcher ends", async ({
     s,
   }) => {
     await s.create("a");
@@ -784,7 +784,7 @@ describe("two watchers", () => {
     expect(said.map(({ fields }) => fields?.["why"])).toEqual(["another watcher has a newer fence"]);
   });
 
-  it("[informer T57] releases the Lease on shutdown, and the next one leads within seconds", async ({ s }) => {
+  it("[informer T57] releases the Lease on shutdown, and the next watcher leads within seconds", async ({ s }) => {
     const one = s.start("one");
     await s.pass(3_000);
     s.start("two");
@@ -839,7 +839,7 @@ describe("a restored etcd with older revisions", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52] adds nothing from the restored server to the cache of the old epoch", async ({ s }) => {
+  it("[informer T52] adds nothing from the restored API server to the cache of the old epoch", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);

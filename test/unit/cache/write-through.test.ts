@@ -137,7 +137,7 @@ describe("writeThrough", () => {
     expect(await harness.row(POD)).toMatchObject({ gone: true });
   });
 
-  it("GO6 returns the keys that its writes enqueue: created or changed primaries, but no status writes and not its own key", async () => {
+  it("GO6 returns the keys that its writes enqueue: those of created or changed primaries, but not of status writes, nor its own key", async () => {
     const { harness, run } = await scene();
     const did: string[] = [];
     const expected: Doorbell[] = [];

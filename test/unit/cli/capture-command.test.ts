@@ -166,7 +166,7 @@ describe("fetch", () => {
     expect(content("fetched.jsonl")).toBe(OLD);
   });
 
-  it("rejects data that end early", async () => {
+  it("rejects truncated data", async () => {
     writeFileSync(join(folder, "kubectl"), "#!/bin/sh\necho x | /usr/bin/gzip | /usr/bin/head -c 15\n", { mode: 0o755 });
     expect((await fetched()).stderr).toContain("the data of kubectl exec is not complete; nothing is written");
     expect(readdirSync(folder)).not.toContain("fetched.jsonl");

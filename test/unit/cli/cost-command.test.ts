@@ -25,7 +25,7 @@ it("options override a deployment's parameter file", () => {
   expect(stdout).not.toMatch(/^NAT gateway/m);
 });
 
-it("accepts metrics instead of rates, and rejects both together", () => {
+it("accepts metrics instead of rates, and rejects the combination of both", () => {
   writeFileSync(join(folder, "host.txt"), 'deltaloop_messages_total{resource="pods",verdict="ack"} 20000\ndeltaloop_doorbells_total 10\n');
   const { status, stdout } = cost("--metrics", "host.txt", "--over", "2h", "--json");
   expect(status).toBe(0);
@@ -40,7 +40,7 @@ it.each([
   { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },
   { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json is not JSON: .*\n$/ },
   { flags: ["--param", "store=x"], says: /^deltaloop: store=x: must be one of valkey, memorydb, given\n$/ },
-])("$flags exits with 2 and one line", ({ flags, says }) => {
+])("exits with code 2 and one line for $flags", ({ flags, says }) => {
   writeFileSync(join(folder, "broken.json"), "{");
   const { status, stdout, stderr } = cost(...flags);
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });

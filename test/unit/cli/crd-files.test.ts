@@ -15,7 +15,7 @@ const write = (name: string, text: string): string => {
 const crd = (name: string): string =>
   `apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: ${name}\nspec:\n  group: x\n`;
 
-it("takes the CRDs of a file with several documents, and leaves out other kinds and empty documents", () => {
+it("reads the CRDs from a file with several documents, and ignores other kinds and empty documents", () => {
   const text = `# a product\n---\n${crd("as.x")}---\n---\nkind: Deployment\nmetadata: { name: d }\n--- # the second\n${crd("bs.x")}`;
   const file = write("many.yaml", text);
   expect(readCrds([file]).map(({ name, file: of }) => [name, of])).toEqual([
@@ -25,13 +25,13 @@ it("takes the CRDs of a file with several documents, and leaves out other kinds 
   expect(readCrds([file])[0]?.crd).toMatchObject({ spec: { group: "x" } });
 });
 
-it("takes the CRDs of a List in JSON, as `kubectl get crd -o json` prints", () => {
+it("reads the CRDs from a List in JSON, as `kubectl get crd -o json` prints", () => {
   const items = ["as.x", "bs.x"].map((name) => ({ kind: "CustomResourceDefinition", metadata: { name } }));
   const file = write("list.json", JSON.stringify({ kind: "List", items: [...items, { kind: "Service", metadata: { name: "s" } }] }));
   expect(readCrds([file]).map(({ name }) => name)).toEqual(["as.x", "bs.x"]);
 });
 
-it("reads the manifests of a folder in order of their names, and no other file", () => {
+it("reads the manifests of a folder in the order of their names, and no other files", () => {
   const sub = join(folder, "all");
   mkdirSync(sub);
   for (const name of ["b.yml", "a.yaml"]) writeFileSync(join(sub, name), crd(`${name[0]}s.x`));
@@ -47,10 +47,10 @@ it.each([
     says: /^--crds .*d\.yaml contains no CustomResourceDefinition: name the file that defines the kinds$/,
   },
   {
-    what: "a document that is no YAML",
+    what: "a document that is not YAML",
     path: () => write("bad.yaml", `${crd("as.x")}---\na: [\n`),
     says: /^--crds .*bad\.yaml, document 2: not YAML: .* at line \d+, column \d+$/,
   },
-])("refuses $what in one line", ({ path, says }) => {
+])("rejects $what in one line", ({ path, says }) => {
   expect(() => readCrds([path()])).toThrow(says);
 });

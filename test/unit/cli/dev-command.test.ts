@@ -71,13 +71,13 @@ it("[informer T125] a second Ctrl-C during the shutdown ends dev immediately, an
   await allEnded;
 });
 
-it("[informer T125] a component also ends if its parent ended before it started", async () => {
+it("[informer T125] a component also exits if its parent exited before the component started", async () => {
   const queue = spawn(process.execPath, [MAIN, "queue", "--child"], { stdio: ["pipe", "ignore", "ignore"] });
   queue.stdin.end();
   expect(await once(queue, "exit")).toEqual([0, null]);
 });
 
-it("Ctrl-C while its components start ends all of them without a failure", async () => {
+it("Ctrl-C while the components start ends all of them without an error", async () => {
   const { group, said, allEnded, left } = await begun();
   process.kill(group, "SIGINT");
   expect(await allEnded).toBe(0);

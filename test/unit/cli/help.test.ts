@@ -87,15 +87,18 @@ describe("--help", () => {
 });
 
 describe("a usage error exits with 2", () => {
-  it.each([["explian", "--help"], ["explian"], ["help", "explian"], ["explian", UNDO]])("%s %s suggests explain", (...parameters) => {
+  it.each([["explian", "--help"], ["explian"], ["help", "explian"], ["explian", UNDO]])("`%s %s` suggests explain", (...parameters) => {
     const { status, stdout, stderr } = deltaloop(...parameters);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^deltaloop: unknown command 'explian' \(Did you mean explain\?\)\n/);
   });
 
-  it.each([["cost", "--deploymets", "3"], ["explain"], ["completion", "tcsh"], ["doctor", "-o", "xml"], []])("%s %s", (...parameters) => {
-    expect(deltaloop(...parameters)).toMatchObject({ status: 2, stdout: "" });
-  });
+  it.each([["cost", "--deploymets", "3"], ["explain"], ["completion", "tcsh"], ["doctor", "-o", "xml"], []])(
+    "`deltaloop %s %s`",
+    (...parameters) => {
+      expect(deltaloop(...parameters)).toMatchObject({ status: 2, stdout: "" });
+    },
+  );
 });
 
 describe("completion", () => {
@@ -115,11 +118,11 @@ describe("completion", () => {
     { line: ["deltaloop", "rotate", "tokens", "--eve"], want: "--every" },
     { line: ["deltaloop", "explain", "-o", ""], want: "json yaml" },
     { line: ["deltaloop", "completion", ""], want: "--help -h bash fish zsh" },
-  ])("bash: completes $line", ({ line, want }) => {
+  ])("bash completes $line", ({ line, want }) => {
     expect(completed(line).split(" ").toSorted()).toEqual(want.split(" "));
   });
 
-  it.each(["bash", "zsh", "fish"])("%s: lists every verb; the shell, if installed, accepts the script", (shell) => {
+  it.each(["bash", "zsh", "fish"])("the completion script for %s lists every verb, and the shell, if installed, can parse it", (shell) => {
     const input = scripts.get(shell) ?? "";
     expect(VERBS.filter((verb) => !new RegExp(`\\b${verb}\\b`).test(input))).toEqual([]);
     const checked = spawnSync(shell, ["-n"], { input, encoding: "utf8" });

@@ -53,7 +53,7 @@ it.each([
     want: "c.js: does not load within 5 s",
   },
   { what: "an exit", text: "process.exit(0);\n", want: "c.js: exited the process while it loaded" },
-])("rejects a file with $what, in one line", ({ text, want }) => {
+])("rejects a file with $what in one line", ({ text, want }) => {
   // Node.js does not strip types below node_modules
   const file = join(folder, "c.js");
   writeFileSync(file, text);
@@ -63,7 +63,7 @@ it.each([
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
 });
 
-it("prints what the file prints to stderr, and all mistakes of its definitions", () => {
+it("prints the file's standard output to stderr, and all mistakes in its definitions", () => {
   const file = join(folder, "d.js");
   const defined = (name: string) => `export const ${name} = defineController({ name: "${name.toUpperCase()}", for: Pod, sync() {} });\n`;
   writeFileSync(file, `${HEAD}console.log("loaded");\n${defined("a")}${defined("b")}`);

@@ -44,7 +44,7 @@ it.each([
   { parameters: ["dev", "--redis", "secret"], says: "--redis takes a URL such as redis://host:6379" },
   { parameters: ["dev", "--redis", "redis://:secret@"], says: "--redis takes a URL such as redis://host:6379" },
   { parameters: ["keys"], says: "DELTALOOP_REDIS_URL: the Redis at 127.0.0.1:9 cannot be used: connect ECONNREFUSED 127.0.0.1:9" },
-])("$says", ({ parameters, says }) => {
+])("exits with code 2 and the message '$says'", ({ parameters, says }) => {
   const { status, stdout, stderr } = run(parameters, { env });
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
   expect(stderr).toMatch(/^deltaloop: [^\n]*\n$/);
@@ -66,18 +66,21 @@ it.each(["constructor", "__proto__", "toString", "version"])("[informer T114] %s
   });
 });
 
-it.each([["keys"], ["doctor"], ["resume"], ["rotate", "mac-key"]])("%s %s reads the environment of a running dev", (...parameters) => {
-  const own = join(folder, "deltaloop-dev-x");
-  mkdirSync(own, { recursive: true, mode: 0o700 });
-  writeFileSync(join(own, "env"), "DELTALOOP_DEPLOYMENT=d\n");
-  const { status, stderr } = run(parameters, { env: { DELTALOOP_DEPLOYMENT: undefined } });
-  expect(status).toBe(2);
-  expect(stderr).toContain(`deltaloop: reading the environment of deltaloop dev, ${join(own, "env")}\n`);
-  expect(stderr).toMatch(/DELTALOOP_MAC_KEY(_SECRET)?\W+is (missing|not in)/);
-});
+it.each([["keys"], ["doctor"], ["resume"], ["rotate", "mac-key"]])(
+  "`deltaloop %s %s` reads the environment of a running dev",
+  (...parameters) => {
+    const own = join(folder, "deltaloop-dev-x");
+    mkdirSync(own, { recursive: true, mode: 0o700 });
+    writeFileSync(join(own, "env"), "DELTALOOP_DEPLOYMENT=d\n");
+    const { status, stderr } = run(parameters, { env: { DELTALOOP_DEPLOYMENT: undefined } });
+    expect(status).toBe(2);
+    expect(stderr).toContain(`deltaloop: reading the environment of deltaloop dev, ${join(own, "env")}\n`);
+    expect(stderr).toMatch(/DELTALOOP_MAC_KEY(_SECRET)?\W+is (missing|not in)/);
+  },
+);
 
 it.each([["explain", UNDO, "deploy/web"], ["replay", UNDO], ["cost"], ["--help"]])(
-  "reports a full standard output in one line: %s",
+  "reports in one line that standard output is full: %s",
   (...parameters) => {
     const { status, stderr } = run(parameters, { after: "> /dev/full" });
     expect(status).toBe(1);

@@ -106,7 +106,7 @@ describe("deltaloop open", () => {
     });
   });
 
-  it("shows no value of a variable, annotation or message, even if the capture contains it", async () => {
+  it("shows no value of an env variable, annotation or message, even if the capture contains one", async () => {
     const paths = ["/apis/apps/v1/deployments", "/api/v1/pods", "/api/v1/events"];
     const bodies = await Promise.all(paths.map(async (path) => (await get(path)).body));
     expect(bodies.every((body) => body.includes("web"))).toBe(true);

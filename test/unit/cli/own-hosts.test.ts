@@ -80,7 +80,7 @@ async function scene() {
 }
 
 describe("the function host of user controllers", () => {
-  it("kills a sync after 60 s with its host, and runs its key in a second host from then on", async () => {
+  it("kills the host of a sync that runs for 60 s, and from then on runs its key in a second host", async () => {
     const { clock, children, sync } = await scene();
     const [loop, behind] = [sync("a/loop").catch(String), sync("a/other").catch(String)];
     await clock.advance(60_000);
@@ -94,7 +94,7 @@ describe("the function host of user controllers", () => {
     expect(await again).toContain("sync did not end within 60 s");
   });
 
-  it("blames the key whose code never returns, not an earlier key that it kept from ending in time", async () => {
+  it("reports a timeout for the key whose code never returns, not for an earlier key that it blocked", async () => {
     const { clock, sync } = await scene();
     const slow = sync("a/slow").catch(String);
     await clock.advance(30_000);
@@ -141,7 +141,7 @@ describe("the function host of user controllers", () => {
     expect(children).toHaveLength(2);
   });
 
-  it("gives a key that never ended a chance in the new host", async () => {
+  it("runs a key whose sync timed out in the new host after a reload", async () => {
     const { clock, children, sync, loadNext } = await scene();
     const loop = sync("a/loop").catch(String);
     await clock.advance(60_000);

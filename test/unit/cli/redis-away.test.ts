@@ -35,7 +35,7 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-it("[informer T122] resume reports its address", async () => {
+it("[informer T122] resume reports the address of an unavailable Redis", async () => {
   const metadata = { name: "kube-system", uid: "11111111-2222-3333-4444-555555555555" };
   const api = createServer((_, response) => response.end(JSON.stringify({ kind: "Namespace", metadata })));
   await new Promise<void>((resolve) => api.listen(0, "127.0.0.1", resolve));
@@ -51,7 +51,7 @@ it("[informer T122] resume reports its address", async () => {
   expect({ code, text }).toEqual({ code: 2, text: `deltaloop: ${AWAY}\n` });
 });
 
-it("[informer T122] rotate mac-key reports its address, keeps both keys, and prints how to continue", async () => {
+it("[informer T122] rotate mac-key reports the address of an unavailable Redis, keeps both keys, and prints how to continue", async () => {
   const secret = "deltaloop/test/mac-key";
   const server = await startSecretsStandIn({ [secret]: CONFIGURATION.macKeys[0] });
   ends.push(server.stop);

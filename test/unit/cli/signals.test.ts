@@ -82,8 +82,8 @@ function left(): readonly string[] {
 
 it.each([
   { when: "while it starts", ready: /^/, parameters: ["demo"], waitMs: 400 },
-  { when: "in a step", ready: /> scale web/, parameters: ["demo"], waitMs: 0 },
-  { when: "of demo --keep", ready: /runs until Ctrl-C/, parameters: ["demo", "--keep"], waitMs: 0 },
+  { when: "during a step", ready: /> scale web/, parameters: ["demo"], waitMs: 0 },
+  { when: "after demo --keep has finished", ready: /runs until Ctrl-C/, parameters: ["demo", "--keep"], waitMs: 0 },
 ])("Ctrl-C $when ends demo silently", async ({ ready, parameters, waitMs }) => {
   const demo = await start(process.execPath, [MAIN, ...parameters], ready);
   await sleep(waitMs);
@@ -101,7 +101,7 @@ it("SIGTERM of `npm run demo` leaves no process behind", async () => {
   await expect.poll(left, { timeout: END_MS_MAX }).toEqual([]);
 });
 
-it("Ctrl-C ends node while it waits for its runtime", async () => {
+it("Ctrl-C ends node while it waits for the container runtime", async () => {
   const kubeconfig = join(folder, "kubeconfig");
   writeFileSync(kubeconfig, kubeconfigOf({ server: "http://127.0.0.1:9" }));
   const parameters = [

@@ -40,7 +40,7 @@ it.each([
     },
   },
   {
-    what: "a file that replaces it",
+    what: "a replacement of the file",
     act: async () => {
       writeFileSync(`${file}.tmp`, "2");
       renameSync(`${file}.tmp`, file);

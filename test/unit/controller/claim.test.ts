@@ -25,11 +25,11 @@ describe("claimObject", () => {
     { id: "[replicaset P19]", by: "none", selected: true, objectDeleted: true, want: "ignore" },
     { id: "[replicaset P19]", by: "none", selected: true, namespace: "other", want: "ignore" },
     { id: "(orphan)", by: "none", selected: true, want: "adopt" },
-    { id: "(foreign, names the claimant)", by: "claimant", selected: true, namespace: "other", want: "ignore" },
-    { id: "(foreign, does not match)", by: "claimant", selected: false, namespace: "other", want: "ignore" },
+    { id: "(another namespace, controlled by the claimant)", by: "claimant", selected: true, namespace: "other", want: "ignore" },
+    { id: "(another namespace, not selected)", by: "claimant", selected: false, namespace: "other", want: "ignore" },
   ];
   it.each(table)(
-    "$id controlled by $by, selected $selected, owner deleted $ownerDeleted, object deleted $objectDeleted → $want",
+    "$id controlled by $by, selected: $selected, owner being deleted: $ownerDeleted, object being deleted: $objectDeleted → $want",
     ({ by, selected, ownerDeleted, objectDeleted, namespace = "shop", want }) => {
       const claimant = { namespace: "shop", uid: "me", ...(ownerDeleted && { deletionTimestamp: DT }) };
       const object = {

@@ -14,9 +14,9 @@ const created: DecisionMark = { ...listed, kind: "created" };
 const create = { verb: "create", adopts: false } as const;
 const remove = { verb: "delete", adopts: false } as const;
 
-describe("the mark of an owner (what its last decision was based on)", () => {
+describe("the mark of an owner (the basis of its last decision)", () => {
   it.each([
-    { name: "none", mark: undefined, does: create, want: "first under this fence" },
+    { name: "that is missing", mark: undefined, does: create, want: "first under this fence" },
     { name: "of an earlier fence", mark: { ...listed, fence: "6" }, does: create, want: "first under this fence" },
     {
       name: "of a later fence, because the Store was rolled back",
@@ -68,7 +68,7 @@ describe("the mark of an owner (what its last decision was based on)", () => {
       does: { ...create, adopts: true },
       want: undefined,
     },
-  ] as const)("an owner's mark $name", ({ mark, does, want, ...rest }) => {
+  ] as const)("the reason to list pods is '$want' for a mark $name", ({ mark, does, want, ...rest }) => {
     const snapshot = { pods, ...(mark && { mark }), ...("gone" in rest && { predecessorGone: rest.gone }) };
     expect(basisByMark(snapshot, does)).toBe(want);
   });
@@ -115,17 +115,23 @@ describe("the mark of an owner (what its last decision was based on)", () => {
   );
 });
 
-describe("whether a list contradicts a cache that has applied all events up to version 80", () => {
+describe("contradicts, for a cache that has applied all events up to version 80", () => {
   const row = (name: string, rv: string, gone = false): Row => ({ key: `shop/${name}`, uid: name, rv, gone, object: cachedPod({ name }) });
   it.each([
-    { name: "the same pods", listRV: "100", pods: [["a", "50"]], cached: [row("a", "50")], want: false },
-    { name: "a pod that the cache lacks", listRV: "100", pods: [["a", "50"]], cached: [], want: true },
-    { name: "a pod that the cache lacks, newer than 80", listRV: "100", pods: [["a", "90"]], cached: [], want: false },
-    { name: "an older version cached", listRV: "100", pods: [["a", "50"]], cached: [row("a", "40")], want: true },
-    { name: "a cached pod is not listed at 100", listRV: "100", pods: [], cached: [row("a", "50")], want: false },
-    { name: "a cached pod is not listed at 70", listRV: "70", pods: [], cached: [row("a", "50")], want: true },
-    { name: "a pod whose delete was answered is not listed at 70", listRV: "70", pods: [], cached: [row("a", "50", true)], want: false },
-  ] as const)("$name: $want", ({ listRV, pods: versions, cached, want }) => {
+    { name: "the cache has the same pods", listRV: "100", pods: [["a", "50"]], cached: [row("a", "50")], want: false },
+    { name: "the cache lacks a listed pod", listRV: "100", pods: [["a", "50"]], cached: [], want: true },
+    { name: "the cache lacks a listed pod newer than 80", listRV: "100", pods: [["a", "90"]], cached: [], want: false },
+    { name: "the cache has an older version of a pod", listRV: "100", pods: [["a", "50"]], cached: [row("a", "40")], want: true },
+    { name: "a list at 100 lacks a cached pod", listRV: "100", pods: [], cached: [row("a", "50")], want: false },
+    { name: "a list at 70 lacks a cached pod", listRV: "70", pods: [], cached: [row("a", "50")], want: true },
+    {
+      name: "a list at 70 lacks a cached pod whose delete got a response",
+      listRV: "70",
+      pods: [],
+      cached: [row("a", "50", true)],
+      want: false,
+    },
+  ] as const)("is $want if $name", ({ listRV, pods: versions, cached, want }) => {
     const listedPods = versions.map(([uid, rv]) => ({ uid, rv }));
     expect(contradicts(pods, { listRV, listed: listedPods, cached })).toBe(want);
   });

@@ -70,14 +70,14 @@ describe("eventRequests", () => {
       want: [],
     },
     {
-      name: "sends one request per Event, with its latest state: new",
+      name: "sends one request per Event, with its latest state: create of a new Event",
       said: [correlated(), correlated({ count: 2 }), correlated({ count: 3 })],
       want: [
         { kind: "create", body: { count: 3, message: "2", lastTimestamp: "2026-03-01T10:00:02Z", firstTimestamp: "2026-03-01T10:00:00Z" } },
       ],
     },
     {
-      name: "sends one request per Event, with its latest state: known",
+      name: "sends one request per Event, with its latest state: patch of an existing Event",
       said: [correlated({ count: 8 }), correlated({ count: 9 }), correlated({ count: 10, isHeldBack: true })],
       want: [{ kind: "patch", body: { count: 9, message: "1", lastTimestamp: "2026-03-01T10:00:01Z" } }],
     },
@@ -115,18 +115,18 @@ describe("happeningsOf", () => {
   });
 
   it.each<{ readonly name: string; readonly other: ToldNote; readonly same: readonly string[] }>([
-    { name: "same Event again", other: told("no"), same: ["source", "group", "key"] },
+    { name: "the same Event", other: told("no"), same: ["source", "group", "key"] },
     { name: "another message", other: told("yes"), same: ["source", "group"] },
     { name: "another reason", other: told("no", { reason: "FailedDelete" }), same: ["source"] },
     { name: "another type", other: told("no", { type: "Normal" }), same: [] },
     { name: "another object", other: told("no", { name: "db" }), same: [] },
-    { name: "Event of another owner", other: { ...told("no"), owner: { ...OWNER, uid: "u2" } }, same: [] },
+    { name: "an Event of another owner", other: { ...told("no"), owner: { ...OWNER, uid: "u2" } }, same: [] },
   ])("distinguishes Events as upstream's aggregation keys do: $name", ({ other, same }) => {
     const [a, b] = of(told("no"), other).map((each) => new Map(Object.entries(each)));
     expect(["source", "group", "key"].filter((part) => a?.get(part) === b?.get(part))).toEqual(same);
   });
 
-  it("generates unique names within one millisecond, in one run and in two", () => {
+  it("generates unique names within one millisecond, within one run and across two runs", () => {
     const one = of(told("a"), told("b"), told("a"));
     const two = happeningsOf([told("a")], { ...TELLER, token: "other" }, digester);
     expect(new Set([...one, ...two].map(({ nanos }) => nanos)).size).toBe(4);

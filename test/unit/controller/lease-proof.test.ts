@@ -37,7 +37,7 @@ it("one read of the Lease serves all callers for ten seconds", async ({ s: { pro
   expect(state.gets).toBe(2);
 });
 
-it("a proof that the Lease lists a term covers only that term and its epoch", async ({ s: { proof, state } }) => {
+it("a verification that the Lease lists a term is valid only for that term and its epoch", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
   await expect(proof.require("e1", { term: "b", count: 0 })).rejects.toThrow(UnprovenError);
   state.terms = "a.4 b.0";
@@ -46,19 +46,19 @@ it("a proof that the Lease lists a term covers only that term and its epoch", as
   expect(state.gets).toBe(3); // within a second, the first rejection of `b` is returned again
 });
 
-it("rejects a term that the Lease lists with a smaller count; an older build's epoch needs no proof", async ({ s }) => {
+it("rejects a term that the Lease lists with a smaller count; an older build's epoch needs no verification", async ({ s }) => {
   await expect(s.proof.require("e1", { term: "a", count: 5 })).rejects.toThrow("does not list a.5");
   await s.proof.require("e1", undefined);
   expect(s.state.gets).toBe(1);
 });
 
-it("LP3 a response that is ten seconds old, because the process was paused, proves nothing, and the Lease is read again", async ({ s }) => {
+it("LP3 a response that is ten seconds old, because the process was paused, is not used, and the Lease is read again", async ({ s }) => {
   s.state.pausedMs = [PROOF_MS, PROOF_MS - 1];
   await s.proof.require("e1", TOKEN);
   expect(s.state.gets).toBe(2);
 });
 
-it("a connection error ends the proof, even for a call in flight", async ({ s: { proof, state } }) => {
+it("a connection error invalidates the verification, even for a call in flight", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
   const away = {
     get: () => Promise.reject(new UnansweredError("unavailable")),
@@ -82,9 +82,7 @@ it("reads the Lease again immediately, a few times, if another connection fails 
   expect(state.gets).toBe(7);
 });
 
-it("a proof that cannot be obtained is retried once a second, and logs an error after 30 s", async ({
-  s: { proof, clock, state, log },
-}) => {
+it("a failing verification is retried once a second, and logs an error after 30 s", async ({ s: { proof, clock, state, log } }) => {
   state.isAway = true;
   const alarms = () => log.lines.filter(({ level }) => level === "error").length;
   for (let ms = 0; ms < 30_000; ms += 100) {

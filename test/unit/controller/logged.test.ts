@@ -53,7 +53,7 @@ describe("decisions that shadow mode cannot reproduce", () => {
     { resource: "deployments", kinds: ["PatchReplicaSet", "RollBack"], want: ["the steps after the response"] },
     { resource: "deployments", kinds: ["DeleteReplicaSet"], want: ["status"] },
     { resource: "deployments", kinds: ["UpdateStatus"], want: ["the steps after the status"] },
-  ] as const)("after $kinds of $resource: $want", ({ resource, kinds, want }) => {
+  ] as const)("are $want after $kinds of $resource", ({ resource, kinds, want }) => {
     for (const kind of kinds) expect(notDecided(write(kind, resource))).toEqual(want);
   });
 });

@@ -34,7 +34,7 @@ describe("pod names", () => {
     expect(podsPrefix("Web")).toBe("Web");
   });
 
-  it("pod names are legal for every legal owner", () => {
+  it("pod names are valid for every valid owner name", () => {
     const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$/);
     fc.assert(
       fc.property(fc.array(label, { minLength: 1, maxLength: 4 }), fc.nat(1000), (labels, index) => {
@@ -82,14 +82,14 @@ describe("planCreates", () => {
     expect(drop).toEqual([]);
   });
 
-  it("drops the name of an unanswered create if its pod exists, or if the name is surplus and the call's deadline has passed", () => {
+  it("drops the name of an unanswered create if its pod exists, or if no further pod is needed and the call's deadline has passed", () => {
     const intents = [intent("web-a"), intent("web-b"), intent("web-c")];
     const { ops, drop } = plan(intents, 1, ["web-a"]);
     expect(ops.map(({ name }) => name)).toEqual(["web-b"]);
     expect(drop.map(({ name }) => name)).toEqual(["web-a", "web-c"]);
   });
 
-  it("keeps the name of an unanswered create at any age, because its pod may appear once an interrupted watch resumes", () => {
+  it("keeps the name of an unanswered create however old it is, because its pod may appear once an interrupted watch resumes", () => {
     const intents = [
       intent("web-b"),
       intent("web-c", { mayLandUntilMs: NOW_MS - 60_000 }),

@@ -182,7 +182,7 @@ describe("the writes of a user controller", () => {
     { what: "is gone", live: {} },
     { what: "has another uid", live: { "sites a": site({ uid: "u2" }) } },
     { what: "is being deleted", live: { "sites a": site({ deletionTimestamp: "2026-03-01T10:00:00Z" }) } },
-  ])("OW1 end without a request when the primary $what", async ({ live }) => {
+  ])("OW1 are not sent when the primary $what", async ({ live }) => {
     expect(await perform([create("x"), STATUS], { live })).toMatchObject({
       performed: { kind: "gone" },
       calls: [],
@@ -196,14 +196,14 @@ describe("the writes of a user controller", () => {
     expect({ performed, calls }).toEqual({ performed: { kind: "again", why: "the primary changed" }, calls: [] });
   });
 
-  it("use the version that was read when only a hidden field has changed", async () => {
+  it("use the primary's current version when only a hidden field has changed", async () => {
     const live = { "sites a": site({ resourceVersion: "6" }, { image: "i", token: "new" }) };
     expect((await perform([create("x"), REMOVE], { live })).calls).toEqual(["create x {}", 'delete a {"uid":"u1","resourceVersion":"6"}']);
   });
 
   it.each([
-    { what: "its fields", subresource: {}, calls: ["turn a {}"] },
-    { what: "nothing where only the status has an entry", subresource: { subresource: "status" }, calls: [] },
+    { what: "the controller's fields", subresource: {}, calls: ["turn a {}"] },
+    { what: "nothing if the controller owns only status fields", subresource: { subresource: "status" }, calls: [] },
   ])("of a primary that leaves `where` release $what", async ({ subresource, calls }) => {
     const released = [
       { ...managed("Apply")[0], ...subresource },
@@ -219,7 +219,7 @@ describe("the writes of a user controller", () => {
     expect(records).toEqual(["keep ConfigMap./shop/x", "keep ConfigMap./shop/y"]);
   });
 
-  it("OW3 OW4 neither touch an object whose name is taken nor prune afterwards, and report it", async () => {
+  it("OW3 OW4 do not change another owner's object of the desired name, prune nothing afterwards, and report the conflict", async () => {
     const live = { ...SAME, "configmaps x": configMap("x", { ownerReferences: [{ ...reference, uid: "another" }] }) };
     const errors = { "create x": [refused(409, "AlreadyExists")] };
     expect(await perform([create("x"), apply("y"), prune("z")], { live, errors, owned: [configMap("y"), configMap("z")] })).toMatchObject({
@@ -236,7 +236,7 @@ describe("the writes of a user controller", () => {
     expect(found).toMatchObject({ performed: { kind: "done", isHeld: false }, events: [], records: [] });
   });
 
-  it("take fields over from kubectl, after a request without force", async () => {
+  it("take over fields from kubectl with force, after a request without force", async () => {
     const errors = { "patch y": [refused(409, "Conflict", ["kubectl"])] };
     expect((await perform([apply("y")], { errors, owned: [configMap("y")] })).calls).toEqual([
       'patch y {"uid":"uid-y"}',
@@ -244,7 +244,7 @@ describe("the writes of a user controller", () => {
     ]);
   });
 
-  it("OW4 take no field over from another user controller", async () => {
+  it("OW4 take over no field from another user controller", async () => {
     const errors = { "patch y": [refused(409, "Conflict", ["kubectl", "deltaloop-rival"])] };
     expect(await perform([apply("y")], { errors, owned: [configMap("y")] })).toMatchObject({
       performed: { kind: "done", isHeld: true },
@@ -269,38 +269,38 @@ describe("the writes of a user controller", () => {
     expect(calls).toEqual([]);
   });
 
-  it("delete with uid and version, and are decided again when the primary was modified in between", async () => {
+  it("delete with uid and version, and are decided again when the primary was modified in the meantime", async () => {
     const { performed, calls } = await perform([REMOVE], { live: SAME, errors: { "delete a": [refused(409, "Conflict")] } });
     expect(performed?.kind).toBe("again");
     expect(calls).toEqual(['delete a {"uid":"u1","resourceVersion":"5"}']);
   });
 
-  it("skip an object to prune that has changed in between", async () => {
+  it("skip an object to prune that has changed in the meantime", async () => {
     const errors = { "delete z": [refused(409, "Conflict")] };
     const { performed, calls } = await perform([prune("z")], { live: SAME, errors, owned: [configMap("z")] });
     expect(performed).toEqual({ kind: "done", isHeld: false, held: [] });
     expect(calls).toEqual(['delete z {"uid":"uid-z","resourceVersion":"7"}']);
   });
 
-  it("are not sent once the lease is ending", async () => {
+  it("are not sent shortly before the key's lease ends", async () => {
     const { failed, calls } = await perform([apply("y")], { owned: [configMap("y")], mayWrite: false });
     expect({ error: String(failed?.error), calls }).toEqual({ error: "LeaseEndsError: lease ends", calls: [] });
   });
 
-  it("OW6 are sent at once if none needs another, and the status after all of them", async () => {
+  it("OW6 are sent concurrently if none depends on another, and the status after all of them", async () => {
     const { calls, records } = await perform([create("x"), create("y"), STATUS], { live: SAME, slow: ["x"] });
     expect(calls).toEqual(["create x {}", "create y {}", 'patch a {"uid":"u1","resourceVersion":"5"}']);
     expect(records).toEqual(["keep ConfigMap./shop/y", "keep ConfigMap./shop/x", "keep status"]);
   });
 
-  it("OW6 fail only after the answers of all that were sent are stored, and the status is not written", async () => {
+  it("OW6 fail only after all responses are stored, and the status is not written", async () => {
     const errors = { "create y": [refused(500, "InternalError")] };
     const { failed, calls } = await perform([create("x"), create("y"), STATUS], { live: SAME, errors, slow: ["x"] });
     expect(calls).toEqual(["create x {}", "create y {}"]);
     expect(failed).toMatchObject({ error: refused(500, "InternalError"), recordsThen: ["keep ConfigMap./shop/x"] });
   });
 
-  it("OW7 end the run with the write-through of the last one, from rows that the snapshot has", async () => {
+  it("OW7 end the run with the last write-through, based on the rows in the snapshot", async () => {
     const live = { live: SAME, owned: [configMap("y")], finalResult: { kind: "again", afterMs: 500 } } as const;
     expect(await perform([create("x"), apply("y"), STATUS], live)).toMatchObject({
       ...{ records: ["keep ConfigMap./shop/x", "keep ConfigMap./shop/y", "keep status"], read: [] },
@@ -308,7 +308,7 @@ describe("the writes of a user controller", () => {
     });
   });
 
-  it("OW7 do not end the run while an Event is to be sent or another writer holds an object", async () => {
+  it("OW7 do not end the run while an Event is still to be sent or another writer contests an object", async () => {
     const live = { ...SAME, "configmaps x": configMap("x", { ownerReferences: [{ ...reference, uid: "another" }] }) };
     const errors = { "create x": [refused(409, "AlreadyExists")] };
     expect(await perform([create("x"), STATUS], { live, errors, finalResult: { kind: "done" } })).toMatchObject({

@@ -14,7 +14,7 @@ const leaf = oneof(
   constantFrom("2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z"),
 );
 
-it("is read as the JSON that was stored, without the Store's separator", () => {
+it("a shortened row is restored to the same JSON, and never contains the Store's separator", () => {
   const value = oneof(jsonValue(), leaf, dictionary(oneof(word, leaf), oneof(leaf, dictionary(word, leaf))));
   assert(
     property(value, (any) => {
@@ -39,11 +39,11 @@ it.each([
     most: 110,
   },
   { what: "a primary outside `where`", json: `{"metadata":{},"~own":{"isOut":true}}`, most: 1 },
-])("takes at most $most bytes of $what", ({ json, most }) => {
+])("shortens $what to at most $most bytes", ({ json, most }) => {
   expect(Buffer.byteLength(ROW_TEXTS.shorten(json))).toBeLessThanOrEqual(most);
 });
 
-it("keeps a settled last-write record within a listpack, and any other as it is", () => {
+it("shortens a settled last-write record to fit into a listpack, and keeps any other unchanged", () => {
   const settled = { uid: "1ca7e6c0", sent: "kBiH9jKJbGwuXaiM", content: "HKz2iWm7fjoJsbPS", revertsMs: [] };
   expect(SIGNATURE_CHARACTERS + ROW_TEXTS.shorten(JSON.stringify(settled)).length).toBeLessThanOrEqual(64);
   const others = [
@@ -58,6 +58,6 @@ it("keeps a settled last-write record within a listpack, and any other as it is"
     expect(JSON.parse(ROW_TEXTS.restore(ROW_TEXTS.shorten(JSON.stringify(record))))).toEqual(record);
 });
 
-it.each(["\u001c~", "\u001b", "\u001dzzzzzzz", "\u001e!", "\u001a\u0019"])("reads any text without failing, such as %j", (text) => {
+it.each(["\u001c~", "\u001b", "\u001dzzzzzzz", "\u001e!", "\u001a\u0019"])("restores any text without failing, such as %j", (text) => {
   expect(() => ROW_TEXTS.restore(text)).not.toThrow();
 });

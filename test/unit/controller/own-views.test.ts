@@ -93,7 +93,7 @@ describe("a view of a user controller", () => {
     );
   });
 
-  it("has another name for another projection, and a separate name for a kind outside the table", () => {
+  it("has a name that differs for another projection, and includes group and version for a kind outside the resource table", () => {
     const [other] = ownControllers([{ ...definition, annotations: ["x"] }]);
     expect(primary.name).toMatch(/^sites\.v1\.x\.example\.com~site~[0-9a-f]{12}$/);
     expect(owned.name).toMatch(/^deployments~site~/);
@@ -113,11 +113,11 @@ describe("affected keys of a user controller", () => {
 
   it.each([
     { why: "a new primary", delta: { ...self, new: site() }, want: ["shop/a u1"] },
-    { why: "another version alone", delta: { ...self, old: site(), new: site({ resourceVersion: "6" }) }, want: [] },
-    { why: "a hidden field", delta: { ...self, old: site(), new: site({}, { image: "i", token: "t" }) }, want: [] },
-    { why: "a visible field", delta: { ...self, old: site(), new: site({}, { image: "j" }) }, want: ["shop/a u1"] },
+    { why: "a change of only the version", delta: { ...self, old: site(), new: site({ resourceVersion: "6" }) }, want: [] },
+    { why: "a change of a hidden field", delta: { ...self, old: site(), new: site({}, { image: "i", token: "t" }) }, want: [] },
+    { why: "a change of a visible field", delta: { ...self, old: site(), new: site({}, { image: "j" }) }, want: ["shop/a u1"] },
     {
-      why: "content of a primary that the controller writes",
+      why: "another writer's change of a primary that the controller writes",
       delta: {
         ...self,
         old: site({ managedFields: managed("deltaloop-site") }),
@@ -128,17 +128,21 @@ describe("affected keys of a user controller", () => {
     { why: "a primary that leaves `where`", delta: { ...self, old: site(), new: site({ labels: {} }) }, want: ["shop/a u1"] },
     { why: "a primary outside `where`", delta: { ...self, new: site({ labels: {} }) }, want: [] },
     { why: "a deleted primary", delta: { ...self, old: site() }, want: [] },
-    { why: "content of an owned object", delta: { ...ofOwned, old: deployment(), new: deployment({}, 2) }, want: ["shop/a u1"] },
+    { why: "a change of an owned object's content", delta: { ...ofOwned, old: deployment(), new: deployment({}, 2) }, want: ["shop/a u1"] },
     { why: "a deleted owned object", delta: { ...ofOwned, old: deployment() }, want: ["shop/a u1"] },
     {
-      why: "a managedFields entry of others",
+      why: "a managedFields entry of another writer",
       delta: { ...ofOwned, old: deployment(), new: deployment({ managedFields: managed("x") }) },
       want: [],
     },
     { why: "a watched object", delta: { ...ofWatched, new: note }, want: ["shop/a u1"] },
-    { why: "another version of a watched ConfigMap: its data", delta: { ...ofWatched, old: note, new: rotated }, want: ["shop/a u1"] },
-    { why: "another view", delta: { resource: "pods", new: site() }, want: [] },
-  ])("$why: $want", ({ delta, want }) => {
+    {
+      why: "another version of a watched ConfigMap, whose data may have changed",
+      delta: { ...ofWatched, old: note, new: rotated },
+      want: ["shop/a u1"],
+    },
+    { why: "an object of another view", delta: { resource: "pods", new: site() }, want: [] },
+  ])("are $want for $why", ({ delta, want }) => {
     expect(keys(delta)).toEqual(want);
   });
 });
@@ -156,7 +160,7 @@ describe("the contract of a user controller", () => {
   const row = { namespace: "shop", name: "a", uid: "d1", controller: reference };
   const target = { resource: "deployments", namespace: "shop", name: "a" } as const;
 
-  it("admits writes of its own objects", async () => {
+  it("allows writes of its own objects", async () => {
     await gateway.create({ ...target, body });
     await gateway.patch({ ...target, type: APPLY, body: { metadata: { ...body.metadata, uid: "d1" } } }, row);
     await gateway.delete({ ...target, preconditions: { uid: "d1", resourceVersion: "5" } }, row);
@@ -195,7 +199,7 @@ describe("the contract of a user controller", () => {
         gateway.patch({ ...target, type: "application/json-patch+json", body: [{ op: "replace", path: "/spec", value: {} }] }, row),
       says: "/2/value is missing",
     },
-  ])("refuses $why", async ({ call, says }) => {
+  ])("rejects $why", async ({ call, says }) => {
     const before = sent.length;
     await expect(call()).rejects.toThrow(says);
     expect(sent).toHaveLength(before);

@@ -33,10 +33,10 @@ function usedData() {
 
 it.each([
   { what: "another owned kind", change: { owns: [Service] }, keeps: 1, failures: 3 },
-  { what: "one more owned kind", change: { owns: [Secret, Service] }, keeps: 2, failures: 3 },
+  { what: "an additional owned kind", change: { owns: [Secret, Service] }, keeps: 2, failures: 3 },
   { what: "another projection of the primary", change: { annotations: ["a"] }, keeps: 1, failures: undefined },
   { what: "the same definition", change: {}, keeps: 2, failures: 3 },
-])("with $what: $keeps views, and failures $failures", ({ change, keeps, failures }) => {
+])("keeps $keeps views and the failure count $failures with $what", ({ change, keeps, failures }) => {
   const { data, catalog } = usedData();
   const next = catalogOf(change);
   const { epoch, catalog: kept } = withCatalog(data, next);

@@ -391,7 +391,7 @@ describe("perform", () => {
 });
 
 describe("errors", () => {
-  it("aggregate as upstream prints them", () => {
+  it("an aggregate of errors is printed as upstream prints it", () => {
     const [a, b] = [new Error("a"), new Error("b")];
     expect([aggregate([]), aggregate([a])?.message, aggregate([a, b])?.message, aggregate([a, new Error("a")])?.message]).toEqual([
       undefined,
@@ -401,7 +401,7 @@ describe("errors", () => {
     ]);
   });
 
-  it("errors are compared by code, never by text", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
+  it("errors are compared by code, never by message", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
 });
 
 describe("PF5 perform in shadow mode", () => {

@@ -148,7 +148,7 @@ describe("runKey", () => {
   it.each([
     { pauseMs: LEASE_MS - RENEWAL_MS - 1, renewed: true },
     { pauseMs: LEASE_MS - RENEWAL_MS, renewed: false },
-  ])("renews no lease that expired during a pause of the process of $pauseMs ms: $renewed", async ({ pauseMs, renewed }) => {
+  ])("renews the lease only if it has not expired while the process was paused for $pauseMs ms: $renewed", async ({ pauseMs, renewed }) => {
     const mayWrite: boolean[] = [];
     const { did } = await play({ takes: [ok], sync: paused(pauseMs, mayWrite) });
     expect(did.some((each) => each.startsWith("renew"))).toBe(renewed);
@@ -201,7 +201,7 @@ describe("runKey", () => {
     expect(did.filter((each) => each.startsWith("renew"))).toEqual(["renew at 5000", "renew at 10000"]);
   });
 
-  it("WK3 forbids calls if the lease or the invocation ends within the request timeout plus 1 s", async () => {
+  it("WK3 allows no calls if the lease or the invocation ends within the request timeout plus 1 s", async () => {
     const answers: string[] = [];
     const watch =
       (times: readonly number[]): SyncHandler =>

@@ -141,7 +141,7 @@ describe("pods", () => {
 
   it("[deployment T17 T20] a deleted pod enqueues its Recreate Deployment, even if other pods remain", () =>
     expect(podEffects(mine, undefined, lookups([recreate], [rs({ size: 0, available: 2 })]))).toEqual([wake]));
-  it("[deployment T19] a pod that is released or gets another owner counts as deleted", () => {
+  it("[deployment T19] a pod that is released or gets another owner is treated as deleted", () => {
     expect(podEffects(mine, pod("p", {}))).toEqual([wake]);
     expect(podEffects(mine, pod("p", { rs: "other" }))).toEqual([wake]);
   });

@@ -13,7 +13,7 @@ const deleted = (limit: number | undefined, rss: readonly CachedReplicaSet[]): r
 describe("cleanupDeployment", () => {
   const idle = ["a", "b", "c"].map((name) => sized(name, 0, 0));
   it("[deployment T78] deletes the ReplicaSets above the limit", () => expect(deleted(1, idle)).toEqual(["a", "b"]));
-  it("[deployment T79] deletes only ReplicaSets with no pods and no wanted replicas", () => {
+  it("[deployment T79] deletes only ReplicaSets with no pods and 0 desired replicas", () => {
     expect(deleted(0, [sized("a", 0, 0), sized("b", 0, 1), sized("c", 1, 0), sized("d", 1, 1)])).toEqual(["a"]);
   });
   it("[deployment T80] deletes all old ReplicaSets at limit 0", () => expect(deleted(0, idle.slice(0, 2))).toEqual(["a", "b"]));
@@ -27,21 +27,31 @@ describe("cleanupDeployment", () => {
 
   const order: { name: string; limit: number; rss: readonly CachedReplicaSet[]; want: readonly string[] }[] = [
     {
-      name: "(1,2) L1",
+      name: "revisions 1 and 2, limit 1",
       limit: 1,
       rss: [sized("rs1", 0, 0, { revision: "1", age: 1 }), sized("rs2", 0, 0, { revision: "2", age: 2 })],
       want: ["rs1"],
     },
     {
-      name: "(2,1) L1",
+      name: "revisions 2 and 1, limit 1",
       limit: 1,
       rss: [sized("rs1", 0, 0, { revision: "2", age: 1 }), sized("rs2", 0, 0, { revision: "1", age: 2 })],
       want: ["rs2"],
     },
-    { name: "(1,none) L1", limit: 1, rss: [sized("rs1", 0, 0, { revision: "1", age: 1 }), sized("rs2", 0, 0, { age: 2 })], want: ["rs2"] },
-    { name: "(none,2) L1", limit: 1, rss: [sized("rs1", 0, 0, { age: 1 }), sized("rs2", 0, 0, { revision: "2", age: 2 })], want: ["rs1"] },
     {
-      name: "(1 with replicas,2,3) L1",
+      name: "revision 1 and none, limit 1",
+      limit: 1,
+      rss: [sized("rs1", 0, 0, { revision: "1", age: 1 }), sized("rs2", 0, 0, { age: 2 })],
+      want: ["rs2"],
+    },
+    {
+      name: "no revision and 2, limit 1",
+      limit: 1,
+      rss: [sized("rs1", 0, 0, { age: 1 }), sized("rs2", 0, 0, { revision: "2", age: 2 })],
+      want: ["rs1"],
+    },
+    {
+      name: "revisions 1 (with replicas), 2 and 3, limit 1",
       limit: 1,
       rss: [
         sized("rs1", 1, 1, { revision: "1", age: 1 }),
@@ -51,7 +61,7 @@ describe("cleanupDeployment", () => {
       want: ["rs2"],
     },
     {
-      name: "(1 and 2 with replicas,3) L1",
+      name: "revisions 1 and 2 (both with replicas) and 3, limit 1",
       limit: 1,
       rss: [
         sized("rs1", 1, 1, { revision: "1", age: 1 }),
@@ -61,7 +71,7 @@ describe("cleanupDeployment", () => {
       want: [],
     },
     {
-      name: "(3,1,4,2) L2",
+      name: "revisions 3, 1, 4 and 2, limit 2",
       limit: 2,
       rss: ["3", "1", "4", "2"].map((revision, index) => sized(`rs${index + 1}`, 0, 0, { revision, age: index + 1 })),
       want: ["rs2", "rs4"],
@@ -94,11 +104,11 @@ describe("cleanupDeployment", () => {
     expect(deleted(0, twelve.toReversed()).join(" ")).toBe(printed);
   });
 
-  it("keeps a ReplicaSet whose last change its controller has not observed yet", () => {
+  it("keeps a ReplicaSet whose observedGeneration is behind its generation", () => {
     expect(deleted(0, [sized("a", 0, 0, { generation: 2 })])).toEqual([]);
   });
 
-  it("[deployment S16] deletes exactly the version that it decided on", () => {
+  it("[deployment S16] deletes with the resourceVersion on which it decided", () => {
     expect(cleanupDeployment(deployment({ historyLimit: 0 }), [sized("a", 0, 0, { resourceVersion: "77" })]).decided).toEqual([
       { kind: "DeleteReplicaSet", owner: OWNER, name: "a", uid: "uid-a", resourceVersion: "77" },
     ]);

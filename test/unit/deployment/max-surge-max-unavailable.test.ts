@@ -22,14 +22,17 @@ describe("resolveFenceposts", () => {
     { id: "[deployment T66]", surge: "39%", unavailable: undefined, replicas: 10, want: [4, 0] },
     { id: "[deployment T67]", surge: undefined, unavailable: undefined, replicas: 10, want: [0, 1] },
   ];
-  it.each(table)("$id $surge and $unavailable of $replicas → $want", ({ surge, unavailable, replicas, want, error }) => {
-    const got = resolveFenceposts(surge, unavailable, replicas);
-    expect([got.surge, got.unavailable]).toEqual(want);
-    if (error === undefined) expect(got.error).toBeUndefined();
-    else expect(got.error).toMatch(error);
-  });
+  it.each(table)(
+    "$id maxSurge $surge and maxUnavailable $unavailable of $replicas replicas → $want",
+    ({ surge, unavailable, replicas, want, error }) => {
+      const got = resolveFenceposts(surge, unavailable, replicas);
+      expect([got.surge, got.unavailable]).toEqual(want);
+      if (error === undefined) expect(got.error).toBeUndefined();
+      else expect(got.error).toMatch(error);
+    },
+  );
 
-  it("accepts integers unchanged, and rejects a percentage without digits", () => {
+  it("returns integers unchanged", () => {
     expect(resolveFenceposts(3, 2, 10)).toEqual({ surge: 3, unavailable: 2 });
   });
 
@@ -60,11 +63,14 @@ describe("maxUnavailable", () => {
     { replicas: 5, unavailable: "100%", want: 5 },
     { replicas: 10, unavailable: "oops", want: 0 },
   ];
-  it.each(table)("[deployment T68] $unavailable of $replicas $strategy → $want", ({ replicas, unavailable, strategy, want }) => {
-    expect(maxUnavailable(deployment({ replicas, surge: 1, unavailable: unavailable ?? 0, strategy: strategy ?? "RollingUpdate" }))).toBe(
-      want,
-    );
-  });
+  it.each(table)(
+    "[deployment T68] maxUnavailable $unavailable of $replicas replicas, strategy $strategy → $want",
+    ({ replicas, unavailable, strategy, want }) => {
+      expect(maxUnavailable(deployment({ replicas, surge: 1, unavailable: unavailable ?? 0, strategy: strategy ?? "RollingUpdate" }))).toBe(
+        want,
+      );
+    },
+  );
 });
 
 describe("minAvailable", () => {
@@ -78,9 +84,12 @@ describe("minAvailable", () => {
     { replicas: 10, unavailable: "100%", want: 0 },
     { replicas: 5, unavailable: "100%", want: 0 },
   ];
-  it.each(table)("[deployment T69] $unavailable of $replicas $strategy → $want", ({ replicas, unavailable, strategy, want }) => {
-    expect(minAvailable(deployment({ replicas, surge: 1, unavailable, strategy: strategy ?? "RollingUpdate" }))).toBe(want);
-  });
+  it.each(table)(
+    "[deployment T69] minAvailable for maxUnavailable $unavailable of $replicas replicas, strategy $strategy → $want",
+    ({ replicas, unavailable, strategy, want }) => {
+      expect(minAvailable(deployment({ replicas, surge: 1, unavailable, strategy: strategy ?? "RollingUpdate" }))).toBe(want);
+    },
+  );
 });
 
 describe("maxSurge", () => {

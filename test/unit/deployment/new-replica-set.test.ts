@@ -202,7 +202,7 @@ describe("size annotations", () => {
     ["2147483648", { kind: "invalid", why: "value out of range" }],
     ["4294967296", { kind: "invalid", why: "value out of range" }],
   ];
-  it.each(numbers)("[deployment T94] %s", (text, want) => {
+  it.each(numbers)("[deployment T94] parses the desired-replicas annotation %j", (text, want) => {
     expect(annotatedReplicas(replicaSet("rs", text === undefined ? {} : { desired: text }), DESIRED_REPLICAS)).toEqual(want);
   });
 });
@@ -214,9 +214,12 @@ describe("replicaSetName", () => {
     ["b".repeat(250), "abcde12345", `${"b".repeat(242)}-abcde12345`],
     ["d".repeat(252), "h".repeat(252), `${"d".repeat(252)}-${"h".repeat(252)}`],
   ];
-  it.each(table)("[deployment T95] %.20s…", (name, hash, want) => {
-    expect(replicaSetName(name, hash)).toBe(want);
-  });
+  it.each(table)(
+    "[deployment T95] truncates the Deployment's name if the ReplicaSet's name would be too long (case %#)",
+    (name, hash, want) => {
+      expect(replicaSetName(name, hash)).toBe(want);
+    },
+  );
 });
 
 describe("syncExistingReplicaSet", () => {
@@ -250,7 +253,7 @@ describe("syncExistingReplicaSet", () => {
     });
   });
 
-  it("sets the ReplicaSet's revision on the Deployment once the ReplicaSet is up to date", () => {
+  it("sets the ReplicaSet's revision on the Deployment once the ReplicaSet has it", () => {
     const d = deployment({ revision: "1", status: { replicas: 3, observedGeneration: 1 } });
     expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS).decided).toEqual({
       kind: "UpdateStatus",

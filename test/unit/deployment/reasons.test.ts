@@ -55,7 +55,7 @@ function rollout(world: Rollout): { readonly d: CachedDeployment; readonly split
   return { d, split: { newRS, oldRSs: [older, old] } };
 }
 
-describe("reasons contain each input that changes the decision to", () => {
+describe("the reasons contain each input that changes the decision to", () => {
   it("grow the new ReplicaSet", () => {
     const { replicas, surge, newSize, oldSize, olderSize } = ROLLOUT;
     expectChangesExplained({ replicas, surge, newSize, oldSize, olderSize }, (some) => {
@@ -131,7 +131,7 @@ describe("reasons contain each input that changes the decision to", () => {
     );
   });
 
-  it("write the rollout status and requeue", () => {
+  it("write the rollout status, or to requeue", () => {
     const values = fc.nat(2);
     expectChangesExplained(
       {

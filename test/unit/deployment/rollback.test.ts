@@ -14,7 +14,7 @@ const REVISION = "deployment.kubernetes.io/revision";
 const HISTORY = "deployment.kubernetes.io/revision-history";
 const CAUSE = "kubernetes.io/change-cause";
 
-describe("outcome of a request", () => {
+describe("a rollback", () => {
   const d = deployment({ template: "v3", resourceVersion: "77", generation: 4, annotations: { [REQUEST]: "5" } });
   const old = [replicaSet("a", { revision: "1", template: "v1" }), replicaSet("b", { revision: "2", template: "v2", age: 1 })];
   const split = { newRS: replicaSet("c", { revision: "3", template: "v3", age: 2 }), oldRSs: old };
@@ -51,7 +51,7 @@ describe("outcome of a request", () => {
       requested: -1n,
       want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
     },
-  ])("requested for $name", ({ requested, want }) => {
+  ])("to $name has the expected write or Event", ({ requested, want }) => {
     const { why, ...step } = rollbackStep(d, split, requested);
     expect(step).toEqual(want);
     expect(why.rule).toBe("to" in step.write ? "rolls back" : requested === 3n ? "rollback changes nothing" : "rollback finds nothing");
@@ -180,7 +180,7 @@ describe("a sync with a pending request", () => {
     expect(web(harness).metadata.annotations).not.toHaveProperty([REQUEST]);
   });
 
-  it("first creates the ReplicaSet and revision of the current template", async () => {
+  it("first creates the ReplicaSet of the current template, with its revision", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { image: "v2", annotations: { [REQUEST]: "0" } }), first()]);
     await harness.handle();
     expect(harness.written()).toEqual([
@@ -192,7 +192,7 @@ describe("a sync with a pending request", () => {
     expect(web(harness).metadata.annotations).toMatchObject({ [REVISION]: "2" });
   });
 
-  it("rolls back before a change of size", async () => {
+  it("rolls back before it scales", async () => {
     const harness = await asked("1", { replicas: 5 });
     await harness.handle();
     expect(harness.written()).toEqual(["patch deployments web"]);

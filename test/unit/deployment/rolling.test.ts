@@ -25,10 +25,15 @@ describe("reconcileNewReplicaSet", () => {
     { id: "[deployment T44]", surge: 2, old: 10, size: 2, want: undefined },
     { id: "[deployment T45]", surge: 2, old: 2, size: 11, want: 10 },
   ];
-  it.each(table)("$id R 10, surge $surge, old $old, new $size → $want", ({ surge, old, size, want }) => {
-    const { decided: step } = reconcileNewReplicaSet(deployment({ replicas: 10, surge }), sized("new", size, 0, 1), [sized("old", old, 0)]);
-    expect(step?.write.replicas).toBe(want);
-  });
+  it.each(table)(
+    "$id scales the new ReplicaSet to $want of 10 replicas: maxSurge $surge, $old old pods, $size new pods",
+    ({ surge, old, size, want }) => {
+      const { decided: step } = reconcileNewReplicaSet(deployment({ replicas: 10, surge }), sized("new", size, 0, 1), [
+        sized("old", old, 0),
+      ]);
+      expect(step?.write.replicas).toBe(want);
+    },
+  );
 
   it("writes the size with both annotations and records an Event", () => {
     const d = deployment({ replicas: 10, surge: 2 });
@@ -77,7 +82,7 @@ describe("old ReplicaSets", () => {
     { id: "[deployment T52]", unavailable: 2, old: [10, 9], fresh: [0, 0], want: [9, 8] },
     { id: "[deployment T53]", unavailable: 2, old: [8, 8], fresh: [2, 0], want: [] },
   ];
-  it.each(table)("$id R 10, unavailable $unavailable, old $old, new $fresh → $want", ({ unavailable, old, fresh, want }) => {
+  it.each(table)("$id 10 replicas, maxUnavailable $unavailable, old $old, new $fresh → $want", ({ unavailable, old, fresh, want }) => {
     const d = deployment({ replicas: 10, unavailable });
     const got = reconcileOld(d, split([sized("old", ...old)], sized("new", ...fresh, 1)));
     expect(got).toEqual(want.map((replicas) => ["old", replicas]));
@@ -105,7 +110,7 @@ describe("cleanupUnhealthyReplicas", () => {
     { id: "[deployment T54]", available: 8, budget: 0, want: [] },
     { id: "[deployment T55]", available: 10, budget: 3, want: [] },
   ];
-  it.each(table)("$id old 10 ($available), budget $budget → $want", ({ available, budget, want }) => {
+  it.each(table)("$id 10 old pods, $available of them available, budget $budget → $want", ({ available, budget, want }) => {
     const got = cleanupUnhealthyReplicas(d, [sized("old", 10, available)], budget);
     expect(sizes(got.steps)).toEqual(want.map((replicas) => ["old", replicas]));
     expect(got.guard).toBe(false);
@@ -140,7 +145,7 @@ describe("scaleDownOldReplicaSets", () => {
     { id: "[deployment T59]", unavailable: 2, old: [0, 10], want: [] },
     { id: "[deployment T60]", unavailable: 2, old: [10, 1], want: [] },
   ];
-  it.each(table)("$id R 10, unavailable $unavailable, old $old → $want", ({ unavailable, old, want }) => {
+  it.each(table)("$id 10 replicas, maxUnavailable $unavailable, old $old → $want", ({ unavailable, old, want }) => {
     const d = deployment({ replicas: 10, unavailable });
     expect(sizes(scaleDownOldReplicaSets(d, split([sized("old", ...old)], undefined)).decided)).toEqual(
       want.map((replicas) => ["old", replicas]),
@@ -174,7 +179,7 @@ describe("order of small rollouts", () => {
   }
   const table: { name: string; replicas: number; surge: string; unavailable: string; want: readonly State[] }[] = [
     {
-      name: "R 2, unavailable 1%, surge 0%: old −1, new +1, repeated",
+      name: "2 replicas, maxUnavailable 1%, maxSurge 0%: old −1, new +1, repeated",
       replicas: 2,
       surge: "0%",
       unavailable: "1%",
@@ -186,7 +191,7 @@ describe("order of small rollouts", () => {
       ],
     },
     {
-      name: "R 2, unavailable 25%, surge 1%: new +1, old −1, repeated",
+      name: "2 replicas, maxUnavailable 25%, maxSurge 1%: new +1, old −1, repeated",
       replicas: 2,
       surge: "1%",
       unavailable: "25%",
@@ -198,7 +203,7 @@ describe("order of small rollouts", () => {
       ],
     },
     {
-      name: "R 1, unavailable 0%, surge 1%: new +1, then old −1",
+      name: "1 replica, maxUnavailable 0%, maxSurge 1%: new +1, then old −1",
       replicas: 1,
       surge: "1%",
       unavailable: "0%",

@@ -37,7 +37,7 @@ async function converge(harness: SyncHarness, { available = unlessBad, check = (
 }
 
 describe("adoption", () => {
-  it("[deployment T99] adds a reference next to other owners, and turns a plain reference to D into a controller reference", async () => {
+  it("[deployment T99] adds a reference next to other owners, and turns a plain owner reference to the Deployment into a controller reference", async () => {
     const rs = liveReplicaSet("web-1", "v1", 1, { owner: null });
     const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "uid-s" };
     const plain = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "uid-web" };
@@ -119,7 +119,7 @@ describe("failing rollouts", () => {
     expect(Object.values(harness.sizes())).toEqual([20, 13]);
   });
 
-  it("[deployment T114] failing rollouts never fall below the minimum, and record the size on every ReplicaSet involved", async () => {
+  it("[deployment T114] failing rollouts keep at least the minimum of available pods, and update the size annotations of every ReplicaSet involved", async () => {
     const harness = await SyncHarness.of([liveDeployment(10, { surge: 3, unavailable: 2 })]);
     await converge(harness);
     const stays = (minimum: number) => (): void =>
@@ -169,7 +169,7 @@ describe("twenty random steps", () => {
     }
   }
 
-  it("[deployment T106] the Deployment is observed, complete and available after it is resumed", async () => {
+  it("[deployment T106] end with an observed, complete and available Deployment once it is resumed", async () => {
     let rolledBack = 0;
     for (let seed = 1; seed <= 5; seed++) {
       const harness = await SyncHarness.of([
@@ -197,7 +197,7 @@ describe("twenty random steps", () => {
   });
 });
 
-describe("shared selectors and outside writes", () => {
+describe("shared selectors and writes of other clients", () => {
   it("[deployment T113] scaling one of two Deployments with one selector does not affect the other", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, {}, "web"), liveDeployment(2, {}, "two")]);
     await converge(harness, { name: "web" });

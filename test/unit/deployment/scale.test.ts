@@ -221,30 +221,33 @@ const CASES: readonly Case[] = [
 ];
 
 describe("scale", () => {
-  it.each(CASES)("$id $from → $to", ({ from, to, surge = [0, 0], unavailable = 0, before, hasNew = true, want, written }) => {
-    const rss = before.map(([name, size, more], index): CachedReplicaSet => {
-      const desired = more?.desired ?? from;
-      return replicaSet(name, { size, available: more?.available ?? 0, desired, max: desired + surge[0], age: before.length - index });
-    });
-    const d = deployment({ replicas: to, surge: surge[1], unavailable, status: { replicas: from } });
-    const [newRS, ...rest] = rss;
-    const oldRSs = (hasNew ? rest : rss).toReversed();
-    const { decided: steps } = scale(d, { newRS: hasNew ? newRS : undefined, oldRSs });
+  it.each(CASES)(
+    "$id scales proportionally from $from to $to replicas",
+    ({ from, to, surge = [0, 0], unavailable = 0, before, hasNew = true, want, written }) => {
+      const rss = before.map(([name, size, more], index): CachedReplicaSet => {
+        const desired = more?.desired ?? from;
+        return replicaSet(name, { size, available: more?.available ?? 0, desired, max: desired + surge[0], age: before.length - index });
+      });
+      const d = deployment({ replicas: to, surge: surge[1], unavailable, status: { replicas: from } });
+      const [newRS, ...rest] = rss;
+      const oldRSs = (hasNew ? rest : rss).toReversed();
+      const { decided: steps } = scale(d, { newRS: hasNew ? newRS : undefined, oldRSs });
 
-    const sizeOf = (rs: CachedReplicaSet): number | undefined =>
-      steps.find(({ write }) => write.uid === rs.metadata.uid)?.write.replicas ?? rs.spec.replicas;
-    expect(rss.map(sizeOf)).toEqual(want);
-    if (written !== undefined) expect(steps.map(({ write }) => write.name)).toEqual(written);
-    // Written ReplicaSets carry the new desired size, so that a retry skips them.
-    const wanted = {
-      "deployment.kubernetes.io/desired-replicas": String(to),
-      "deployment.kubernetes.io/max-replicas": String(to + surge[1]),
-    };
-    for (const { write } of steps) {
-      const rs = rss.find(({ metadata }) => metadata.uid === write.uid);
-      expect({ ...rs?.metadata.annotations, ...write.annotations }).toMatchObject(wanted);
-    }
-  });
+      const sizeOf = (rs: CachedReplicaSet): number | undefined =>
+        steps.find(({ write }) => write.uid === rs.metadata.uid)?.write.replicas ?? rs.spec.replicas;
+      expect(rss.map(sizeOf)).toEqual(want);
+      if (written !== undefined) expect(steps.map(({ write }) => write.name)).toEqual(written);
+      // Written ReplicaSets carry the new desired size, so that a retry skips them.
+      const wanted = {
+        "deployment.kubernetes.io/desired-replicas": String(to),
+        "deployment.kubernetes.io/max-replicas": String(to + surge[1]),
+      };
+      for (const { write } of steps) {
+        const rs = rss.find(({ metadata }) => metadata.uid === write.uid);
+        expect({ ...rs?.metadata.annotations, ...write.annotations }).toMatchObject(wanted);
+      }
+    },
+  );
 
   it("updates the size annotations of unchanged ReplicaSets without an Event", () => {
     const d = deployment({ replicas: 10, surge: 2 });
@@ -336,11 +339,14 @@ describe("replicaSetFraction", () => {
     { id: "[deployment T40h]", size: 6, replicas: 10, surge: 0, max: 12, want: -1 },
     { id: "[deployment T40i]", size: 50, replicas: 100, surge: 10, max: 130, want: -8 },
   ];
-  it.each(table)("$id $size of $max at R $replicas → $want", ({ size, replicas, surge, max, status, want }) => {
-    const rs = replicaSet("rs", { size, ...(max === undefined ? {} : { max }) });
-    const d = deployment({ replicas, surge, status: status === undefined ? {} : { replicas: status } });
-    expect(replicaSetFraction(rs, d)).toBe(want);
-  });
+  it.each(table)(
+    "$id size $size, max-replicas annotation $max, $replicas replicas → $want",
+    ({ size, replicas, surge, max, status, want }) => {
+      const rs = replicaSet("rs", { size, ...(max === undefined ? {} : { max }) });
+      const d = deployment({ replicas, surge, status: status === undefined ? {} : { replicas: status } });
+      expect(replicaSetFraction(rs, d)).toBe(want);
+    },
+  );
 
   it("computes exactly where a 32-bit product would overflow, and rounds half up", () => {
     expect(replicaSetFraction(replicaSet("rs", { size: 2_000_000_000, max: 2_000_000_000 }), deployment({ replicas: 2_100_000_000 }))).toBe(
@@ -375,7 +381,7 @@ describe("isSaturated", () => {
 
 describe("scalingEvent", () => {
   const d = deployment({ replicas: 5 });
-  it("occurs when an active ReplicaSet's desired-replicas annotation differs from spec.replicas", () => {
+  it("is true when an active ReplicaSet's desired-replicas annotation differs from spec.replicas", () => {
     expect(scalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toEqual({
       decided: true,
       why: [{ rule: "resized", about: "b", facts: { replicas: 5, remembered: 4 } }],

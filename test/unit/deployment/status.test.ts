@@ -36,11 +36,14 @@ describe("calculateStatus", () => {
     { of: [4], want: [1, 1, undefined] },
     { of: [1, 2, 3, 4], want: [7, 6, undefined] },
   ];
-  it.each(table)("[deployment T128] calculateStatus of ReplicaSets $of: wanted, existing, terminating $want", ({ of, want }) => {
-    const { decided: status } = calculateStatus(deployment(), { newRS: undefined, oldRSs: of.map((n) => rs[n]) }, NOW_MS);
-    // No pod is available, so unavailable equals desired.
-    expect([status.unavailableReplicas, status.replicas, status.terminatingReplicas]).toEqual(want);
-  });
+  it.each(table)(
+    "[deployment T128] calculateStatus of ReplicaSets $of: unavailable, existing and terminating replicas $want",
+    ({ of, want }) => {
+      const { decided: status } = calculateStatus(deployment(), { newRS: undefined, oldRSs: of.map((n) => rs[n]) }, NOW_MS);
+      // No pod is available, so unavailable equals desired.
+      expect([status.unavailableReplicas, status.replicas, status.terminatingReplicas]).toEqual(want);
+    },
+  );
 
   const stages: {
     name: string;
@@ -67,22 +70,25 @@ describe("calculateStatus", () => {
       available: "True",
     },
   ];
-  it.each(stages)("[deployment T120] pods $name: $want, Available $available", ({ rs: status, want, available }) => {
-    const { decided: got } = calculateStatus(
-      deployment({ replicas: 10 }),
-      { newRS: replicaSet("new", { size: 10, status }), oldRSs: [] },
-      NOW_MS,
-    );
-    expect([
-      got.replicas,
-      got.updatedReplicas,
-      got.readyReplicas,
-      got.availableReplicas,
-      got.unavailableReplicas,
-      got.terminatingReplicas,
-    ]).toEqual(want);
-    expect(getCondition(got.conditions, "Available")?.status).toBe(available);
-  });
+  it.each(stages)(
+    "[deployment T120] counts of 10 pods that are $name are $want, and Available is $available",
+    ({ rs: status, want, available }) => {
+      const { decided: got } = calculateStatus(
+        deployment({ replicas: 10 }),
+        { newRS: replicaSet("new", { size: 10, status }), oldRSs: [] },
+        NOW_MS,
+      );
+      expect([
+        got.replicas,
+        got.updatedReplicas,
+        got.readyReplicas,
+        got.availableReplicas,
+        got.unavailableReplicas,
+        got.terminatingReplicas,
+      ]).toEqual(want);
+      expect(getCondition(got.conditions, "Available")?.status).toBe(available);
+    },
+  );
 
   it("reports no negative counts while a scaled-down ReplicaSet still reports its pods", () => {
     const shrunk = replicaSet("old", { size: 1, available: 3, template: "v0" });
@@ -188,7 +194,7 @@ describe("deploymentComplete", () => {
     [[1, 2, 1, 1], false],
     [[1, 1, 1, 0], false],
   ] as const)(
-    "[deployment T124] R, replicas, updated, available %j → %s",
+    "[deployment T124] deploymentComplete for desired, existing, updated and available replicas %j → %s",
     ([wanted, replicas, updatedReplicas, availableReplicas], want) => {
       expect(
         deploymentComplete(deployment({ replicas: wanted }), { observedGeneration: 1, replicas, updatedReplicas, availableReplicas }),
@@ -217,23 +223,26 @@ describe("deploymentProgressing", () => {
     [[10, 10, 9, 8], [10, 10, 10, 8], true],
     [[10, 10, 10, 9], [10, 10, 10, 10], true],
   ];
-  it.each(table)("[deployment T125] %j → %j: %s", (before, after, want) => {
-    expect(deploymentProgressing(deployment({ replicas: 10, status: status(before) }), status(after))).toBe(want);
-  });
+  it.each(table)(
+    "[deployment T125] replaced, updated, ready and available replicas from %j to %j: progressing %s",
+    (before, after, want) => {
+      expect(deploymentProgressing(deployment({ replicas: 10, status: status(before) }), status(after))).toBe(want);
+    },
+  );
 });
 
 describe("deploymentTimedOut", () => {
   const updated = (reason: string): DeploymentStatus => ({ conditions: [condition("Progressing", "True", reason, { updated: NOW })] });
   it.each([
     ["no deadline", undefined, "ReplicaSetUpdated", 11_000, false],
-    ["infinite", 2_147_483_647, "ReplicaSetUpdated", 11_000, false],
-    ["10 s, 11 s passed", 10, "ReplicaSetUpdated", 11_000, true],
-    ["10 s, 9 s passed", 10, "ReplicaSetUpdated", 9_000, false],
-    ["10 s, exactly passed", 10, "ReplicaSetUpdated", 10_000, false],
-    ["10 s, 1 ms more", 10, "ReplicaSetUpdated", 10_001, true],
-    ["available", 10, "NewReplicaSetAvailable", 11_000, false],
-    ["said before", 10, "ProgressDeadlineExceeded", 0, true],
-  ] as const)("[deployment T126] %s", (_name, deadline, reason, passedMs, want) => {
+    ["the maximum deadline, which means none", 2_147_483_647, "ReplicaSetUpdated", 11_000, false],
+    ["11 s of a 10 s deadline have passed", 10, "ReplicaSetUpdated", 11_000, true],
+    ["9 s of a 10 s deadline have passed", 10, "ReplicaSetUpdated", 9_000, false],
+    ["exactly the deadline of 10 s has passed", 10, "ReplicaSetUpdated", 10_000, false],
+    ["1 ms more than the deadline of 10 s has passed", 10, "ReplicaSetUpdated", 10_001, true],
+    ["reason NewReplicaSetAvailable", 10, "NewReplicaSetAvailable", 11_000, false],
+    ["the condition already reports ProgressDeadlineExceeded", 10, "ProgressDeadlineExceeded", 0, true],
+  ] as const)("[deployment T126] deploymentTimedOut: %s", (_name, deadline, reason, passedMs, want) => {
     const d = deployment(deadline === undefined ? {} : { deadline });
     expect(deploymentTimedOut(d, updated(reason), NOW_MS + passedMs)).toBe(want);
   });
@@ -313,14 +322,14 @@ describe("rolloutStatus", () => {
   const table: readonly Case[] = [
     { name: "no deadline → removed", deadline: null, before: was("True", "ReplicaSetUpdated"), newRS: foo, oldRSs: [bar], want: undefined },
     {
-      name: "settled, no new RS → untouched",
+      name: "complete, no new ReplicaSet → unchanged",
       counts: 3,
       before: was("True", "NewReplicaSetAvailable"),
       oldRSs: [foo33],
       want: was("True", "NewReplicaSetAvailable"),
     },
     {
-      name: "progressing → progressing again, transition time kept",
+      name: "progressing → progressing again, same transition time",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo,
       oldRSs: [bar],
@@ -333,7 +342,7 @@ describe("rolloutStatus", () => {
       },
     },
     {
-      name: "timed out → progressing, all times new",
+      name: "timed out → progressing, both times new",
       before: was("False", "ProgressDeadlineExceeded"),
       newRS: foo,
       oldRSs: [bar],
@@ -346,7 +355,7 @@ describe("rolloutStatus", () => {
       want: { status: "True", reason: "ReplicaSetUpdated", lastUpdateTime: NOW, lastTransitionTime: NOW },
     },
     {
-      name: "complete → available, transition time kept",
+      name: "complete → available, same transition time",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo33,
       want: {
@@ -365,7 +374,7 @@ describe("rolloutStatus", () => {
     },
     { name: "none → available", newRS: foo33, want: { status: "True", reason: "NewReplicaSetAvailable" } },
     {
-      name: "R 0, no new RS → available, of the Deployment",
+      name: "0 replicas, no new ReplicaSet → available, with the Deployment's message",
       replicas: 0,
       counts: 0,
       oldRSs: [empty],
@@ -383,7 +392,7 @@ describe("rolloutStatus", () => {
       },
     },
     {
-      name: "timed out already → untouched",
+      name: "timed out already → unchanged",
       before: was("False", "ProgressDeadlineExceeded"),
       newRS: foo,
       want: was("False", "ProgressDeadlineExceeded"),

@@ -285,11 +285,11 @@ describe("creation of the new ReplicaSet", () => {
     expect(statusOf(harness)).not.toHaveProperty("collisionCount");
   });
 
-  it.each(["before that", "beside it"])(
-    "[deployment T108] adopts nothing from a list for a Deployment deleted since it was read %s",
+  it.each(["before the list", "beside the list"])(
+    "[deployment T108] adopts nothing from a list for a Deployment that is deleted after it was read %s",
     async (when) => {
       // The cache contains it as an orphan: it is adopted first, after a read of the Deployment.
-      if (when === "before that") await harness.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
+      if (when === "before the list") await harness.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
       await harness.stream();
       harness.api.script = {
         "list replicasets": async () => {
@@ -305,9 +305,9 @@ describe("creation of the new ReplicaSet", () => {
   );
 
   it.each([
-    { name: "with a slow list", get: undefined, list: 500 },
-    { name: "with a failed read", get: new UnansweredError("no answer"), list: 0 },
-  ])("reads the Deployment again after a list $name, and decides on that version", async ({ get, list }) => {
+    { name: "a slow list", get: undefined, list: 500 },
+    { name: "a failed read of the Deployment beside the list", get: new UnansweredError("no answer"), list: 0 },
+  ])("reads the Deployment again after $name, and decides on that version", async ({ get, list }) => {
     harness.api.script = {
       "list replicasets": async () => {
         await setImmediate(); // read at this point
@@ -351,7 +351,7 @@ describe("creation of the new ReplicaSet", () => {
     expect(harness.written()).toEqual([]);
   });
 
-  it("creates nothing for a Deployment that is being deleted meanwhile", async () => {
+  it("creates nothing for a Deployment whose deletion has started since the decision", async () => {
     await harness.api.terminate("deployments", "web");
     // Deletion changes the generation, so the key runs again and then does nothing.
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
@@ -380,7 +380,7 @@ describe("creation of the new ReplicaSet", () => {
     expect(conditionsOf(harness)).not.toContainEqual(expect.objectContaining({ reason: "NewReplicaSetCreated" }));
   });
 
-  it("[deployment T97] increments the collision count when another template has the name, and the next attempt uses another name", async () => {
+  it("[deployment T97] increments the collision count when a ReplicaSet with another template has the name, and the next attempt uses another name", async () => {
     await harness.handle();
     const first = created();
     const { labels = {} } = harness.live("replicasets", first).metadata;
@@ -508,7 +508,7 @@ describe("rolling update", () => {
     expect(stale.sizes()["web-1"]).toBe(2);
   });
 
-  it("[deployment S7] does not scale down twice before the ReplicaSet controller has followed", async () => {
+  it("[deployment S7] does not scale down twice before the ReplicaSet controller has observed the first change", async () => {
     const harness = await shrinking();
     await harness.handle();
     expect(harness.sizes()["web-1"]).toBe(0);
@@ -541,7 +541,7 @@ describe("rolling update", () => {
     expect(harness.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
   });
 
-  it("does not count available pods of a ReplicaSet beyond its wanted size", async () => {
+  it("does not count available pods of a ReplicaSet beyond its desired size", async () => {
     // 4 + 4 wanted, 8 needed: budget 0. The old one still reports 10 available.
     const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
@@ -567,7 +567,7 @@ describe("rolling update", () => {
   });
 
   const unfollowed = [
-    { name: "no answer", error: new UnansweredError("no answer") },
+    { name: "no response", error: new UnansweredError("no answer") },
     ...[403, 422, 429, 500].map((code) => ({
       name: String(code),
       error: refusal(code, code === 422 ? "Invalid" : "Some", `says ${code}`),
@@ -635,7 +635,7 @@ describe("recreate", () => {
     expect(harness.events.at(-1)).toMatch(/^ScalingReplicaSet: Scaled up replica set web-[a-z0-9]+ from 0 to 3$/);
   });
 
-  it("starts no pod in the sync that scales old ReplicaSets to 0, whatever status these report", async () => {
+  it("starts no pod in the sync that scales old ReplicaSets to 0, whatever their status is", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.stream();
@@ -760,7 +760,7 @@ describe("recreate", () => {
     expect(counts).toEqual([undefined, undefined, 3, undefined]);
   });
 
-  it("[deployment T115] follows spec.replicas after the rollout, and observes the generation of a change without effect", async () => {
+  it("[deployment T115] follows spec.replicas after the rollout, and updates observedGeneration after a change without effect", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { strategy: "Recreate" })]);
     await converge(harness);
     for (const replicas of [0, 1]) {
@@ -845,7 +845,7 @@ describe("scale path", () => {
     expect(rollback.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
-  it("scales the youngest first while paused when revisions are cyclic", async () => {
+  it("scales the youngest ReplicaSet first while paused if invalid revisions make the order cyclic", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "v9", spec: { paused: true, revisionHistoryLimit: 1 } }),
       ...["3", "", "1"].map((revision, age) => liveReplicaSet(`v${age}`, `v${age}`, 0, { revision, age })),
@@ -979,9 +979,9 @@ describe("[deployment S27] a ReplicaSet after a patch with an unknown outcome", 
     ]);
 
   it.each([
-    { how: "answered with 503", after: refusal(503, "ServiceUnavailable", "try again") },
-    { how: "not answered", after: "lost" as const },
-  ])("a ReplicaSet is read from the API server before the next sync scales other ReplicaSets: $how", async ({ after }) => {
+    { how: "a 503 response", after: refusal(503, "ServiceUnavailable", "try again") },
+    { how: "no response", after: "lost" as const },
+  ])("a ReplicaSet is read from the API server before the next sync scales other ReplicaSets, after $how", async ({ after }) => {
     const harness = await rolling();
     harness.api.script = {
       "patch replicasets": async ({ name }, nth) => {

@@ -61,7 +61,7 @@ describe("behaviour of the release", () => {
   it.each([
     { release: "1.34", counts: false },
     { release: "1.35", counts: true },
-  ])("status.terminatingReplicas on $release: $counts", async ({ release, counts }) => {
+  ])("writes status.terminatingReplicas on $release: $counts", async ({ release, counts }) => {
     const harness = await SyncHarness.of([liveDeployment(2)]);
     await harness.publish(release);
     await syncs(harness, 3);
@@ -71,7 +71,7 @@ describe("behaviour of the release", () => {
   it.each([
     { release: "1.33", length: 263 },
     { release: "1.34", length: 253 },
-  ])("a long Deployment's ReplicaSet has a name of up to $length characters on $release", async ({ release, length }) => {
+  ])("the ReplicaSet of a Deployment with a long name has a name of up to $length characters on $release", async ({ release, length }) => {
     const name = "w".repeat(252);
     const harness = await SyncHarness.of([liveDeployment(1, {}, name)]);
     await harness.publish(release);
@@ -90,31 +90,34 @@ describe("behaviour of the release", () => {
   it.each([
     { release: "1.35", starts: true },
     { release: "1.36", starts: false },
-  ])("an old pod that the Deployment does not select blocks Recreate on $release: not $starts", async ({ release, starts }) => {
-    const harness = await SyncHarness.of([
-      liveDeployment(1, { image: "v2", strategy: "Recreate" }),
-      liveReplicaSet("old", "v1", 0, { status: { replicas: 0 } }),
-    ]);
-    const uid = harness.uid("uid-old");
-    await harness.put({
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: {
-        namespace: "shop",
-        name: "old-1",
-        resourceVersion: "1",
-        uid: "uid-old-1",
-        labels: { app: "other" },
-        ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "old", uid, controller: true }],
-      },
-      spec: { containers: [{ name: "app", image: "v1" }] },
-      status: { phase: "Running" },
-    });
-    await harness.stream();
-    await harness.publish(release);
-    await harness.handle();
-    expect(harness.names("replicasets").length > 1).toBe(starts);
-  });
+  ])(
+    "Recreate starts the new ReplicaSet while an old pod runs that the Deployment does not select, on $release: $starts",
+    async ({ release, starts }) => {
+      const harness = await SyncHarness.of([
+        liveDeployment(1, { image: "v2", strategy: "Recreate" }),
+        liveReplicaSet("old", "v1", 0, { status: { replicas: 0 } }),
+      ]);
+      const uid = harness.uid("uid-old");
+      await harness.put({
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: {
+          namespace: "shop",
+          name: "old-1",
+          resourceVersion: "1",
+          uid: "uid-old-1",
+          labels: { app: "other" },
+          ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "old", uid, controller: true }],
+        },
+        spec: { containers: [{ name: "app", image: "v1" }] },
+        status: { phase: "Running" },
+      });
+      await harness.stream();
+      await harness.publish(release);
+      await harness.handle();
+      expect(harness.names("replicasets").length > 1).toBe(starts);
+    },
+  );
 
   const revised = (revision: string): object => ({ annotations: { [REVISION]: revision } });
   const failures = [
@@ -146,7 +149,7 @@ describe("behaviour of the release", () => {
       { ...failure, release: "1.37" },
       { ...failure, release: "1.38" },
     ]),
-  )("$step that fails on $release", async ({ request, objects, release }) => {
+  )("writes the status after $step that fails only on 1.38 or newer: $release", async ({ request, objects, release }) => {
     const harness = await SyncHarness.of(objects);
     await harness.publish(release);
     harness.api.script = { [request]: refusal(500, "InternalError", "try again") };
@@ -159,16 +162,19 @@ describe("behaviour of the release", () => {
     { strategy: "RollingUpdate", release: "1.37", statuses: 0 },
     { strategy: "RollingUpdate", release: "1.38", statuses: 1 },
     { strategy: "Recreate", release: "1.38", statuses: 0 },
-  ] as const)("a cleanup under $strategy that fails on $release", async ({ strategy, release, statuses }) => {
-    const status = { observedGeneration: 1, replicas: 2, updatedReplicas: 2, readyReplicas: 2, availableReplicas: 2 };
-    const harness = await SyncHarness.of([
-      liveDeployment(2, { image: "v2", strategy, status, spec: { revisionHistoryLimit: 0 }, ...revised("2") }),
-      liveReplicaSet("web-1", "v1", 0, { revision: "1" }),
-      liveReplicaSet("web-2", "v2", 2, { revision: "2", sizedFor: [2, 3], age: 1 }),
-    ]);
-    await harness.publish(release);
-    harness.api.script = { "delete replicasets": refusal(500, "InternalError", "try again") };
-    await expect(harness.handle()).rejects.toThrow("try again");
-    expect(harness.written().filter((write) => write === "patch deployments/status web")).toHaveLength(statuses);
-  });
+  ] as const)(
+    "writes $statuses statuses after a cleanup that fails under $strategy on $release",
+    async ({ strategy, release, statuses }) => {
+      const status = { observedGeneration: 1, replicas: 2, updatedReplicas: 2, readyReplicas: 2, availableReplicas: 2 };
+      const harness = await SyncHarness.of([
+        liveDeployment(2, { image: "v2", strategy, status, spec: { revisionHistoryLimit: 0 }, ...revised("2") }),
+        liveReplicaSet("web-1", "v1", 0, { revision: "1" }),
+        liveReplicaSet("web-2", "v2", 2, { revision: "2", sizedFor: [2, 3], age: 1 }),
+      ]);
+      await harness.publish(release);
+      harness.api.script = { "delete replicasets": refusal(500, "InternalError", "try again") };
+      await expect(harness.handle()).rejects.toThrow("try again");
+      expect(harness.written().filter((write) => write === "patch deployments/status web")).toHaveLength(statuses);
+    },
+  );
 });

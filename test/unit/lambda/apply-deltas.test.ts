@@ -19,7 +19,7 @@ it.each([
   { receiveCount: 1, sizes: [12] },
   { receiveCount: 2, sizes: [10, 2] },
   { receiveCount: 3, sizes: [1, 2, 4, 5] },
-])("applies a message on delivery number $receiveCount in Store calls of $sizes items", async ({ receiveCount, sizes }) => {
+])("splits a message at receive count $receiveCount into Store calls of $sizes items", async ({ receiveCount, sizes }) => {
   const seen: number[] = [];
   const store = {
     readIndex: ({ primaries = [] }: IndexRequest) =>

@@ -27,7 +27,7 @@ function problems(environment: Readonly<Record<string, string | undefined>>): re
   return [];
 }
 
-it("reads a complete environment, with defaults for the rest", () => {
+it("reads an environment with all required settings, and uses defaults for the others", () => {
   expect(
     parseConfiguration({ ...GOOD, DELTALOOP_KUBE_CA: Buffer.from("-----BEGIN x").toString("base64"), DELTALOOP_KUBE_TOKEN: "" }),
   ).toEqual({
@@ -95,7 +95,7 @@ it.each([
   expect(problems({ ...GOOD, DELTALOOP_KUBE_SERVER: "http://k8s:8080" })).toEqual([]);
 });
 
-it("accepts three durability classes, and allows waiting for replicas only with a single primary", () => {
+it("accepts the durability classes, but class B only with a single primary", () => {
   expect(parseConfiguration({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "B" }).redis.durability).toBe("B");
   expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "D" })).toEqual(["DELTALOOP_REDIS_DURABILITY: must be A, B or C"]);
   expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "A", DELTALOOP_REDIS_CLUSTER: "true" })).toEqual([]);

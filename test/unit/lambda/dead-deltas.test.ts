@@ -71,14 +71,14 @@ it("marks all resources of the signing cluster as suspect if the message's resou
 
 it.each([
   {
-    name: "from another deployment",
+    name: "a message from another deployment",
     body: message({}, "000000000000"),
     kept: 2,
     why: "signed for a cluster that is not configured here",
   },
-  { name: "unsigned", body: "{", kept: 2, why: "not a signed message" },
+  { name: "an unsigned message", body: "{", kept: 2, why: "not a signed message" },
   {
-    name: "signed for another cluster",
+    name: "a message signed for another cluster",
     body: message({}).replace(OURS[0], OURS[1]),
     kept: 1,
     why: "signed with a key that this build does not know",

@@ -45,15 +45,15 @@ function harness(
   return { clock, log, rung, looked, ended };
 }
 
-describe("GO1: syncs keys that become due in time in the same invocation, and sends doorbells for the others", () => {
+describe("GO1: syncs keys that become due within the remaining time in the same invocation, and sends doorbells for the others", () => {
   it.each<[what: string, bell: Doorbell, lookedAfterMs: number | undefined]>([
-    ["due now", due(), 0],
-    ["due within the remaining time", due({ delayMs: 999 }), 999],
-    ["due after it", due({ delayMs: 1_000 }), undefined],
-    ["of a controller whose code it lacks", due({ controller: "replicationcontroller" }), undefined],
-    ["GO3: its own key, after the back-off", { ...FIRST, delayMs: 5 }, undefined],
-    ["another key of that controller", due({ controller: "deployment" }), 0],
-  ])("%s", async (_, bell, lookedAfterMs) => {
+    ["that is due now", due(), 0],
+    ["that is due within the remaining time", due({ delayMs: 999 }), 999],
+    ["that is due after the remaining time", due({ delayMs: 1_000 }), undefined],
+    ["of a controller whose code the function lacks", due({ controller: "replicationcontroller" }), undefined],
+    ["that is the invocation's own, due after its back-off (GO3)", { ...FIRST, delayMs: 5 }, undefined],
+    ["of the same controller as the invocation's own", due({ controller: "deployment" }), 0],
+  ])("a key %s", async (_, bell, lookedAfterMs) => {
     const { clock, rung, looked, ended } = harness([bell]);
     await clock.advance(2_000);
     await ended;
@@ -102,12 +102,12 @@ it("the invocation ends when all follow-up syncs have ended, including those tha
   expect(looked).toEqual(["first", "shop/a after 0", "shop/b after 0", "shop/a ended", "shop/b ended"]);
 });
 
-describe("GO3: a key that is due again at the end of its own run", () => {
+describe("GO3: a key that becomes due during its own run", () => {
   it.each([
     { isDue: 1, looks: ["shop/a after 0", "shop/a after 10"], rung: [] },
     { isDue: 2, looks: ["shop/a after 0", "shop/a after 10"], rung: [due()] },
   ])(
-    "a key is synced once more after its own run, and gets a doorbell after that sync (due $isDue times)",
+    "a key is synced a second time after its run, and gets a doorbell if it is due again after that sync (due $isDue times)",
     async ({ isDue, looks, rung: expected }) => {
       let running = 0;
       let ran = 0;
@@ -139,7 +139,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
     expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
   });
 
-  it("a due key gets a doorbell if its Store is unavailable by then; the record succeeds", async () => {
+  it("a due key gets a doorbell if the Store is unavailable by then, and the record still succeeds", async () => {
     const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is unavailable")) });
     await ended;
     expect(rung).toEqual([FIRST]);
@@ -282,7 +282,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect(did).toEqual(["the step has left"]);
   });
 
-  it("keys are taken early at most ten times, however many keys become due by the response", async () => {
+  it("at most ten keys are taken early, however many keys the response makes due", async () => {
     const keys = Array.from({ length: 22 }, (_, index) => due({ key: `shop/${index}` }));
     const { clock, rung, did, ended } = stepRig(keys.slice(0, 12), keys);
     await clock.advance(100);
@@ -291,7 +291,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect(rung.map(({ key }) => key)).toEqual(keys.slice(10).map(({ key }) => key));
   });
 
-  it("a key is taken once, however many writes announce it", async () => {
+  it("a key is taken once, however many writes are about to make it due", async () => {
     const { clock, rung, did, ended } = stepRig([due(), due()], [due()]);
     await clock.advance(100);
     await ended;

@@ -79,7 +79,7 @@ it("acknowledges and logs unreadable records and records of other clusters, and 
   expect(loud.map(({ fields }) => fields["messageId"])).toEqual(["m0", "m1", "m2"]);
 });
 
-it("leaves only the records in the queue whose Store was unavailable", async () => {
+it("keeps only those records in the queue whose Store was unavailable", async () => {
   const { wired } = wiring({
     take: ({ key }: { key: string }): Promise<TakeResult> =>
       key === "shop/a" ? Promise.reject(new Error("redis is unavailable")) : Promise.resolve({ kind: "busy" }),
@@ -93,7 +93,7 @@ it("leaves only the records in the queue whose Store was unavailable", async () 
   expect(await handler(event(bell("shop/a"), bell("shop/b")), context)).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });
 });
 
-it("a sync may write until the end of the invocation minus a margin", async () => {
+it("a sync may write until a margin before the end of the invocation", async () => {
   const store = {
     take: (): Promise<TakeResult> =>
       Promise.resolve({ kind: "ok", snapshot: { dependents: [], orphans: [], intents: [], failures: 0 }, leaseUntilMs: 1_015_000 }),

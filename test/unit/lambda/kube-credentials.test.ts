@@ -57,7 +57,7 @@ async function following(server: string, value: () => string, now: () => number 
 const jwt = (endsMs: number, more: string) => `e30.${Buffer.from(JSON.stringify({ exp: endsMs / 1_000, more })).toString("base64url")}.x`;
 
 describe("a token of a secret", () => {
-  it("a token that is replaced and revoked fails at most one call; repeated 401s do not cause a read for each call", async () => {
+  it("a token that is replaced and revoked fails at most one call; and repeated 401s do not cause a read for each call", async () => {
     let accepted = "one";
     let nowMs = 1_000_000;
     const server = createHttpServer((request: IncomingMessage, response: ServerResponse) => {
@@ -122,12 +122,12 @@ describe("a token of a secret", () => {
     { token: "opaque", want: undefined },
     { token: "a.b.c", want: undefined },
     { token: `a.${Buffer.from('{"exp":"soon"}').toString("base64url")}.c`, want: undefined },
-  ])("reports its expiry, if it has one: $want", ({ token, want }) => {
+  ])("reports the expiry of a token, if the token has one: $want", ({ token, want }) => {
     expect(tokenEndsMs(token)).toBe(want);
   });
 });
 
-it("a certificate of a secret is replaced during calls, and each certificate keeps its connections", async () => {
+it("a certificate of a secret is replaced during calls, and each certificate has its own connections", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-mtls-"));
   ends.push(() => rm(folder, { recursive: true }));
   const pki = await createPki(folder);
@@ -160,7 +160,7 @@ it("a certificate of a secret is replaced during calls, and each certificate kee
   expect(ports.size).toBe(2);
 });
 
-it("signs tokens for an EKS cluster for the region in its name, or otherwise for the current region", async () => {
+it("signs tokens for an EKS cluster for the region in the server's host name, or else for the current region", async () => {
   vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
   vi.stubEnv("AWS_SECRET_ACCESS_KEY", "s");
   vi.stubEnv("AWS_REGION", "eu-west-3");

@@ -137,7 +137,7 @@ describe("fresh", () => {
 
   it.each([
     { name: "a value of an invalid format", mac: "CANARY" },
-    { name: "empty", mac: "" },
+    { name: "an empty value", mac: "" },
   ])("LC4 LC5 does not use an invalid value, and reports the secret without quoting the value: $name", async ({ mac }) => {
     const configuration = await live();
     values["mac"] = mac;

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { createSigner } from "../../../shared/store/signer.ts";
 import { liveSigner } from "../../../shared/controllers/lambda/live-signer.ts";
 
-it("signs and accepts with the current keys, and reports unknown keys", () => {
+it("signs and verifies with the current keys, and reports unknown keys", () => {
   const [old, fresh] = ["the old key of sixteen", "the new key of sixteen"];
   let keys: readonly string[] = [old];
   let unknown = 0;

@@ -20,7 +20,7 @@ it.each([
     want: { DELTALOOP_KUBE_TOKEN: "eyJ.a-b.c_d" },
   },
   {
-    name: "a token and an authority, which overrides the environment's",
+    name: "a token and a CA, which overrides the environment's",
     environment: { DELTALOOP_KUBE_SECRET: "r", DELTALOOP_KUBE_CA_FILE: "/ca" },
     value: JSON.stringify({ token: "t", ca: PEM }),
     want: { DELTALOOP_KUBE_TOKEN: "t", DELTALOOP_KUBE_CA: PEM, DELTALOOP_KUBE_CA_FILE: undefined },
@@ -31,7 +31,7 @@ it.each([
     value: JSON.stringify({ clientCertificate: PEM, clientKey: "k" }),
     want: { DELTALOOP_KUBE_CLIENT_CERTIFICATE: PEM, DELTALOOP_KUBE_CLIENT_KEY: "k" },
   },
-  { name: "nobody", environment: { DELTALOOP_KUBE_SECRET: "r" }, value: "{}", want: {} },
+  { name: "empty credentials", environment: { DELTALOOP_KUBE_SECRET: "r" }, value: "{}", want: {} },
   {
     name: "no secret if tokens are signed locally",
     environment: { DELTALOOP_KUBE_SECRET: "r", DELTALOOP_KUBE_EKS_CLUSTER: "prod" },

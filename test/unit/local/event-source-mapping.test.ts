@@ -170,7 +170,7 @@ const ALL_FAILED: readonly { readonly name: string; readonly answer: () => unkno
   { name: "an empty id", answer: () => ({ batchItemFailures: [{ itemIdentifier: "" }] }) },
   { name: "an id under another field", answer: () => ({ batchItemFailures: [{ id: "m1" }] }) },
   { name: "a failure list that is not a list", answer: () => ({ batchItemFailures: "m1" }) },
-  { name: "an answer that is not an object", answer: () => 42 },
+  { name: "a response that is not an object", answer: () => 42 },
 ];
 
 it.each(ALL_FAILED)("EM3 $name fails the whole batch", async ({ answer: bad }) => {
@@ -194,7 +194,7 @@ it.each([{ batchItemFailures: [] }, { batchItemFailures: null }, {}, null, undef
   await stopped(clock, mapping);
 });
 
-it("ignores a failure list when the mapping does not report item failures", async () => {
+it("ignores a failure list when the mapping does not use ReportBatchItemFailures", async () => {
   const { clock, queue, answer, mapping } = start({ reportBatchItemFailures: false });
   answer(() => Promise.resolve({ batchItemFailures: [{ itemIdentifier: "m1" }] }));
   queue.send("one");
@@ -203,7 +203,7 @@ it("ignores a failure list when the mapping does not report item failures", asyn
   await stopped(clock, mapping);
 });
 
-it("EM3 EM6 fails the batch of an invocation at its timeout, frees its slot, and removes what its late response settled", async () => {
+it("EM3 EM6 fails the batch of an invocation at its timeout, frees its slot, and removes the messages that its late response reports as processed", async () => {
   const { clock, queue, answer, calls, invocations, mapping } = start({ maximumConcurrency: 1 });
   answer(({ bodies }) => (bodies[0] === "slow" ? clock.after(8_000) : Promise.resolve()));
   queue.send("slow");
@@ -234,7 +234,7 @@ it("EM4 runs the allowed number of concurrent invocations under load, and never 
   await stopped(clock, mapping);
 });
 
-it("EM5 keeps one batch per group in flight and the order inside it, while other groups continue", async () => {
+it("EM5 keeps at most one batch per message group in flight and the order within the group, while other groups continue", async () => {
   const { clock, queue, answer, calls, mapping } = start({ batchSize: 2 });
   answer(({ bodies }) => (bodies.includes("a1") ? clock.after(1_000) : Promise.resolve()));
   for (const [body, group] of [
@@ -304,7 +304,7 @@ it("continues to poll after an error of the queue, without a hot loop", async ()
   await stopped(clock, mapping);
 });
 
-it("lets running invocations finish on a stop, at most 5 s, and returns undelivered messages", async () => {
+it("waits up to 5 s for running invocations on a stop, and returns undelivered messages", async () => {
   const { clock, queue, answer, mapping, calls } = start({ batchSize: 2, maximumConcurrency: 2, timeoutMs: 60_000 });
   answer(({ bodies }) => clock.after(bodies.includes("a1") ? 2_000 : 50_000));
   for (const body of ["a1", "a2", "a3"]) queue.send(body, "a");

@@ -48,7 +48,7 @@ async function connected(given: SqsHandler | FunctionHandlers, clock = createVir
 }
 
 describe("functions in a separate process", () => {
-  it("receive the responses to their own requests, in any order", async () => {
+  it("return each response to its own request, in any order", async () => {
     const waits: (() => void)[] = [];
     const { here } = await connected(async (event) => {
       await new Promise<void>((resolve) => waits.push(resolve));
@@ -60,7 +60,7 @@ describe("functions in a separate process", () => {
     expect(await Promise.all(answers)).toEqual(["first", "second"].map((itemIdentifier) => ({ batchItemFailures: [{ itemIdentifier }] })));
   });
 
-  it("functions are called by their own names", async () => {
+  it("are each called under their own name", async () => {
     const called: string[] = [];
     const named = (name: string): SqsHandler => {
       return () => Promise.resolve(void called.push(name));
@@ -107,7 +107,7 @@ describe("functions in a separate process", () => {
     await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("the Store is unavailable");
   });
 
-  it("calls fail when the connection ends, both running and later ones", async () => {
+  it("running and later calls fail when the connection ends", async () => {
     const { here, there, other } = await connected(() => new Promise(() => undefined));
     const running = here.handlers.applyDeltas(eventOf("b"), context());
     other.destroy();

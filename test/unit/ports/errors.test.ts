@@ -10,21 +10,25 @@ const AWAY =
 
 describe("[replicaset 126] isUnanswered", () => {
   it.each<readonly [string, unknown, boolean]>([
-    ["no answer", new UnansweredError("reset"), true],
-    ["not sent", new NotSentError("no connection"), false],
-    ["refused", answer(403, "forbidden"), false],
-    ["refused, and an earlier sending was not", answer(409, "exists", { earlierUnanswered: true }), true],
-    ["500", answer(500, "Internal error occurred: etcdserver: request timed out"), true],
-    ["504", answer(504, "Timeout: request did not complete within requested timeout"), true],
+    ["a request without a response", new UnansweredError("reset"), true],
+    ["a request that was not sent", new NotSentError("no connection"), false],
+    ["a rejected request", answer(403, "forbidden"), false],
+    ["a rejected request that had been sent before without a response", answer(409, "exists", { earlierUnanswered: true }), true],
+    ["a 500 response", answer(500, "Internal error occurred: etcdserver: request timed out"), true],
+    ["a 504 response", answer(504, "Timeout: request did not complete within requested timeout"), true],
     ["an unavailable webhook", answer(500, AWAY), false],
-    ["an unavailable webhook, and an earlier sending was not answered", answer(500, AWAY, { earlierUnanswered: true }), true],
-    ["a webhook that refuses with its own status", answer(500, 'admission webhook "policy.example.com" denied the request: no'), false],
     [
-      "a webhook that refuses without a message",
+      "an unavailable webhook, after the request had been sent before without a response",
+      answer(500, AWAY, { earlierUnanswered: true }),
+      true,
+    ],
+    ["a webhook that denies with its own status", answer(500, 'admission webhook "policy.example.com" denied the request: no'), false],
+    [
+      "a webhook that denies without a message",
       answer(503, 'admission webhook "policy.example.com" denied the request without explanation'),
       false,
     ],
     ["a quota that was not evaluated in time", answer(500, "Internal error occurred: resource quota evaluation timed out"), false],
-    ["a text that merely mentions a webhook", answer(500, 'Internal error occurred: etcd says: failed calling webhook "x"'), true],
-  ])("%s", (_, error, expected) => expect(isUnanswered(error)).toBe(expected));
+    ["a message that merely mentions a webhook", answer(500, 'Internal error occurred: etcd says: failed calling webhook "x"'), true],
+  ])("isUnanswered for %s", (_, error, expected) => expect(isUnanswered(error)).toBe(expected));
 });

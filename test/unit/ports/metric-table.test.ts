@@ -19,13 +19,13 @@ describe("label values of the metric table", () => {
     { label: "controller", owned: CONTROLLERS },
     { label: "table", owned: NODE_TABLES },
     { label: "fate", owned: FATES },
-  ])("$label has the values of its owner", ({ label, owned }) => {
+  ])("the label $label has the values of the list that defines it", ({ label, owned }) => {
     const lists = listsOf(label);
     expect(lists.length).toBeGreaterThan(0);
     for (const values of lists) expect(values).toEqual(owned);
   });
 
-  it("resource is every cached resource, and additionally at most `unknown`", () => {
+  it("the label resource has every cached resource as a value, and optionally `unknown`", () => {
     for (const values of listsOf("resource")) expect(values.filter((value) => value !== "unknown")).toEqual(CACHED_RESOURCES);
   });
 

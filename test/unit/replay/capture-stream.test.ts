@@ -145,13 +145,17 @@ describe("a capture read as a stream", () => {
 describe("errors before the first event", () => {
   it.each([
     {
-      name: "a line too far from its place",
+      name: "rejects a line that is too far out of order",
       text: [...linesOf(WINDOW_LINES + 200).slice(1), ...linesOf(1)].join("\n"),
       want: /^f:\d+: is older than a line more than 1000 lines before it; sort the lines by t$/,
     },
-    { name: "a giant line", text: `${linesOf(1).join("")}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
     {
-      name: "a far date",
+      name: "rejects an oversized line",
+      text: `${linesOf(1).join("")}\n${"x".repeat(16 * 2 ** 20 + 1)}`,
+      want: /^f:2: is longer than 16 MiB$/,
+    },
+    {
+      name: "rejects a date far in the future",
       text: linesOf(2).join("\n").replace("2026-03-01", "2029-03-01"),
       want: /^f:2: is more than 24 hours from another line/,
     },

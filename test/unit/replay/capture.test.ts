@@ -97,7 +97,7 @@ test.each([
   { name: "text", content: anyText(500).map((text) => Buffer.from(text)) },
   { name: "JSON lines", content: fc.array(fc.jsonValue(), { maxLength: 5 }).map(linesOf) },
   { name: "almost valid lines", content: fc.array(line, { maxLength: 5 }).map(linesOf) },
-])("are read or rejected with an error, whatever $name contain", ({ content }) => {
+])("reads a file or rejects it with an error, whatever $name it contains", ({ content }) => {
   fc.assert(
     fc.property(content, (bytes) => {
       try {
@@ -134,15 +134,15 @@ test("drops an undecodable line in the middle, counts it, and reports it without
 });
 
 test.each([
-  { name: "a cut line alone", text: `{"t":"2026\n`, want: /^f:1: not JSON/ },
+  { name: "a single truncated line", text: `{"t":"2026\n`, want: /^f:1: not JSON/ },
   { name: "a line without time", text: `{"r":"pods","type":"ADDED"}`, want: /^f:1: t is not an RFC 3339 time/ },
   {
-    name: "a future format",
+    name: "a newer format version",
     text: `{"k":"meta","format":3}`,
     want: /^f:1: is a capture of format 3; this version of deltaloop reads formats 1 and 2$/,
   },
   {
-    name: "a watch's output",
+    name: "the output of kubectl get --watch",
     text: `{"type":"ADDED","object":{"kind":"Pod"}}`,
     want: /^f:1: is a line of a watch that kubectl printed, .*`deltaloop import FILE/,
   },
@@ -151,9 +151,9 @@ test.each([
     text: `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`,
     want: /^f:1: is a line of an audit log, not a capture; convert it with `deltaloop import/,
   },
-  { name: "a list by kubectl", text: `{"apiVersion":"v1","kind":"List","items":[]}`, want: /^f:1: is a list that kubectl printed/ },
+  { name: "a list from kubectl", text: `{"apiVersion":"v1","kind":"List","items":[]}`, want: /^f:1: is a list that kubectl printed/ },
   {
-    name: "an object by kubectl",
+    name: "an object from kubectl",
     text: `{"apiVersion":"v1","kind":"Pod","metadata":{}}`,
     want: /^f:1: is an object that kubectl printed/,
   },
@@ -170,9 +170,13 @@ test.each([
   { name: "an unknown kind", text: `{"t":"2026-03-01T10:00:00Z","r":"pods","k":"dance"}`, want: /^f:1: unknown kind "dance"/ },
   { name: "a null line", text: `${MINIMAL}\nnull`, want: /^f:2: is not a JSON object$/ },
   { name: "a line that is a list", text: "[]", want: /^f:1: is not a JSON object$/ },
-  { name: "a time in a format of JavaScript only", text: `{"t":"1","r":"pods","k":"close"}`, want: /^f:1: t is not an RFC 3339 time$/ },
   {
-    name: "a far date",
+    name: "a time in a format that only JavaScript parses",
+    text: `{"t":"1","r":"pods","k":"close"}`,
+    want: /^f:1: t is not an RFC 3339 time$/,
+  },
+  {
+    name: "a date far in the future",
     text: `${MINIMAL}\n${MINIMAL.replace("2026", "9999")}`,
     want: /^f:2: is more than 24 hours from another line; a replay supports no longer span$/,
   },
@@ -184,7 +188,7 @@ test.each([
     want: /^f:1: labels is not a map of strings$/,
   },
   { name: "a deeply nested object", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
-  { name: "a giant line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
+  { name: "an oversized line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
 ])("reports $name with its position", ({ text, want }) => {
   expect(() => parseCapture(text, "f")).toThrow(CaptureError);
   expect(() => parseCapture(text, "f")).toThrow(want);
@@ -325,7 +329,7 @@ describe("a relist in a capture", () => {
     ]);
   });
 
-  test("contains the changes made during the gap, for an explanation", async () => {
+  test("a capture contains the changes made during the gap, for an explanation", async () => {
     const { lines } = await relisted(false);
     const changes = objectChanges(parseCapture(lines.join("\n"), "f"), createDigester("a key of this test alone"));
     expect(changes.map(({ name, kind }) => `${name} ${kind}`)).toEqual(["a stands", "b stands", "c appears", "a goes"]);
@@ -401,7 +405,7 @@ test("an unredacted capture is marked as such and contains everything received",
   expect(lines.join("\n")).toContain(SECRET);
 });
 
-test("a raw capture keeps every digit of a template, so that its digest equals the cache's", async () => {
+test("a raw capture keeps every digit of a template, so that the template's digest equals the one in the cache", async () => {
   const { template, ...spec } = deployment.spec;
   const long = {
     ...deployment,

@@ -35,7 +35,7 @@ function userRequests(...lines: readonly Line[]): UserRequests {
   );
 }
 
-describe("HP1 HP2 users", () => {
+describe("HP1 HP2 derived user requests", () => {
   const revised = { annotations: { note: "x", "deployment.kubernetes.io/revision": "1" } };
   it.each<{ name: string; lines: readonly Line[]; want: readonly string[]; left?: readonly string[] }>([
     { name: "creates a Deployment", lines: [["ADDED", object("Deployment", 1)]], want: ["create deployments"] },
@@ -62,7 +62,7 @@ describe("HP1 HP2 users", () => {
       want: ["update deployments"],
     },
     {
-      name: "does not change its revision or status",
+      name: "does not change a Deployment's revision or status",
       lines: [
         ["item", object("Deployment", 1, { metadata: { annotations: { note: "x" } } })],
         ["MODIFIED", object("Deployment", 2, { metadata: revised, status: { replicas: 1 } })],
@@ -70,7 +70,7 @@ describe("HP1 HP2 users", () => {
       want: [],
     },
     {
-      name: "delete",
+      name: "deletes in the background",
       lines: [
         ["item", object("Deployment", 1)],
         ["DELETED", object("Deployment", 2)],
@@ -78,7 +78,7 @@ describe("HP1 HP2 users", () => {
       want: ["delete deployments Background"],
     },
     {
-      name: "deletes in the foreground once",
+      name: "deletes once in the foreground",
       lines: [
         ["item", object("Deployment", 1)],
         ["MODIFIED", object("Deployment", 2, { metadata: { deletionTimestamp: T, finalizers: ["foregroundDeletion"] } })],
@@ -87,7 +87,7 @@ describe("HP1 HP2 users", () => {
       want: ["delete deployments Foreground"],
     },
     {
-      name: "orphan",
+      name: "deletes with propagation policy Orphan",
       lines: [
         ["item", object("ReplicaSet", 1)],
         ["MODIFIED", object("ReplicaSet", 2, { metadata: { deletionTimestamp: T, finalizers: ["orphan"] } })],
@@ -120,7 +120,7 @@ describe("HP1 HP2 users", () => {
       want: [],
       left: ["labels of Pod shop/web"],
     },
-  ])("user requests in a replay: $name", ({ lines, want, left = [] }) => {
+  ])("the user in a replay $name", ({ lines, want, left = [] }) => {
     const { writes, left: counted } = userRequests(...lines);
     expect(writes.map((write) => [write.kind, write.resource, ...(write.kind === "delete" ? [write.propagation] : [])].join(" "))).toEqual(
       want,

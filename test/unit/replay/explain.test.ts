@@ -119,38 +119,38 @@ describe("the recorded outcome of a decision", () => {
 
   it.each<{ name: string; write: Write; want: object | undefined }>([
     {
-      name: "matches if the size is the same",
+      name: "is 'same' if the size is the same",
       write: { kind: "PatchReplicaSet", ...of, replicas: 4 },
       want: { kind: "same", afterMs: 1000 },
     },
     {
-      name: "differs if the size differs",
+      name: "is 'other' if the size differs",
       write: { kind: "PatchReplicaSet", ...of, replicas: 2 },
       want: { kind: "other", afterMs: 1000, what: "replicas 4" },
     },
     {
-      name: "none is expected for annotations alone",
+      name: "is undefined for a change of only annotations",
       write: { kind: "PatchReplicaSet", ...of, annotations: {} },
       want: undefined,
     },
-    { name: "one pod of one", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
+    { name: "is 'same' if one of one pods is created", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
     {
-      name: "one pod of two, because fewer are wanted meanwhile",
+      name: "is 'overtaken' if one of two pods is created before the desired number falls",
       write: { ...pods, count: 2 },
       want: { kind: "overtaken", afterMs: 1000, what: "replicas became 4", made: 1 },
     },
     {
-      name: "a deleted pod",
+      name: "is 'same' for a deleted pod",
       write: { kind: "DeletePod", ...of, name: "web-a-1", size: { generation: 1, replicas: 0 } },
       want: { kind: "same", afterMs: 2000 },
     },
     {
-      name: "a remaining pod",
+      name: "is 'nothing' for a pod that remains",
       write: { kind: "DeletePod", ...of, name: "web-a-9", size: { generation: 1, replicas: 0 } },
       want: { kind: "nothing" },
     },
-    { name: "a remaining ReplicaSet", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
-  ])("the recorded outcome: $name", ({ write, want }) => {
+    { name: "is 'nothing' for a ReplicaSet that remains", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
+  ])("the recorded outcome $name", ({ write, want }) => {
     expect(recorded(write)).toEqual(want === undefined ? [] : [want]);
   });
 });
@@ -183,7 +183,7 @@ it("prints no secret from any field, as text or as JSON", () => {
   expect(text).not.toContain("CANARY");
 });
 
-describe("the outcome of requested creates", () => {
+describe("the outcome of decided creates", () => {
   const rs = (rv: number, fields: Readonly<Record<string, Fields>> = {}): Fields => object("ReplicaSet", "web-a", rv, fields);
   const created = (name: string, rv: number): Fields => object("Pod", name, rv, { metadata: ownedBy("ReplicaSet", "web-a") });
   const decided = (count: number, saw: number): ReplayedSync => ({
@@ -222,7 +222,7 @@ describe("the outcome of requested creates", () => {
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("a create counts as done if it succeeds after a rejection", () => {
+  it("a create is completed if it succeeds after a rejection", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
@@ -271,7 +271,7 @@ describe("the author of a change", () => {
     },
   ])("the author of a change is $name", ({ before, after, changed, want }) => expect(by(before, after, changed)).toBe(want));
 
-  it("the author of a change is the user in the audit log if there is one, otherwise the field manager", () => {
+  it("the author of a change is the user in the audit log if there is one, and otherwise the field manager", () => {
     const line = JSON.parse(event("ADDED", 0, object("Deployment", "web", 1))) as object;
     expect(changesIn(JSON.stringify({ ...line, by: "jane" })).map((change) => change.by)).toEqual(["jane"]);
   });
@@ -321,7 +321,7 @@ describe("a summary", () => {
     );
   });
 
-  it("lists keys whose last sync decided a write", () => {
+  it("lists keys whose last sync still decided a write", () => {
     expect(inShort([own(9, [create])])).toContain(
       "at the end: not settled, deltaloop's controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
     );
@@ -362,14 +362,14 @@ describe("a point in time", () => {
     ["0", 0],
     ["10:00:11.5", 11_500],
     ["2026-03-01T10:00:11Z", 11_000],
-  ])("%s", (text, want) => expect(momentIn("--at", text, startMs, endMs) - startMs).toBe(want));
+  ])("parses %s", (text, want) => expect(momentIn("--at", text, startMs, endMs) - startMs).toBe(want));
 
   it("accepts times past midnight", () => {
     const late = Date.parse("2026-03-01T23:59:59Z");
     expect(momentIn("--at", "00:00:01", late, late + 60_000) - late).toBe(2000);
   });
 
-  it("rejects a text that is not a time, and a time outside the capture", () => {
+  it("rejects an invalid time, and a time outside the capture", () => {
     expect(() => momentIn("--at", "yesterday", startMs, endMs)).toThrow(
       "--at yesterday is not a time: write +12.3s after the start, 10:02:11.5 or 2026-03-01T10:02:11Z",
     );
@@ -391,7 +391,7 @@ describe("an object's name", () => {
     return subjectIn(text, census);
   };
   it.each(["rs/web-a", "replicaset/web-a", "ReplicaSets/web-a", "replicaset.apps/web-a", "replicasets.v1.apps/web-a", "shop/rs/web-a"])(
-    "%s",
+    "resolves %s",
     (text) => {
       expect(subjectOf(text)).toEqual({ resource: "replicasets", namespace: "shop", name: "web-a" });
     },

@@ -29,10 +29,10 @@ const RECORDS = [
 const WEB = ["web", "web-1", "web-2", "bare", "web-1-x", "web-2-x", "orphan"];
 
 it.each([
-  ["a Deployment, its dependents, and what its selector may adopt", { resource: "deployments", name: "web" }, WEB],
-  ["a ReplicaSet, its Deployment and its siblings", { resource: "replicasets", name: "web-2" }, WEB],
-  ["a pod, its whole namespace", { resource: "pods", name: "web-1-x" }, [...WEB, "api", "api-1", "api-1-x"]],
-] as const)("a replay of one owner tree needs the right objects: %s", (_, of, names) => {
+  ["a Deployment, its dependents and objects that it may adopt", { resource: "deployments", name: "web" }, WEB],
+  ["for a ReplicaSet, also its Deployment and its siblings", { resource: "replicasets", name: "web-2" }, WEB],
+  ["for a pod, its whole namespace", { resource: "pods", name: "web-1-x" }, [...WEB, "api", "api-1", "api-1-x"]],
+] as const)("a replay reads only the objects that affect its subject: %s", (_, of, names) => {
   const subject: Subject = { ...of, namespace: "shop" };
   const census = new FamilyCensus([subject]);
   for (const record of RECORDS) census.see(record);

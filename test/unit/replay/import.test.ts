@@ -120,7 +120,7 @@ it.each(["", `${json({ type: "ADDED", object: {} })}\n`])(
   },
 );
 
-it("accepts more blanks than that between many values", async () => {
+it("accepts the same amount of blank lines between many values", async () => {
   const value = `${json({ type: "BOOKMARK", object: {} })}${"\n".repeat(12)}`;
   await expect(imported([fileOf(value.repeat(100_000))])).rejects.toThrow("no event");
 });
@@ -196,13 +196,13 @@ describe("a watch", () => {
     expect(report).toContain("not imported (once): an object of a kind that deltaloop does not watch");
   });
 
-  it("a watch is read without event types, and the losses are reported", async () => {
+  it("a watch without event types is imported, and the missing information is reported", async () => {
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
     expect(report.join("\n")).toContain("its deletion cannot be detected");
   });
 
-  it("keeps the complete records of a truncated watch, and repeats nothing after a restarted watch", async () => {
+  it("keeps the complete records of a truncated watch, and imports nothing twice after a restarted watch", async () => {
     const states = [3, 5].map((rv) => ({ type: rv === 3 ? "ADDED" : "MODIFIED", object: pod("a", rv) }));
     const whole = json(...states, ...states.slice(1), ...states);
     const { lines, report } = await imported([fileOf(`${whole}{"type":"MODIFIED","obj`)]);
@@ -229,7 +229,7 @@ describe("an audit log", () => {
     },
     { of: "EKS, by filter-log-events", files: [{ events: texts.map((message) => ({ timestamp: 1, message })), searchedLogStreams: [] }] },
     { of: "EKS, by a subscription", files: [{ logEvents: texts.map((message) => ({ id: "1", message })) }] },
-  ])("an audit log is read from the log service of $of", async ({ files }) => {
+  ])("an audit log is read in the format of $of", async ({ files }) => {
     const { lines } = await imported([fileOf(json(...files))]);
     expect(events(lines)).toEqual(events((await imported([fileOf(texts.join("\n"))])).lines));
     expect(events(lines).length).toBeGreaterThan(0);
@@ -239,36 +239,36 @@ describe("an audit log", () => {
   const [first, second, third, fourth] = [10, 13, 15, 17].map(line) as [string, string, string, string];
   it.each([
     {
-      title: "truncated in the middle, as after a crash or a full disk",
+      title: "an audit log truncated in the middle, as after a crash or a full disk,",
       files: [`${first}\n${second.slice(0, 200)}\n${third}\n${fourth}\n`],
       versions: [10, 15, 17],
       torn: "not imported (once): a truncated line",
     },
     {
-      title: "truncated within a quoted text",
+      title: "an audit log truncated within a string",
       files: [`${first}\n${second.slice(0, second.indexOf("audit.k8s.io") + 4)}\n${third}\n${fourth}\n`],
       versions: [10, 15, 17],
       torn: "not imported (once): a truncated line",
     },
     {
-      title: "whose rotation lost the end of one file and the start of the next",
+      title: "an audit log whose rotation lost the end of one file and the start of the next",
       files: [`${first}\n${second.slice(0, 200)}`, `${third.slice(300)}\n${fourth}\n`],
       versions: [10, 17],
       torn: "not imported (once): a truncated last value",
     },
     {
-      title: "with two truncated records in one line",
+      title: "an audit log with two truncated records in one line",
       files: [`${first}\n${second.slice(0, 200)}${third}\n${fourth}\n`],
       versions: [10, 17],
       torn: "not imported (once): a",
     },
     {
-      title: "truncated at its end",
+      title: "an audit log truncated at its end",
       files: [`${first}\n${third}\n${fourth.slice(0, 200)}`],
       versions: [10, 15],
       torn: "not imported (once): a truncated last value",
     },
-  ])("$title loses only those lines", async ({ files, versions, torn }) => {
+  ])("$title loses only the damaged records", async ({ files, versions, torn }) => {
     const { lines, report } = await imported(files.map(fileOf));
     expect(events(lines).map((event) => Number(event.split(" ").at(-1)))).toEqual(versions);
     expect(report.join("\n")).toContain(torn);
@@ -292,7 +292,7 @@ describe("an audit log", () => {
     );
   });
 
-  it("below level RequestResponse is rejected in one line", async () => {
+  it("an audit log below level RequestResponse is rejected in one line", async () => {
     const path = fileOf(
       json(
         written("create", pod("a", 3), 1),
@@ -351,7 +351,7 @@ describe("an audit log", () => {
     expect(report).toEqual([]);
   });
 
-  it("keeps spec and status where the garbage collector received only metadata", async () => {
+  it("keeps spec and status if the response to the garbage collector has only metadata", async () => {
     const bare = { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: workload("Deployment", "web", 4)["metadata"] };
     const { lines } = await imported([
       fileOf(
@@ -365,7 +365,7 @@ describe("an audit log", () => {
   });
 });
 
-describe("messages of the queue", () => {
+describe("messages from the delta queue", () => {
   const signer = createSigner(["a key of this test alone"], "5d3f00aa11bb");
   const strippedPod = (name: string, rv: number): Line =>
     strip("pods", pod(name, rv), createDigester("the deployment's key")) as unknown as Line; // JSON
@@ -547,7 +547,7 @@ it.each([
     name: "kshrk",
     content: zipOf([poll("/apis/apps/v1/deployments", 1, 9, [workload("Deployment", "web", 3)]), poll(PODS, 1, 9, [pod("a", 4)])]),
   },
-])("[informer T100] exports no secret of a $name without --no-redact", async ({ content }) => {
+])("[informer T100] exports no secret from the format $name without --no-redact", async ({ content }) => {
   const path = fileOf(content);
   const { text, report } = await imported([path]);
   expect(text).toContain("u-web");
@@ -563,7 +563,7 @@ it("shows the writer in an audit log: components always, users only without reda
   expect([await whoIn("jane", true), await whoIn("jane", false)]).toEqual([undefined, "jane"]);
 });
 
-it("preserves equality and difference by redaction in one import", async () => {
+it("redacts equal values equally and different values differently within one import", async () => {
   const other = {
     ...workload("ReplicaSet", "c", 5),
     spec: { template: { ...template, spec: { containers: [canaryContainer("main", "shop:2")] } } },

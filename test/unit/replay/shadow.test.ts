@@ -138,8 +138,8 @@ describe("upstream's writes, derived from changes", () => {
   });
 });
 
-describe("compared values", () => {
-  it("compared values include long integers of a template, to the last digit", () => {
+describe("values compared by shadow", () => {
+  it("include long integers of a template, to the last digit", () => {
     const said = (seconds: bigint): unknown => ({ spec: { template: { spec: { activeDeadlineSeconds: seconds } } } });
     const path = "spec.template.spec.activeDeadlineSeconds";
     expect(differencesOf(said(2n ** 53n), said(2n ** 53n + 1n), "deltaloop")).toEqual([`${path}: not alike`]);
@@ -174,7 +174,7 @@ describe("compared values", () => {
     );
   });
 
-  it("the comparison needs complete objects: rejects stripped ones, and omits and reports malformed ones", () => {
+  it("rejects stripped objects, and omits and reports malformed ones", () => {
     const flat = { kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" };
     expect(() => changed(lineOf(flat))).toThrow(CaptureError);
     expect(() => changed(lineOf({ ...rs(1), spec: { replicas: 1, template: { labels: {}, digest: "d" } } }))).toThrow(
@@ -186,7 +186,7 @@ describe("compared values", () => {
     expect(heard).toEqual([expect.stringContaining("replicasets")]);
   });
 
-  it("require a list of each resource, even an empty one", () => {
+  it("requires a list of each resource, even an empty one", () => {
     const list = (r: string, rv: string): string => JSON.stringify({ t: NOW, r, k: "listend", rv });
     const census = new MissingCensus();
     for (const record of parseCapture([lineOf(rs(1)), list("pods", "7"), list("deployments", "0")].join("\n"), "f")) census.see(record);
@@ -314,7 +314,7 @@ describe("live comparison", () => {
     return findings;
   };
 
-  it.each([100, 500, 3_000])("LV1 stepping by %i ms gives the findings of the whole recording", async (stepMs) => {
+  it.each([100, 500, 3_000])("LV1 gives the same findings in steps of %i ms as for the whole recording", async (stepMs) => {
     const whole: Finding[] = [];
     for await (const finding of shadow(changesOf(records, options), place)) whole.push(finding);
     const seen = await live([...endOfLists, ...records], stepMs);
@@ -382,7 +382,7 @@ describe("the command", () => {
       args: ["a", "--context", "prod", "--metrics", "127.0.0.1:0"],
       says: "a capture needs no cluster access: remove --context, --metrics",
     },
-  ])("$name: rejected in one line, with exit code 2", ({ args, says }) => {
+  ])("rejects $name in one line, with exit code 2", ({ args, says }) => {
     const { code, stdout, stderr } = run(...args);
     expect({ code, stdout, stderr: stderr.split("\n")[0] }).toEqual({ code: 2, stdout: "", stderr: `deltaloop: ${says}` });
   });
@@ -395,7 +395,7 @@ describe("the command", () => {
     },
     { name: "a file that is not a capture", content: "\u001B[2J", says: /:1: not JSON/ },
     { name: "an empty file", content: "", says: /no event of a watched resource/ },
-  ])("$name is rejected in one line, with exit code 2", ({ content, says }) => {
+  ])("rejects $name in one line, with exit code 2", ({ content, says }) => {
     const { code, stdout, stderr } = run(fileOf(content));
     expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });
     expect(stderr).toMatch(says);

@@ -46,8 +46,8 @@ function readAll(cluster: ClusterState): readonly unknown[] {
   return [worstFirst(cluster), owners, pods, others, uids.map(changesOf), uids.map(startsOf)];
 }
 
-describe("skimmed reading", () => {
-  it.each(files)("%s: gives the state of a full read", async (file) => {
+describe("reading a recording without parsing every line", () => {
+  it.each(files)("%s: gives the same state as a full read", async (file) => {
     expect(await read(textOf(file), true)).toEqual(await read(textOf(file), false));
   });
 

@@ -66,57 +66,67 @@ describe("pods", () => {
     },
     {
       id: "[replicaset 7]",
-      name: "an owned pod whose labels change to match its owner",
+      name: "an owned pod whose labels change to match its owner enqueues that owner",
       delta: update(owned("2"), owned("2", { labels: { bar: "foo" } })),
       want: ["default/rs2 act"],
     },
-    { id: "[replicaset 8]", name: "an orphan without labels", delta: { resource: "pods", new: orphan({ labels: {} }) }, want: [] },
+    {
+      id: "[replicaset 8]",
+      name: "an orphan without labels enqueues nothing",
+      delta: { resource: "pods", new: orphan({ labels: {} }) },
+      want: [],
+    },
     {
       id: "[replicaset 9]",
-      name: "an orphan of another namespace",
+      name: "an orphan in another namespace enqueues nothing",
       delta: { resource: "pods", new: orphan({ namespace: "other" }) },
       want: [],
     },
-    { id: "[replicaset 10]", name: "an orphan that is selected", delta: { resource: "pods", new: orphan() }, want: ["default/rs1 act"] },
+    {
+      id: "[replicaset 10]",
+      name: "an orphan that is selected enqueues the owner that selects it",
+      delta: { resource: "pods", new: orphan() },
+      want: ["default/rs1 act"],
+    },
     {
       id: "(deletion)",
-      name: "an owned pod first seen while being deleted",
+      name: "an owned pod first seen while being deleted enqueues its owner",
       delta: { resource: "pods", new: owned("1", { deletionTimestamp: ago(0) }) },
       want: ["default/rs1 act"],
     },
     {
       id: "(deletion)",
-      name: "an owned pod that starts being deleted",
+      name: "an owned pod whose deletion starts enqueues its owner",
       delta: update(owned("1"), owned("1", { deletionTimestamp: ago(0) })),
       want: ["default/rs1 act"],
     },
     {
       id: "(deletion)",
-      name: "a pod that was already being deleted: delayed",
+      name: "a change of a pod that is being deleted enqueues its owner with a delay",
       delta: update(owned("1", { deletionTimestamp: ago(9) }), owned("1", { deletionTimestamp: ago(9), ready: false })),
       want: ["default/rs1 status"],
     },
     {
       id: "(deletion)",
-      name: "a pod that was being deleted is deleted",
+      name: "a terminating pod that is removed enqueues its owner",
       delta: { resource: "pods", old: owned("1", { deletionTimestamp: ago(9) }) },
       want: ["default/rs1 act"],
     },
     {
       id: "(deletion)",
-      name: "another pod of the owner is deleted",
+      name: "another deleted pod of the owner enqueues it",
       delta: { resource: "pods", old: owned("1", { name: "pod2" }) },
       want: ["default/rs1 act"],
     },
     {
       id: "[replicaset 3]",
-      name: "a pod that finishes",
+      name: "a pod that finishes enqueues its owner",
       delta: update(owned("1"), owned("1", { phase: "Succeeded" })),
       want: ["default/rs1 act"],
     },
     {
       id: "(status)",
-      name: "changes of readiness, node, phase and restarts: delayed",
+      name: "changes of readiness, node, phase and restarts enqueue the owner with a delay",
       delta: update(owned("1", { ready: false, phase: "Pending" }), owned("1", { restarts: 2 })),
       want: ["default/rs1 status"],
     },
@@ -134,19 +144,19 @@ describe("pods", () => {
     },
     {
       id: "[replicaset 10]",
-      name: "an orphan whose labels and owner are unchanged",
+      name: "an orphan whose labels and owner are unchanged enqueues nothing",
       delta: update(orphan(), orphan({ ready: false })),
       want: [],
     },
     {
       id: "[replicaset 10]",
-      name: "an orphan that gets a matching label",
+      name: "an orphan that gets a matching label enqueues the owner that selects it",
       delta: update(orphan({ labels: { x: "y" } }), orphan()),
       want: ["default/rs1 act"],
     },
     {
       id: "[replicaset P19]",
-      name: "an orphan that is being deleted",
+      name: "an orphan that is being deleted enqueues nothing",
       delta: { resource: "pods", new: orphan({ deletionTimestamp: ago(0) }) },
       want: [],
     },
@@ -222,7 +232,7 @@ describe("the primary itself", () => {
       want: "status",
     },
   ];
-  it.each(table)("$id $name", ({ delta, want }) => {
+  it.each(table)("$id a ReplicaSet that $name enqueues itself", ({ delta, want }) => {
     expect(replicaSetAffectedKeys(delta, lookupsOf())).toEqual([
       { controller: "replicaset", key: "default/rs", uid: "rs-1", urgency: want, self: true },
     ]);

@@ -72,7 +72,7 @@ describe("calculateStatus", () => {
       want: [3, 3, 2, 1, undefined],
     },
   ];
-  it.each(table)("$id $name", ({ claimed, terminating, owner = rs({ templateLabels }), want }) => {
+  it.each(table)("$id counts $name", ({ claimed, terminating, owner = rs({ templateLabels }), want }) => {
     expect(counts(calculateStatus(owner, { claimed, ...(terminating && { terminating }), nowMs: NOW_MS }))).toEqual(want);
   });
 
@@ -81,31 +81,38 @@ describe("calculateStatus", () => {
   const conditionTable: { id: string; name: string; replicas: number; before?: Condition[]; error?: Error; want: Condition[] }[] = [
     {
       id: "[replicaset 80]",
-      name: "a failed create",
+      name: "set by a failed create",
       replicas: 2,
       error: new Error("no"),
       want: [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: "no", lastTransitionTime: NOW }],
     },
     {
       id: "[replicaset 81]",
-      name: "a failed delete",
+      name: "set by a failed delete",
       replicas: 0,
       error: new Error("no"),
       want: [{ type: "ReplicaFailure", status: "True", reason: "FailedDelete", message: "no", lastTransitionTime: NOW }],
     },
-    { id: "[replicaset 82]", name: "cleared", replicas: 1, before: [failure, foreign], want: [foreign] },
-    { id: "[replicaset 83]", name: "sticky", replicas: 2, before: [failure], error: new Error("other"), want: [failure] },
-    { id: "[replicaset 84]", name: "none", replicas: 1, want: [] },
+    { id: "[replicaset 82]", name: "removed after a success", replicas: 1, before: [failure, foreign], want: [foreign] },
+    {
+      id: "[replicaset 83]",
+      name: "unchanged after another failure",
+      replicas: 2,
+      before: [failure],
+      error: new Error("other"),
+      want: [failure],
+    },
+    { id: "[replicaset 84]", name: "absent without a failure", replicas: 1, want: [] },
     {
       id: "[replicaset 86]",
-      name: "in addition to another client's condition",
+      name: "added to another client's condition",
       replicas: 2,
       before: [foreign],
       error: new Error("no"),
       want: [foreign, { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: "no", lastTransitionTime: NOW }],
     },
   ];
-  it.each(conditionTable)("$id condition: $name", ({ replicas, before, error, want }) => {
+  it.each(conditionTable)("$id the ReplicaFailure condition is $name", ({ replicas, before, error, want }) => {
     const owner = rs({ replicas, ...(before && { status: { conditions: before } }) });
     expect(calculateStatus(owner, { claimed: [pod()], ...(error && { manageError: error }), nowMs: NOW_MS }).conditions).toEqual(want);
   });
@@ -160,7 +167,7 @@ describe("statusWrite", () => {
   it.each([
     { name: "a changed count", owner: rs({ status: { ...stored, readyReplicas: 0 } }) },
     {
-      name: "terminatingReplicas absent",
+      name: "a removed terminatingReplicas",
       owner: rs({ status: { replicas: 1, fullyLabeledReplicas: 1, readyReplicas: 1, availableReplicas: 1, observedGeneration: 1 } }),
     },
     { name: "a new generation alone [replicaset 99]", owner: rs({ status: stored, generation: 2 }) },
@@ -299,21 +306,27 @@ describe("nextAvailabilityCheck", () => {
   const table = [
     {
       id: "[replicaset 18]",
-      name: "the earliest of three times",
+      name: "is the earliest of three times",
       claimed: [pod({ ready: NOW }), pod({ ready: ago(2) }), pod({ ready: "2026-03-01T09:59:55.700Z" })],
       status: status(3, 0),
       want: { kind: "again", afterMs: 700 },
     },
     {
       id: "(time)",
-      name: "a ready pod without a time: after minReadySeconds",
+      name: "is after minReadySeconds for a ready pod without a time",
       claimed: [pod()],
       status: status(1, 0),
       want: { kind: "again", afterMs: 5000 },
     },
-    { id: "(time)", name: "no pod to wait for", claimed: [pod({ ready: ago(9) })], status: status(1, 1), want: { kind: "done" } },
+    {
+      id: "(time)",
+      name: "is undefined if there is no pod to wait for",
+      claimed: [pod({ ready: ago(9) })],
+      status: status(1, 1),
+      want: { kind: "done" },
+    },
   ];
-  it.each(table)("$id $name", ({ claimed, status: now, want }) => {
+  it.each(table)("$id nextAvailabilityCheck $name", ({ claimed, status: now, want }) => {
     expect(nextAvailabilityCheck(owner, now, { claimed, ...at }).next).toEqual(want);
   });
 
@@ -334,7 +347,7 @@ describe("observe", () => {
   const row = { key: "default/rs", uid: "rs-1", rv: "10", gone: false, object: rs() };
   const snapshot = { dependents: [], orphans: [], intents: [], failures: 0 };
 
-  it("omits rows whose delete got a response, and waits only for pending calls", () => {
+  it("omits rows whose delete has succeeded, and waits only for pending calls", () => {
     const dependents = [pod({ uid: "1" }), pod({ uid: "2" })].map((object, i) => ({
       key: "default/pod",
       uid: object.uid,

@@ -47,15 +47,15 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
 
   beforeEach(() => start());
 
-  describe("reads its owner live first", () => {
-    it("reads its owner once, and deletes the pod at the version on which the choice was based", async () => {
+  describe("reads the owner live first", () => {
+    it("reads the owner once, and deletes the pod at the version on which the choice was based", async () => {
       const { uid, resourceVersion } = harness.api.find("pods", "a").metadata;
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a"]);
       expect(harness.api.calls.find(({ verb }) => verb === "delete")?.preconditions).toEqual({ uid, resourceVersion });
     });
 
-    it("reads its owner once, even in a run that adopts", async () => {
+    it("reads the owner once, even in a run that adopts", async () => {
       await harness.api.put("pods", pod({ name: "orphan" }));
       await harness.stream();
       await harness.sync();
@@ -64,19 +64,19 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
 
     const table: { name: string; spoil: () => Promise<unknown>; queuedInMs?: number }[] = [
-      { name: "deleted: no delete is sent", spoil: () => harness.api.remove(resource, "web") },
+      { name: "deleted sends no delete", spoil: () => harness.api.remove(resource, "web") },
       {
-        name: "replaced by another of the same name: no delete is sent",
+        name: "replaced by another of the same name sends no delete",
         spoil: async () => (await harness.api.remove(resource, "web"), create(1)),
       },
       {
-        name: "of another generation: runs again at once",
+        name: "of another generation is synced again at once",
         spoil: () => harness.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
         queuedInMs: 0,
       },
-      { name: "of another size: runs again at once", spoil: () => resize(2), queuedInMs: 0 },
+      { name: "of another size is synced again at once", spoil: () => resize(2), queuedInMs: 0 },
       {
-        name: "of another size, at a version older than the cached one: runs again in a second, after the cache has changed",
+        name: "of another size, at a version older than the cached one, is synced again in a second, after the cache has changed",
         // Occurs after a restore of etcd, which no watch reports.
         spoil: async () => {
           const { metadata, ...live } = harness.api.find(resource, "web");
@@ -85,7 +85,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         },
         queuedInMs: 1_000,
       },
-      { name: "being deleted: leaves its pods to the garbage collector", spoil: () => harness.api.terminate(resource, "web") },
+      { name: "being deleted leaves its pods to the garbage collector", spoil: () => harness.api.terminate(resource, "web") },
     ];
     it.each(table)("an owner that is $name", async ({ spoil, queuedInMs }) => {
       await spoil();
@@ -96,7 +96,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       if (queuedInMs !== undefined) expect(await harness.queuedInMs()).toBe(queuedInMs);
     });
 
-    it("leaves an owner whose live size differs to the next run", async () => {
+    it("deletes no pod if the owner's live size differs, and decides again in the next run", async () => {
       await resize(2);
       await harness.sync();
       await harness.ring();
@@ -128,7 +128,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       ownerReferences: [{ apiVersion: "apps/v1", kind, name: "web", uid: ownerNow().uid, controller: true, ...change }],
     });
     const skipped: { name: string; spoil: () => Promise<unknown>; reason: string; gone?: boolean }[] = [
-      { name: "gone", spoil: () => harness.api.remove("pods", "a"), reason: "gone", gone: true },
+      { name: "already deleted", spoil: () => harness.api.remove("pods", "a"), reason: "gone", gone: true },
       {
         name: "replaced",
         spoil: async () => (await harness.api.remove("pods", "a"), harness.api.put("pods", pod({ name: "a", owner: ownerNow() }))),
@@ -167,14 +167,22 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       second: Fate;
       want: { events: string[]; error?: string; left: readonly string[]; gone: boolean };
     }[] = [
-      { name: "done", second: undefined, want: { events: ["Normal SuccessfulDelete Deleted pod: a"], left: [], gone: false } },
-      { name: "gone", second: refusal(404, "NotFound", "no"), want: { events: [], left: [], gone: true } },
-      { name: "a conflict again: rejected", second: CONFLICT, want: refused("not now") },
-      { name: "forbidden: rejected", second: refusal(403, "Forbidden", "no"), want: refused("no") },
-      { name: "not answered: planned", second: "never", want: { ...refused("no response within 5s"), left: ["planned"] } },
-      { name: "5xx: planned", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), left: ["planned"] } },
+      { name: "succeeds", second: undefined, want: { events: ["Normal SuccessfulDelete Deleted pod: a"], left: [], gone: false } },
+      { name: "finds no pod", second: refusal(404, "NotFound", "no"), want: { events: [], left: [], gone: true } },
+      { name: "returns a conflict again, so that the delete is rejected", second: CONFLICT, want: refused("not now") },
+      { name: "is forbidden, so that the delete is rejected", second: refusal(403, "Forbidden", "no"), want: refused("no") },
+      {
+        name: "gets no response, so that the delete stays planned",
+        second: "never",
+        want: { ...refused("no response within 5s"), left: ["planned"] },
+      },
+      {
+        name: "gets a 5xx, so that the delete stays planned",
+        second: refusal(500, "InternalError", "oops"),
+        want: { ...refused("oops"), left: ["planned"] },
+      },
     ];
-    it.each(table)("the second attempt is $name", async ({ second, want }) => {
+    it.each(table)("retries once: the second attempt $name", async ({ second, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? CONFLICT : second) };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
@@ -188,7 +196,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("counts as rejected if the read of the pod gets no response, because nothing was deleted", async () => {
+    it("is rejected if the read of the pod gets no response, because nothing was deleted", async () => {
       harness.api.script = { "delete pods": CONFLICT, "get pods": "never" };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
@@ -197,7 +205,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual([]);
     });
 
-    it("sends no second attempt after the lease has ended, and leaves no intent pending", async () => {
+    it("is not retried after the lease has ended, and leaves no intent pending", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would start after 4.5 s
       harness.api.script = { "delete pods": CONFLICT, "get pods": () => void (harness.invocationMs = undefined) };
       harness.api.latencyMs = 1_500;
@@ -209,7 +217,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("[replicaset 127] a delete without a response is sent once more", () => {
+  describe("[replicaset 127] a delete without a clear response is retried once", () => {
     const OOPS = refusal(500, "InternalError", "oops");
     const deleted = { events: ["Normal SuccessfulDelete Deleted pod: a"], failures: 0, left: [] };
     const plannedAfter = (message: string) => ({
@@ -227,10 +235,10 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       want: { events: string[]; failures: number; left: readonly string[] };
     }[] = [
       { name: "5xx, then success", first: OOPS, second: undefined, sent: twice, want: deleted },
-      { name: "no answer, then success", first: "never", second: undefined, sent: twice, want: deleted },
+      { name: "no response, then success", first: "never", second: undefined, sent: twice, want: deleted },
       // The first was executed: the second meets its effect, and a read shows the pod being deleted.
       {
-        name: "a lost answer, then a conflict caused by the first attempt",
+        name: "a lost response, then a conflict caused by the first attempt",
         first: "lost",
         second: undefined,
         sent: [...twice, "get a"],
@@ -239,7 +247,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "5xx, then not found", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
       // Says nothing about the first call, which may still be in flight.
       {
-        name: "5xx, then forbidden: planned",
+        name: "5xx, then forbidden: stays planned",
         first: OOPS,
         second: refusal(403, "Forbidden", "no"),
         sent: twice,
@@ -247,16 +255,22 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       },
       // For example by admission: the pod is unchanged, so the first may still be executed.
       {
-        name: "5xx, then a conflict without a cause in the pod: planned",
+        name: "5xx, then a conflict although the pod is unchanged: stays planned",
         first: OOPS,
         second: CONFLICT,
         sent: [...twice, "get a", "delete a"],
         want: plannedAfter("oops"),
       },
-      { name: "5xx twice: planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
-      { name: "two unanswered tries: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no response within 5s") },
+      { name: "5xx twice: stays planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
+      {
+        name: "no response twice: stays planned",
+        first: "never",
+        second: "never",
+        sent: twice,
+        want: plannedAfter("no response within 5s"),
+      },
     ];
-    it.each(table)("a second delete: $name", async ({ first, second, sent: calls, want }) => {
+    it.each(table)("a delete that is retried: $name", async ({ first, second, sent: calls, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
       await harness.sync();
       expect(sent()).toEqual(calls);
@@ -291,7 +305,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     expect(await left()).toEqual([]);
   });
 
-  it("repeats an unanswered delete in the next sync, even if another pod now ranks first", async () => {
+  it("retries an unanswered delete in the next sync, even if another pod now ranks first", async () => {
     harness.api.script = { "delete pods": refusal(503, "ServiceUnavailable", "starting") };
     await harness.sync();
     harness.api.script = {};

@@ -16,7 +16,7 @@ const creates = (harness: SyncHarness): number => harness.api.writes.filter((wri
 const queue = (harness: SyncHarness): Promise<unknown> => harness.store.add(EPOCH, "replicaset", KEY, 0);
 
 describe("two workers on one key", () => {
-  it("[replicaset P4] the second one writes nothing while the first holds the lease, and the key runs again afterwards", async () => {
+  it("[replicaset P4] the second worker writes nothing while the first one holds the lease, and the key runs again afterwards", async () => {
     const harness = await worldOf({ replicas: 3 });
     let asked: readonly unknown[] | undefined;
     harness.api.script = {
@@ -55,7 +55,7 @@ describe("two workers on one key", () => {
 });
 
 describe("a cache whose watch is interrupted", () => {
-  it("[replicaset P8] a cache is not used after five minutes of silence; syncs continue with the events received later", async () => {
+  it("[replicaset P8] a cache is not used after five minutes without events; syncs continue when events arrive again", async () => {
     const harness = await worldOf({ replicas: 2 });
     await harness.clock.advance(301_000);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 5 } }));
@@ -88,7 +88,7 @@ describe("lost messages", () => {
     expect(available()).toBe(1);
   });
 
-  it("[replicaset P16] hundreds of changes of one ReplicaSet's pods cause one sync, of the last state", async () => {
+  it("[replicaset P16] hundreds of changes of one ReplicaSet's pods cause one sync with the latest state", async () => {
     const harness = await worldOf({ replicas: 10 });
     await harness.sync();
     await harness.stream();

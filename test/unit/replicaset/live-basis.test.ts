@@ -59,7 +59,7 @@ describe.each([
     expect([writes("create pods"), lists(), harness.logged]).toEqual([2, 1, []]);
   });
 
-  it("lists its pods before each delete while a loss in the Store could go unnoticed, so that a lost deletion causes no second one", async () => {
+  it("lists its pods before each delete while a loss in the Store could go unnoticed, so that a lost deletion causes no second delete", async () => {
     const { take } = harness.ports.store;
     const losing: typeof take = async (...request) => {
       const result = await take(...request);
@@ -79,7 +79,7 @@ describe.each([
     expect([harness.pods.length, writes("delete pods"), lists()]).toEqual([2, 0, 2]);
   });
 
-  it("deletes nothing because of cached pods that a list no longer has, and releases a relabelled pod", async () => {
+  it("does not delete pods because of cached pods that a list no longer contains, and releases a relabelled pod", async () => {
     await create(2);
     for (const name of ["a", "b", "c", "d"]) await owned(name);
     await harness.stream();
@@ -141,7 +141,7 @@ describe.each([
     expect([failure() ?? [], lists(), writes("delete pods")]).toEqual([[], 2, deletes + 2]);
   });
 
-  it("lists its pods before it lowers its status further than the cached deletions explain", async () => {
+  it("lists its pods before it lowers its status below what the cached deletions explain", async () => {
     await create(2);
     for (const name of ["a", "b"]) await owned(name);
     await harness.stream();
@@ -159,36 +159,41 @@ describe("the owner's status", () => {
   const at = (name: string, resourceVersion: string) => cachedPod({ name, uid: name, resourceVersion });
   const behind = { pods: { fence: "1", suspects: 0, watermark: "10", atMs: 0 }, dependents: [] };
   it.each([
-    { name: "fits a cache that shows as many pods", replicas: 2, claimed: [at("a", "5"), at("b", "5")], want: undefined },
     {
-      name: "contradicts a cache that shows one pod fewer",
+      name: "agrees with a cache that contains the same number of pods",
+      replicas: 2,
+      claimed: [at("a", "5"), at("b", "5")],
+      want: undefined,
+    },
+    {
+      name: "contradicts a cache that contains one pod fewer",
       replicas: 3,
       claimed: [at("a", "5"), at("b", "5")],
       want: "status above the pods",
     },
     {
-      name: "fits if the pod that the cache does not show has been deleted since",
+      name: "agrees if the missing pod has been deleted since",
       replicas: 2,
       claimed: [at("a", "5")],
       left: 1,
       want: undefined,
     },
     {
-      name: "fits if the additional pod is terminating",
+      name: "agrees if the additional pod is terminating",
       replicas: 2,
       claimed: [at("a", "5")],
       others: [{ ...at("b", "6"), deletionTimestamp: "2026-03-01T10:00:00Z" }],
       want: undefined,
     },
     {
-      name: "fits if the additional pod has been relabelled",
+      name: "agrees if the additional pod has been relabelled",
       replicas: 2,
       claimed: [at("a", "5")],
       others: [at("b", "6")],
       want: undefined,
     },
     {
-      name: "fits if the additional pod has been released since",
+      name: "agrees if the additional pod has been released since",
       replicas: 2,
       claimed: [at("a", "5")],
       orphans: [at("b", "21")],
@@ -203,14 +208,14 @@ describe("the owner's status", () => {
     },
     { name: "may count fewer pods if no delete follows", replicas: 0, claimed: [at("a", "5")], want: undefined },
     {
-      name: "contradicts a cache that shows more pods, of which some would be deleted",
+      name: "contradicts a cache that contains more pods if some of them would be deleted",
       replicas: 0,
       claimed: [at("a", "5")],
       deletes: true,
       want: "status below the pods",
     },
     {
-      name: "may count fewer pods if all others have been created since",
+      name: "may count fewer pods if all other pods have been created since",
       replicas: 0,
       claimed: [at("a", "21")],
       deletes: true,

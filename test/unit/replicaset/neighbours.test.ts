@@ -5,7 +5,7 @@ import { pod, replicaSet } from "../../support/workloads.ts";
 
 const statusOf = (harness: SyncHarness, name: string) => harness.api.find("replicasets", name).status;
 
-it("[replicaset 100] replaces pods that finalizers hold during deletion and failed pods, and leaves them in place", async () => {
+it("[replicaset 100] replaces failed pods and terminating pods with finalizers, without removing them", async () => {
   const harness = await SyncHarness.create();
   await harness.api.put("replicasets", replicaSet({ replicas: 2 }));
   await harness.stream();
@@ -23,7 +23,7 @@ it("[replicaset 100] replaces pods that finalizers hold during deletion and fail
   expect(statusOf(harness, "web")).toMatchObject({ replicas: 2, terminatingReplicas: 1 });
 });
 
-it("[replicaset 102] two ReplicaSets with one selector each own and count only their own pods", async () => {
+it("[replicaset 102] each of two ReplicaSets with the same selector owns and counts only its own pods", async () => {
   const harness = await SyncHarness.create();
   for (const [name, replicas] of [["a", 1] as const, ["b", 2] as const])
     await harness.api.put("replicasets", replicaSet({ name, replicas }));
@@ -61,7 +61,7 @@ describe("a private image", () => {
   it.each([
     { id: "[replicaset 111]", resource: "replicasets", controller: "replicaset", selector: { matchLabels: { app: "web" } } },
     { id: "[replicaset 119]", resource: "replicationcontrollers", controller: "replicationcontroller", selector: { app: "web" } },
-  ] as const)("$id of $resource is pulled with the template's own credentials", async ({ resource, controller, selector }) => {
+  ] as const)("$id is pulled with the imagePullSecrets of the template of $resource", async ({ resource, controller, selector }) => {
     const harness = await SyncHarness.create({ controller });
     const { metadata, spec } = replicaSet();
     await harness.api.put(resource, { metadata, spec: { ...spec, selector, template: privately } });

@@ -70,27 +70,27 @@ describe("related pods", () => {
 
 describe("getPodsToDelete", () => {
   const table = [
-    { id: "[replicaset 53]", name: "no pods of an empty list", pods: [], count: 0, want: [] },
+    { id: "[replicaset 53]", name: "selects no pods from an empty list", pods: [], count: 0, want: [] },
     {
       id: "[replicaset 54]",
-      name: "all pods in their order if all are deleted",
+      name: "selects all pods in their order if all are deleted",
       pods: [ready1, unscheduled, notReady],
       count: 3,
       want: ["ready1", "unscheduled", "notReady"],
     },
-    { id: "[replicaset 55]", name: "the pod that is not ready", pods: [ready1, notReady], count: 1, want: ["notReady"] },
-    { id: "[replicaset 56]", name: "the pod without a node", pods: [pending, unscheduled], count: 1, want: ["unscheduled"] },
+    { id: "[replicaset 55]", name: "selects the pod that is not ready", pods: [ready1, notReady], count: 1, want: ["notReady"] },
+    { id: "[replicaset 56]", name: "selects the pod without a node", pods: [pending, unscheduled], count: 1, want: ["unscheduled"] },
     {
       id: "[replicaset 57]",
-      name: "both pods that are not ready",
+      name: "selects both pods that are not ready",
       pods: [ready1, pod({ name: "x", uid: "6", ready: false }), notReady],
       count: 2,
       want: ["notReady", "x"],
     },
-    { id: "[replicaset 59]", name: "the pending pod", pods: [notReady, pending], count: 1, want: ["pending"] },
+    { id: "[replicaset 59]", name: "selects the pending pod", pods: [notReady, pending], count: 1, want: ["pending"] },
     {
       id: "[replicaset 60]",
-      name: "three of five pods",
+      name: "selects the first three of five pods",
       pods: [ready1, ready2, notReady, pending, unscheduled],
       count: 3,
       want: ["unscheduled", "pending", "notReady"],
@@ -182,7 +182,7 @@ describe("comparePods", () => {
     { id: "[replicaset 62]", name: "a pod equals itself", first: unscheduled, second: unscheduled, equal: true },
     {
       id: "[replicaset 62]",
-      name: "unscheduled, 5 h and 8 h old",
+      name: "the younger of two unscheduled pods first",
       first: pod({ nodeName: "", phase: "Pending", ready: false, creationTimestamp: ago(5 * HOUR) }),
       second: pod({ nodeName: "", phase: "Pending", ready: false, creationTimestamp: ago(8 * HOUR) }),
       equal: true,
@@ -217,17 +217,23 @@ describe("comparePods", () => {
       first: pod({ ready: ago(1) }),
       second: pod({ ready: ago(MONTH) }),
     },
-    { id: "[replicaset 65]", name: "higher rank before no ready time", first: pod({ ready: ago(1) }), second: pod(), ranks: [2, 1] },
     {
       id: "[replicaset 65]",
-      name: "higher rank before more restarts",
+      name: "a higher rank first, even against a pod without a ready time",
+      first: pod({ ready: ago(1) }),
+      second: pod(),
+      ranks: [2, 1],
+    },
+    {
+      id: "[replicaset 65]",
+      name: "a higher rank takes precedence over more restarts",
       first: pod({ ready: ago(1) }),
       second: pod({ ready: ago(1), restarts: 9001 }),
       ranks: [2, 1],
     },
     {
       id: "[replicaset 65]",
-      name: "higher rank before younger",
+      name: "a higher rank takes precedence over a younger age",
       first: pod({ ready: ago(MONTH), creationTimestamp: ago(MONTH) }),
       second: runningReady,
       ranks: [2, 1],
@@ -247,7 +253,7 @@ describe("comparePods", () => {
     },
     {
       id: "[replicaset 68]",
-      name: "lower cost before higher rank",
+      name: "a lower deletion cost takes precedence over a higher rank",
       first: pod({ deletionCost: "10" }),
       second: pod({ deletionCost: "100" }),
       ranks: [1, 2],
@@ -260,19 +266,19 @@ describe("comparePods", () => {
     },
     {
       id: "[replicaset 101]",
-      name: "lower cost, in spite of fewer restarts",
+      name: "a lower deletion cost first, in spite of fewer restarts",
       first: pod({ deletionCost: "100" }),
       second: pod({ deletionCost: "1000", restarts: 5 }),
     },
     {
       id: "[replicaset 101]",
-      name: "equal cost: more restarts",
+      name: "more restarts first at equal deletion cost",
       first: pod({ deletionCost: "100", restarts: 5 }),
       second: pod({ deletionCost: "100" }),
     },
-    { id: "[replicaset 101]", name: "no cost: more restarts", first: pod({ restarts: 5 }), second: pod() },
+    { id: "[replicaset 101]", name: "more restarts first without a deletion cost", first: pod({ restarts: 5 }), second: pod() },
   ];
-  it.each(table)("$id $name", ({ first, second, ranks: [rankA, rankB] = [1, 1], equal }) => {
+  it.each(table)("$id orders pods: $name", ({ first, second, ranks: [rankA, rankB] = [1, 1], equal }) => {
     const forth = Math.sign(comparePods(first, second, { rankA, rankB, nowMs: NOW_MS }));
     const back = Math.sign(comparePods(second, first, { rankA: rankB, rankB: rankA, nowMs: NOW_MS }));
     expect([forth, back]).toEqual(equal ? [0, 0] : [-1, 1]);
@@ -315,7 +321,7 @@ describe("deletionAgeRatios", () => {
       want: [4, 2],
     },
     {
-      name: "no ratio of an unready pod, which is not the youngest either",
+      name: "no ratio for an unready pod, which also is not treated as the youngest",
       pods: [aged("a", 8), aged("b", 1, false)],
       victims: ["a", "b"],
       want: [1],

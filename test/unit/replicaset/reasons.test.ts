@@ -7,7 +7,7 @@ import { getPodsToDelete } from "../../../shared/controllers/replicaset/pods-to-
 import { expectChangesExplained } from "../../support/perturbed.ts";
 import { ago, NOW_MS, OWNER, pod, rs } from "./builders.ts";
 
-it("the reasons of the number of pods contain each input that changes the decision", () => {
+it("the reasons for the number of pods contain each input that changes the decision", () => {
   expectChangesExplained(
     {
       replicas: { values: fc.nat(9), facts: ["replicas"] },
@@ -24,7 +24,7 @@ it("the reasons of the number of pods contain each input that changes the decisi
   );
 });
 
-it("[replicaset P15] the reason of the choice of a pod contains each input that changes it", () => {
+it("[replicaset P15] the reason for the choice of a pod contains each input that changes it", () => {
   const facts = ["its", "others", "by", "survivor"];
   // Later rules decide only where earlier ones do not.
   const mostly = <T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> =>
@@ -59,7 +59,7 @@ it("[replicaset P15] the reason of the choice of a pod contains each input that 
   );
 });
 
-it("the reason of a requeue contains each input that changes it", () => {
+it("the reason for a requeue contains each input that changes it", () => {
   expectChangesExplained(
     {
       minReadySeconds: { values: fc.constantFrom(0, 10, 30), facts: ["minReadySeconds"] },
@@ -94,7 +94,7 @@ it.each([
   expect(why).toEqual([{ rule: "goes first", about: "one", facts: { by, its, others, survivor: "other" } }]);
 });
 
-it("gives the rule and the number of the remaining pods", () => {
+it("gives the rule that distinguishes a pod from the remaining ones, and their number", () => {
   const pods = [
     pod({ name: "goes", uid: "a", nodeName: "n1", ready: ago(10), creationTimestamp: ago(10) }),
     pod({ name: "next", uid: "b", nodeName: "n1", ready: ago(10), creationTimestamp: ago(10) }),

@@ -83,7 +83,7 @@ describe("creating", () => {
     { id: "[replicaset 33]", limit: 10, calls: 10 },
     { id: "[replicaset 34]", limit: 5, calls: 7 },
   ];
-  it.each(slowStart)("$id 10 wanted, $limit allowed: $calls calls", async ({ limit, calls }) => {
+  it.each(slowStart)("$id sends $calls creates for 10 desired pods if the quota allows $limit", async ({ limit, calls }) => {
     const harness = await harnessOf({ replicas: 10 });
     harness.api.script = quota(limit);
     await harness.sync();
@@ -92,7 +92,7 @@ describe("creating", () => {
     expect(await harness.failures()).toBe(limit === 10 ? 0 : 1);
   });
 
-  it("[replicaset 26] [replicaset 27] [replicaset 28] creates 500 per sync: 500, 500, 200 of 1,200", async () => {
+  it("[replicaset 26] [replicaset 27] [replicaset 28] creates at most 500 pods per sync: 1,200 pods in three syncs", async () => {
     const harness = await harnessOf({ replicas: 1200 });
     const counts: number[] = [];
     for (let i = 0; i < 4; i++) {
@@ -109,7 +109,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1]);
   });
 
-  it("[replicaset 22] [replicaset P5] [informer T74] [informer T77] neither creates nor deletes while calls of a dead run may be executed, then finds their pods and creates only the rest", async () => {
+  it("[replicaset 22] [replicaset P5] [informer T74] [informer T77] neither creates nor deletes while calls of a dead run may still be executed, then finds their pods and creates only the missing ones", async () => {
     const harness = await harnessOf({ replicas: 5 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
     await harness.store.take(token, ownerIn(harness));
@@ -155,7 +155,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
   });
 
-  it("[replicaset P6] [informer T74] [informer T75] repeats a create with a lost response under its own name, without a surplus pod", async () => {
+  it("[replicaset P6] [informer T74] [informer T75] retries a create with a lost response under the same name, without a surplus pod", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
     await harness.sync();
@@ -171,11 +171,11 @@ describe("creating", () => {
   });
 
   it.each([
-    { title: "success in the second call", refused: 1, stored: false, pods: 1, failures: 0 },
-    { title: "the name exists because the first call succeeded", refused: 1, stored: true, pods: 1, failures: 0 },
-    { title: "rejected twice", refused: 2, stored: false, pods: 0, failures: 1 },
+    { title: "the second attempt succeeds", refused: 1, stored: false, pods: 1, failures: 0 },
+    { title: "the pod exists because the first attempt succeeded", refused: 1, stored: true, pods: 1, failures: 0 },
+    { title: "both attempts get a 503", refused: 2, stored: false, pods: 0, failures: 1 },
   ])(
-    "[replicaset 128] sends a create that was answered 503 once more, under the same name: $title",
+    "[replicaset 128] retries a create once, under the same pod name, after a 503 response: $title",
     async ({ refused, stored, pods, failures }) => {
       const harness = await harnessOf({ replicas: 1 });
       harness.api.script = {
@@ -448,7 +448,7 @@ describe("creating", () => {
     expect(await harness.failures()).toBe(0);
   });
 
-  it("uses no more commands than take, done, one registerIntents, one write-through per batch, and one for the status", async () => {
+  it("calls the Store only for take, done, one registerIntents, one write-through per batch and one for the status", async () => {
     const harness = await harnessOf({ replicas: 10 });
     harness.storeCalls.length = 0;
     await harness.sync();
@@ -520,7 +520,7 @@ describe("intents", () => {
     // The batches of 1 and 2 were in flight when the first answer was lost.
     { verb: "writeThrough", named: "a create", pods: 0, made: 7 },
   ] as const)(
-    "$named whose $verb was executed without an answer does not block the owner, and is not sent again",
+    "$named whose Store call $verb was executed without a response does not block the owner, and has its effect only once",
     async ({ verb, pods, made }) => {
       const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
       const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
@@ -687,7 +687,7 @@ describe("claiming", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, readyReplicas: 2 });
   });
 
-  it("[replicaset 36] ends the sync after a failed adoption: tries every orphan, creates nothing, writes no status", async () => {
+  it("[replicaset 36] tries every orphan after a failed adoption, then ends the sync without creates or a status write", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
     harness.api.script = { "patch pods": refusal(500, "InternalError", "no") };
     await harness.sync();
@@ -749,7 +749,7 @@ describe("claiming", () => {
     }
   });
 
-  it("[replicaset 103] releases what no longer matches and replaces it in the same sync", async () => {
+  it("[replicaset 103] releases a pod that no longer matches and replaces it in the same sync", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true, labels: { app: "x" } }]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
@@ -798,7 +798,7 @@ describe("deleting", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 2 });
   });
 
-  it("[replicaset 42] ignores a pod already deleted: no failure or Event, and does not count it again", async () => {
+  it("[replicaset 42] ignores a pod that is already deleted, without a failure or Event, and does not count it again", async () => {
     const harness = await harnessOf({ replicas: 0 }, three.slice(0, 1));
     harness.api.script = { "delete pods": refusal(404, "NotFound", "gone") };
     await harness.sync();
@@ -858,7 +858,7 @@ describe("deleting", () => {
 });
 
 describe("status", () => {
-  it("[replicaset 70] [replicaset 12] fails after one live read and two attempts with the same counts if every status write is rejected", async () => {
+  it("[replicaset 70] [replicaset 12] fails after one live read and two attempts with the same counts if every status write fails", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     harness.api.script = { "patch replicasets/status": refusal(500, "InternalError", "no") };
     await harness.sync();
@@ -922,7 +922,7 @@ describe("status", () => {
     expect(harness.api.writes.slice(2)).toEqual(["create pods", "patch replicasets/status", "create pods"]);
   });
 
-  it("[replicaset 18] requeues for the moment when the first ready pod becomes available", async () => {
+  it("[replicaset 18] requeues for the time at which the first ready pod becomes available", async () => {
     const status = {
       replicas: 4,
       fullyLabeledReplicas: 4,
@@ -956,7 +956,7 @@ describe("status", () => {
   });
 });
 
-describe("the ReplicationController", () => {
+describe("a ReplicationController", () => {
   it("adopts, creates and reports as its own kind, without terminatingReplicas", async () => {
     const harness = await SyncHarness.create({ controller: "replicationcontroller" });
     const rs = replicaSet({ replicas: 2 });

@@ -46,10 +46,10 @@ function contextOf(
 
 describe("owned", () => {
   it.each([
-    { what: "all of a kind", call: (c: AnyContext) => c.owned(Service), want: ["other/web", "shop/web", "shop/api"] },
-    { what: "one by name, in the primary's namespace", call: (c: AnyContext) => [c.owned(Service, "web")], want: ["shop/web"] },
-    { what: "one of another namespace", call: (c: AnyContext) => [c.owned(Service, "web", "other")], want: ["other/web"] },
-    { what: "none", call: (c: AnyContext) => [c.owned(Service, "no")].filter(Boolean), want: [] },
+    { what: "all owned objects of a kind", call: (c: AnyContext) => c.owned(Service), want: ["other/web", "shop/web", "shop/api"] },
+    { what: "an owned object by name, in the primary's namespace", call: (c: AnyContext) => [c.owned(Service, "web")], want: ["shop/web"] },
+    { what: "an owned object in another namespace", call: (c: AnyContext) => [c.owned(Service, "web", "other")], want: ["other/web"] },
+    { what: "undefined for an unknown name", call: (c: AnyContext) => [c.owned(Service, "no")].filter(Boolean), want: [] },
   ])("returns $what", ({ call, want }) => {
     const found = call(contextOf(byDeployment)) as readonly VisibleObject[];
     expect(found.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`)).toEqual(want);
@@ -77,7 +77,7 @@ describe("live", () => {
   it.each([
     { what: "the primary", call: () => context.live(), want: "deployments shop/a" },
     { what: "a kind in the primary's namespace", call: () => context.live(Service, "web"), want: "services shop/web" },
-    { what: "what `only` names", call: () => context.live(Secret, "pull", "registry"), want: "secrets registry/pull" },
+    { what: "the object that `only` selects", call: () => context.live(Secret, "pull", "registry"), want: "secrets registry/pull" },
   ])("reads $what", async ({ call, want }) => {
     read.length = 0;
     await call();
@@ -86,8 +86,8 @@ describe("live", () => {
 
   it.each([
     { what: "a kind in another namespace", call: () => context.live(Service, "web", "other") },
-    { what: "another name than `only` has", call: () => context.live(Secret, "root", "registry") },
-    { what: "a kind elsewhere than `only` says", call: () => context.live(Secret, "pull") },
+    { what: "an object with another name than `only` selects", call: () => context.live(Secret, "root", "registry") },
+    { what: "an object in another namespace than `only` selects", call: () => context.live(Secret, "pull") },
     { what: "a kind that is not in reads", call: () => context.live(Deployment, "a") },
   ])("rejects $what without a request", async ({ call }) => {
     read.length = 0;
@@ -107,7 +107,7 @@ describe("condition", () => {
     { status: true, want: { status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" } },
     { status: false, want: { status: "False", lastTransitionTime: "2026-03-01T12:00:00Z" } },
     { status: "Unknown", want: { status: "Unknown", lastTransitionTime: "2026-03-01T12:00:00Z" } },
-  ] as const)("has $want.lastTransitionTime when $status follows True", ({ status, want }) => {
+  ] as const)("has lastTransitionTime $want.lastTransitionTime when $status follows True", ({ status, want }) => {
     expect(contextOf(byDeployment).condition("Ready", status, "New")).toEqual({
       type: "Ready",
       reason: "New",

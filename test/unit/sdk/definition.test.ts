@@ -22,11 +22,15 @@ const Plain = customResource({
   status: s.object({ b: s.string() }),
 });
 
-describe("masks", () => {
+describe("visible fields", () => {
   it.each([
-    { what: "spec and status of a primary described by s", controller: { for: Plain }, want: { spec: true, status: true } },
-    { what: "no hidden field, and no list with one", controller: { for: Login }, want: { spec: { user: true, tls: { host: true } } } },
-    { what: "status of another primary", controller: { for: Pod }, want: { status: true } },
+    { what: "spec and status of a primary with a schema from `s`", controller: { for: Plain }, want: { spec: true, status: true } },
+    {
+      what: "not secret fields, nor lists that contain one",
+      controller: { for: Login },
+      want: { spec: { user: true, tls: { host: true } } },
+    },
+    { what: "the status of any other primary", controller: { for: Pod }, want: { status: true } },
     {
       what: "status and what `see` adds",
       controller: { for: Deployment, see: { spec: { replicas: true } } },
@@ -37,12 +41,12 @@ describe("masks", () => {
       controller: { for: Pod, see: { status: { phase: true } } },
       want: { status: { phase: true } },
     },
-    { what: "metadata alone of a ConfigMap", controller: { for: ConfigMap }, want: {} },
-  ] as const)("show $what", ({ controller, want }) => {
+    { what: "only the metadata of a ConfigMap", controller: { for: ConfigMap }, want: {} },
+  ] as const)("are $what", ({ controller, want }) => {
     expect(defineController({ name: "a", sync, ...controller } as never).definition.see).toEqual(want);
   });
 
-  it("show the status of owned and watched objects, including kinds described by `s`", () => {
+  it("include the status of owned and watched objects, even of kinds with a schema from `s`", () => {
     const { definition } = defineController({
       name: "a",
       for: Pod,

@@ -13,11 +13,11 @@ import * as kinds from "../../../shared/sdk/kinds.ts";
 
 const INFRA = join(import.meta.dirname, "..", "..", "..", "infra");
 
-it.each(Object.entries(sdkKinds()))("infra/%s is what is committed (node infra/generate.ts writes it)", (path, text) => {
+it.each(Object.entries(sdkKinds()))("the committed output of infra/%s is current (node infra/generate.ts writes it)", (path, text) => {
   expect(readFileSync(join(INFRA, path), "utf8")).toBe(text);
 });
 
-it("are equal to those of the resource table for resources in both", () => {
+it("kinds equal those in the resource table for resources in both", () => {
   const shared = Object.values(kinds).flatMap(({ plural, group, kind, version }) => {
     const known = Object.entries(RESOURCES).find(([resource]) => resource === plural)?.[1];
     return known ? [{ own: { group, kind, apiVersion: group === "" ? version : `${group}/${version}` }, known }] : [];

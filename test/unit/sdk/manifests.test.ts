@@ -57,15 +57,15 @@ describe("the schema of", () => {
       },
     },
     {
-      what: "a number or text",
+      what: "an int-or-string",
       schema: s.intOrString(),
       want: { anyOf: [{ type: "integer" }, { type: "string" }], "x-kubernetes-int-or-string": true },
     },
     { what: "a pod template", schema: s.podTemplate(), want: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
     { what: "any JSON", schema: s.raw(), want: { "x-kubernetes-preserve-unknown-fields": true } },
-    { what: "a secret text", schema: s.string().secret().describe("the token"), want: { type: "string", description: "the token" } },
+    { what: "a secret string", schema: s.string().secret().describe("the token"), want: { type: "string", description: "the token" } },
     {
-      what: "an immutable text",
+      what: "an immutable string",
       schema: s.string().immutable(),
       want: { type: "string", "x-kubernetes-validations": [{ rule: "self == oldSelf", message: "is immutable" }] },
     },
@@ -75,7 +75,7 @@ describe("the schema of", () => {
     expect(found.openAPIV3Schema.properties.spec).toEqual({ type: "object", properties: { field: want } });
   });
 
-  it("a quantity accepts what the API server does", () => {
+  it("a quantity accepts the same values as the API server", () => {
     const { node } = s.quantity();
     for (const text of ["1", "500m", "1.5Gi", "1e3", "+2k", ".5"]) expect(text).toMatch(new RegExp(node.pattern ?? ""));
     for (const text of ["", "1GB", "m", "1 "]) expect(text).not.toMatch(new RegExp(node.pattern ?? ""));
@@ -83,7 +83,7 @@ describe("the schema of", () => {
 });
 
 describe("a CustomResourceDefinition", () => {
-  it("has the subresource status and the printer columns, with the types of the schema and the age", () => {
+  it("has the status subresource and the printer columns, with types from the schema, and the age", () => {
     const status = s.object({
       ready: s.integer().optional(),
       at: s.string({ format: "date-time" }).optional(),

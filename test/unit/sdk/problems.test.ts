@@ -89,7 +89,7 @@ it.each([
   { mistake: { concurrency: 0 }, want: /`concurrency` must be a whole number from 1 to 100, not 0/ },
   { mistake: { resync: "5 minutes" }, want: /`resync` must be a duration such as "10m", not "5 minutes"/ },
   { mistake: { resync: "0s" }, want: /`resync` must be a duration/ },
-])("a definition with $mistake", ({ mistake, want }) => {
+])("reports one problem for a definition with $mistake", ({ mistake, want }) => {
   expect(problems(mistake)).toEqual([expect.stringMatching(want)]);
 });
 
@@ -118,7 +118,7 @@ it.each([
     want: /spec.a: the map key b must be a field of each element, and not optional/,
   },
   { mistake: { spec: s.object({ a: s.map(s.object({ b: s.enum([]) })) }) }, want: /spec.a.\*.b: an enum/ },
-])("a custom resource with $want", ({ mistake, want }) => {
+])("rejects an invalid custom resource definition: $mistake", ({ mistake, want }) => {
   expect(ofKind(mistake)).toEqual([expect.stringMatching(want)]);
 });
 

@@ -82,7 +82,7 @@ export const c = defineController({
     says: "Type '{ redy: number; }' has no properties in common",
   },
   {
-    mistake: "a status field that is not declared, beside one that is",
+    mistake: "a status field that is not declared, beside a declared one",
     program: `
 export const c = defineController({
   name: "a", for: Website,
@@ -91,7 +91,7 @@ export const c = defineController({
     says: 'NoSuchField<"condition">',
   },
   {
-    mistake: "a status field that is not declared, from an async function, on one of two ways",
+    mistake: "a status field that is not declared, returned by an async function on one of two paths",
     program: `
 export const c = defineController({
   name: "a", for: Website,
@@ -144,7 +144,7 @@ export const c = defineController({
     says: "Property 'x/z' does not exist",
   },
   {
-    mistake: "a text that is no duration",
+    mistake: "a string that is not a duration",
     program: `
 export const c = defineController({
   name: "a", for: Website,
@@ -193,7 +193,7 @@ export const c = defineController({
     says: "never",
   },
   {
-    mistake: "a mapping by a path, which the schema cannot have",
+    mistake: "a mapping by a path that the schema cannot contain",
     program: `
 export const c = defineController({
   name: "a", for: Website,

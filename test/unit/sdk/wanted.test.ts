@@ -17,7 +17,7 @@ const service = (metadata: object = { name: "a" }) => ({ apiVersion: "v1", kind:
 const policy = (metadata: object) => ({ apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata });
 
 describe("the desired objects that a sync returns", () => {
-  it("get the namespace and the complete owner reference", () => {
+  it("get the primary's namespace and a complete owner reference", () => {
     const { wanted } = wantedBy(site, inShop, { apply: [service()] }) as Extract<ReturnType<typeof wantedBy>, { readonly wanted: object }>;
     expect(wanted.apply).toEqual([
       {
@@ -59,7 +59,7 @@ describe("the desired objects that a sync returns", () => {
 });
 
 it.each([
-  { what: "a text", result: "apply", want: /^sync returned string/ },
+  { what: "a string", result: "apply", want: /^sync returned string/ },
   { what: "a body without a name", result: { apply: [service({})] }, want: /`apply` has a Service without metadata\.name/ },
   { what: "an empty name", result: { apply: [service({ name: "" })] }, want: /without metadata\.name/ },
   {
@@ -68,7 +68,7 @@ it.each([
     want: /ConfigMap \(v1\), which is not in `owns`/,
   },
   { what: "a body that is null", result: { apply: [null] }, want: /which is not in `owns`/ },
-  { what: "no list", result: { apply: service() }, want: /`apply` must be a list/ },
+  { what: "a value that is not a list", result: { apply: service() }, want: /`apply` must be a list/ },
   { what: "the same object twice", result: { apply: [service(), service()] }, want: /`apply` has Service\.\/shop\/a twice/ },
   {
     what: "an object in another namespace",
@@ -76,10 +76,10 @@ it.each([
     want: /in namespace kube-system: a namespaced primary writes in its own only/,
   },
   { what: "remove together with status", result: { remove: true, status: {} }, want: /`remove` together with `apply`, `self` or `status`/ },
-  { what: "remove as a text", result: { remove: "yes" }, want: /`remove` must be true/ },
+  { what: "remove as a string", result: { remove: "yes" }, want: /`remove` must be true/ },
   { what: "self with a status", result: { self: { status: {} } }, want: /`self` sets status, which is not allowed/ },
   { what: "self with finalizers", result: { self: { metadata: { finalizers: [] } } }, want: /`self` sets metadata\.finalizers/ },
-  { what: "a kept object of a kind that is not owned", result: { keep: [{ kind: "Pod", name: "a" }] }, want: /`keep` names Pod/ },
+  { what: "an object to keep of a kind that is not owned", result: { keep: [{ kind: "Pod", name: "a" }] }, want: /`keep` names Pod/ },
   {
     what: "1,001 objects",
     result: { apply: Array.from({ length: 1_001 }, (_, i) => service({ name: `a${i}` })) },

@@ -66,8 +66,13 @@ describe("an applied object", () => {
   it.each([
     { what: "is created when it is missing", cached: undefined, stored: undefined, want: ["create Service a: missing"] },
     { what: "is created when it was owned and is missing", cached: undefined, stored: record(), want: ["create Service a: missing"] },
-    { what: "costs no request when it was sent and is as it was answered", cached: owned(), stored: record(), want: [] },
-    { what: "is applied without a record", cached: owned(), stored: undefined, want: ["apply Service a: desired state changed"] },
+    { what: "causes no request when it was applied and has not changed since", cached: owned(), stored: record(), want: [] },
+    {
+      what: "is applied when there is no last-write record",
+      cached: owned(),
+      stored: undefined,
+      want: ["apply Service a: desired state changed"],
+    },
     {
       what: "is applied when something else was sent",
       cached: owned(),
@@ -86,15 +91,15 @@ describe("an applied object", () => {
       stored: record(),
       want: ["apply Service a: desired state changed"],
     },
-    { what: "is left alone while it is being deleted", cached: owned({ isDeleting: true, content: "x" }), stored: record(), want: [] },
+    { what: "is not applied while it is being deleted", cached: owned({ isDeleting: true, content: "x" }), stored: record(), want: [] },
     {
-      what: "is left alone while another writer contests it",
+      what: "is not applied while another writer contests it",
       cached: owned({ content: "x" }),
       stored: record({ revertsMs: six }),
       want: [],
     },
     {
-      what: "is applied although it is contested when the code changed",
+      what: "is applied in spite of a contest when the code changed",
       cached: owned({ content: "x" }),
       stored: record({ sent: "x", revertsMs: six }),
       want: ["apply Service a: desired state changed"],
@@ -109,7 +114,7 @@ describe("an applied object", () => {
     { what: "replaced a while ago", replaced: { atMs: NOW_MS - 10_000 }, isRevert: false },
     { what: "replaced before the primary changed", replaced: { generation: 0 }, isRevert: false },
     { what: "never sent", replaced: { sent: "y" }, isRevert: false },
-  ])("counts as reverted ($isRevert) when it is what the last write has $what", ({ replaced, isRevert }) => {
+  ])("the write is counted as a revert ($isRevert) if it restores a state that the last write has $what", ({ replaced, isRevert }) => {
     const before = { sent: sent({ apply: [body()] }), atMs: NOW_MS - 1_000, generation: 1, ...replaced };
     const records = new Map([[ID, record({ sent: "x", replaced: before })]]);
     expect(decided({ apply: [body()] }, { owned: [owned()], records }).writes).toEqual([expect.objectContaining({ isRevert })]);
@@ -117,7 +122,7 @@ describe("an applied object", () => {
     expect(decided({ apply: [body()] }, { owned: [owned()], records: contested }).contested).toEqual(isRevert ? [ID] : []);
   });
 
-  it("is sent with the uid of the object that the decision read, and keeps its resourceVersion for the last-write record", () => {
+  it("is applied with the uid of the object that was read, whose resourceVersion is kept for the last-write record", () => {
     const { writes } = decided({ apply: [body()] }, { owned: [owned()] });
     expect(writes).toEqual([expect.objectContaining({ kind: "apply", uid: "s1", readVersion: "9", isRevert: false })]);
   });
@@ -161,7 +166,7 @@ describe("an owned object that is not applied", () => {
 describe("writes of the primary", () => {
   it.each([
     {
-      what: "self and status are sent without a record",
+      what: "self and status are sent when there is no last-write record",
       stored: [],
       want: ["self: desired state changed", "status: desired state changed"],
     },
@@ -192,7 +197,7 @@ describe("writes of the primary", () => {
     expect(writes.map(({ kind }) => kind)).toEqual(["create", "prune", "self", "status"]);
   });
 
-  it("are one delete with the version read, if the sync removes the primary", () => {
+  it("are one delete with the resourceVersion that was read, if the sync removes the primary", () => {
     expect(decided({ remove: true }, { owned: [owned()] })).toEqual({
       writes: [{ kind: "remove", uid: "u1", resourceVersion: "5", why: "returned by sync" }],
       contested: [],
@@ -210,7 +215,7 @@ it.each([
   expect(decided(result, { owned: cached }).needsLiveRead).toBe(want);
 });
 
-describe("after a response", () => {
+describe("the action after a response", () => {
   const object: ObjectBody = { ...body(), metadata: { name: "a", uid: "s1" } };
   const create = { kind: "create", id: owned().id, body: wanted({ apply: [body()] }).apply?.[0]?.body ?? object, why: "missing" } as const;
   const apply = { ...create, kind: "apply", uid: "s1", readVersion: "9", isRevert: false, why: "desired state changed" } as const;
@@ -231,28 +236,32 @@ describe("after a response", () => {
     { write: statusWrite, answer: { kind: "changed" }, want: "decideAgain" },
     { write: remove, answer: { kind: "gone" }, want: "done" },
     { write: remove, answer: { kind: "changed" }, want: "decideAgain" },
-  ])("$answer.kind of a $write.kind: $want", ({ write, answer, want }) => {
+  ])("is '$want' after '$answer.kind' for a $write.kind", ({ write, answer, want }) => {
     expect(afterAnswer(write, answer, "site").kind).toBe(want);
   });
 
   const [reference] = create.body.metadata.ownerReferences ?? [];
   it.each([
-    { what: "is this object's", references: [reference], want: "record" },
-    { what: "is of an earlier primary of the name", references: [{ ...reference, uid: "u0" }], want: "backOff" },
-    { what: "is of another kind with the uid", references: [{ ...reference, kind: "Other" }], want: "backOff" },
-    { what: "is of another version of the API", references: [{ ...reference, apiVersion: "x.example.com/v2" }], want: "record" },
-    { what: "has an owner that is no controller", references: [{ ...reference, controller: false }], want: "backOff" },
+    { what: "the same primary controls", references: [reference], want: "record" },
+    { what: "an earlier primary of the same name controls", references: [{ ...reference, uid: "u0" }], want: "backOff" },
+    { what: "an owner of another kind with the same uid controls", references: [{ ...reference, kind: "Other" }], want: "backOff" },
+    {
+      what: "the same primary controls in another API version",
+      references: [{ ...reference, apiVersion: "x.example.com/v2" }],
+      want: "record",
+    },
+    { what: "has an owner that is not its controller", references: [{ ...reference, controller: false }], want: "backOff" },
     { what: "has no owner", references: [], want: "backOff" },
-  ])("a name that is taken by an object that $what: $want", ({ references, want }) => {
+  ])("is '$want' if the name is taken by an object that $what", ({ references, want }) => {
     const found = { ...object, metadata: { name: "a", ownerReferences: references } } as ObjectBody;
     expect(afterTaken(create, found).kind).toBe(want);
   });
 
-  it("if the object with the name is gone, the sync decides again", () => {
+  it("is a new decision if the object with the name no longer exists", () => {
     expect(afterTaken(create, undefined).kind).toBe("decideAgain");
   });
 
-  it("back-off doubles from 5 s to 5 min", () => {
+  it("the back-off doubles from 5 s to 5 min", () => {
     expect([1, 2, 3, 7, 20].map(contestedBackOffMs)).toEqual([5_000, 10_000, 20_000, 300_000, 300_000]);
   });
 });
@@ -324,12 +333,12 @@ describe("the content of an object", () => {
     },
     { what: "its spec", changed: { ...object, spec: { port: 81 } }, same: false },
     { what: "a label", changed: { ...object, metadata: { ...metadata, labels: {} } }, same: false },
-    { what: "its deletion", changed: { ...object, metadata: { ...metadata, deletionTimestamp: "now" } }, same: false },
+    { what: "its deletionTimestamp", changed: { ...object, metadata: { ...metadata, deletionTimestamp: "now" } }, same: false },
   ])("is the same after a change of $what: $same", ({ changed, same }) => {
     expect(contentOf(changed, "deltaloop-site") === contentOf(object, "deltaloop-site")).toBe(same);
   });
 
-  it("of a status write is the status alone", () => {
+  it("is only the status for a status write", () => {
     expect(statusContentOf({ ...object, spec: {} })).toBe(statusContentOf(object));
     expect(statusContentOf({ ...object, status: {} })).not.toBe(statusContentOf(object));
   });
@@ -351,18 +360,22 @@ describe("the managedFields entry of a create", () => {
   const version = { op: "replace", path: "/metadata/resourceVersion", value: "7" };
 
   it.each([
-    { what: "becomes that of an apply", managed: [kubectl, created, scaled], want: [kubectl, { ...created, operation: "Apply" }, scaled] },
+    {
+      what: "becomes an entry of an apply",
+      managed: [kubectl, created, scaled],
+      want: [kubectl, { ...created, operation: "Apply" }, scaled],
+    },
     {
       what: "is added to that of an apply",
       managed: [applied, kubectl, created],
       want: [{ ...applied, fieldsV1: { "f:spec": { "f:type": {}, "f:port": {} } } }, kubectl],
     },
     {
-      what: "of another version is dropped beside that of an apply",
+      what: "of another API version is dropped beside an entry of an apply",
       managed: [applied, { ...created, apiVersion: "v1beta1" }],
       want: [applied],
     },
-  ])("$what, with the version that was read", ({ managed, want }) => {
+  ])("$what, with the resourceVersion that was read", ({ managed, want }) => {
     expect(upgradePatch(object(managed), "deltaloop-site")).toEqual([
       { op: "replace", path: "/metadata/managedFields", value: want },
       version,
@@ -370,8 +383,8 @@ describe("the managedFields entry of a create", () => {
   });
 
   it.each([
-    { what: "an apply alone", managed: [applied, kubectl] },
-    { what: "an update of a subresource", managed: [scaled] },
+    { what: "only an entry of an apply", managed: [applied, kubectl] },
+    { what: "only an entry of a subresource update", managed: [scaled] },
     { what: "no entries", managed: [] },
   ])("is not rewritten if there is $what", ({ managed }) => {
     expect(upgradePatch(object(managed), "deltaloop-site")).toBeUndefined();
@@ -385,7 +398,7 @@ describe("stages of writes", () => {
   const shown = (writes: readonly OwnWrite[]) =>
     stagesOf(writes).map((stage) => stage.map((write) => ("id" in write ? `${write.kind} ${write.id.name}` : write.kind)));
 
-  it("send the objects of `apply` at once, then what is pruned, `self`, `status`", () => {
+  it("send the objects of `apply` concurrently, then the deletes of pruned objects, `self` and `status`", () => {
     const writes = [
       named("create", Service, "a"),
       named("apply", Service, "b"),
@@ -402,7 +415,7 @@ describe("stages of writes", () => {
     expect(shown([])).toEqual([]);
   });
 
-  it("write a namespace before the objects after it", () => {
+  it("write a namespace before the objects that follow it", () => {
     const writes = [
       named("create", Service, "a"),
       named("create", Namespace, "n"),

@@ -10,7 +10,7 @@ import { decide } from "../../../shared/test-kit/index.ts";
 
 const GUARDED = { metadata: { name: "shop", labels: { "example.com/team": "a" } } };
 
-it("returns the plain result, on objects that the kinds make", async () => {
+it("returns the plain result for objects created by the kinds", async () => {
   const deployment = Deployment({ metadata: { name: "a" }, status: { readyReplicas: 1 } });
   const result = await decide(website, { object: Website({ metadata: { name: "a" }, spec: { image: "nginx" } }), owned: [deployment] });
   expect(result?.status).toMatchObject({ ready: 1, conditions: [{ status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }] });
@@ -39,7 +39,7 @@ it("throws what sync throws", async () => {
   await expect(decide(fails, { object: { metadata: { name: "a" } } })).rejects.toThrow(new RangeError("no"));
 });
 
-it("reports the path at which two runs on one snapshot differ", async () => {
+it("reports the path at which two runs on the same snapshot differ", async () => {
   let times = 0;
   const counts = defineController({
     name: "counts",
@@ -64,7 +64,7 @@ it("reports the path at which two runs on one snapshot differ", async () => {
   await expect(decide(throws, { object: { metadata: { name: "shop" } } })).rejects.toThrow("the first throws even, the second returns");
 });
 
-it("lets a sync change its own snapshot, and no later one", async () => {
+it("a sync may modify its snapshot without affecting later syncs", async () => {
   const mutates = defineController({
     name: "mutates",
     for: Namespace,
@@ -80,7 +80,7 @@ it("lets a sync change its own snapshot, and no later one", async () => {
   });
 });
 
-it("refuses an object outside of where, and one of a kind that the controller does not use", async () => {
+it("rejects an object outside of `where`, and an object of a kind that the controller does not use", async () => {
   await expect(decide(teamGuard, { object: { metadata: { name: "shop" } } })).rejects.toThrow(
     "team-guard does not sync Namespace shop: it does not match `where`",
   );
@@ -97,7 +97,7 @@ it("refuses an object outside of where, and one of a kind that the controller do
   ).rejects.toThrow("pull-secret does not see Secret a: its controller reference names another kind");
 });
 
-it("refuses a result that deltaloop refuses", async () => {
+it("rejects a result that deltaloop rejects", async () => {
   const nameless = defineController({
     name: "nameless",
     for: Namespace,
@@ -130,7 +130,7 @@ it("fills in defaults in lists and maps of a schema", async () => {
   });
 });
 
-it("uses the given time", async () => {
+it("passes the given time to the sync", async () => {
   const metadata = { name: "a", creationTimestamp: "2026-03-01T09:00:00Z" };
   const object = { metadata, status: { phase: "Failed" } };
   expect(await decide(podJanitor, { object, now: new Date("2026-03-01T10:00:00Z") })).toEqual({ remove: true });

@@ -53,7 +53,7 @@ describe("Kubernetes' sample-controller", () => {
     expect(w.get(Foo, NS, "foo")?.status).toEqual({ availableReplicas: 2 });
   });
 
-  it("sets replicas back, and follows a change of the Foo", async () => {
+  it("reverts a change of replicas, and follows a change of the Foo", async () => {
     const w = await start("d", 1);
     await w.edit(Deployment, NS, "d", { spec: { replicas: 5 } });
     await w.settle();
@@ -63,7 +63,7 @@ describe("Kubernetes' sample-controller", () => {
     expect([replicasOf(w), w.get(Foo, NS, "foo")?.status?.availableReplicas]).toEqual([3, 3]);
   });
 
-  it("leaves replicas alone if the Foo has none", async () => {
+  it("does not set replicas if the Foo does not set them", async () => {
     const w = await start("d");
     await w.edit(Deployment, NS, "d", { spec: { replicas: 2 } });
     await w.settle();
@@ -81,7 +81,7 @@ describe("Kubernetes' sample-controller", () => {
     expect(await w.list(Deployment)).toEqual([]);
   });
 
-  it("does nothing without a name, and leaves the Deployment of a former name", async () => {
+  it("does nothing without a deployment name, and keeps the Deployment of a former name", async () => {
     const w = await start("", 1);
     expect([await w.list(Deployment), w.writes()]).toEqual([[], []]);
     await w.apply(foo("d", 1));
@@ -105,7 +105,7 @@ describe("Kubernetes' sample-controller", () => {
     expect(w.get(Deployment, NS, "d")).toEqual(before);
   });
 
-  it("ends the same after a crash at any call", async () => {
+  it("reaches the same state after a crash at any call", async () => {
     const w = await world({ controllers: [sample], builtIn: false });
     await expect(w.everyCrash(async (each) => void (await each.apply(foo("d", 1))))).resolves.toBeUndefined();
   });
@@ -197,7 +197,7 @@ describe("the Java Operator SDK's WebPage", () => {
     expect([w.get(WebPage, NS, "p")?.status, html(w)]).toEqual([{ htmlConfigMap: "p-html", areWeGood: true }, "<html>three</html>"]);
   });
 
-  it("ends the same after a crash at any call", async () => {
+  it("reaches the same state after a crash at any call", async () => {
     const w = await world({ controllers: [webPage], builtIn: false });
     await expect(w.everyCrash(async (each) => void (await each.apply(page("one", true))))).resolves.toBeUndefined();
   });
@@ -285,7 +285,7 @@ describe("metacontroller's Secret propagation", () => {
     expect(await copies(w)).toEqual({});
   });
 
-  it("ends the same after a crash at any call", async () => {
+  it("reaches the same state after a crash at any call", async () => {
     const w = await world({ controllers: [propagation], builtIn: false });
     await expect(w.everyCrash(set)).resolves.toBeUndefined();
   });

@@ -8,7 +8,7 @@ import type { World } from "../../../shared/test-kit/index.ts";
 const NS = "shop";
 const appliedOf = (w: World) => w.get(Website, NS, "a")?.status?.conditions?.find(({ type }) => type === "Applied");
 
-it("is reported in one condition until an attempt succeeds", async () => {
+it("reports a name that is taken in one condition until an attempt succeeds", async () => {
   const w = await world({ controllers: [website], builtIn: false });
   await w.apply(Service({ metadata: { name: "a", namespace: NS }, spec: { selector: { of: "another" }, ports: [{ port: 1 }] } }));
   await w.apply(Website({ metadata: { name: "a", namespace: NS }, spec: { image: "nginx" } }));

@@ -36,7 +36,7 @@ it.each([
   { what: "a status", controller: inStatus, says: "status differs in each sync (status.checkedAt)", perSync: 1 },
   { what: "a body", controller: inBody, says: "Secret shop/a differs in each sync (stringData.at)", perSync: 1 },
   { what: "a name", controller: inName, says: "differs in each sync (metadata.name)", perSync: 2 },
-])("waits longer each time if $what is different each time", async ({ controller, says, perSync }) => {
+])("backs off further after each sync that returns $what different from the last", async ({ controller, says, perSync }) => {
   const notes: string[] = [];
   const w = await openWorld({ controllers: [controller()] }, { onReport: ({ note }) => void (note === undefined || notes.push(note)) });
   await w.apply(probe());
@@ -47,7 +47,7 @@ it.each([
   expect(notes.join("\n")).toContain(`${says}: waits`);
 });
 
-it("does not wait for what `again` asks for", async () => {
+it("does not back off for syncs that `again` requests", async () => {
   const controller = defineController({
     ...{ name: "probe", for: Probe, owns: [Secret] },
     sync: ({ now }) => {
@@ -61,7 +61,7 @@ it("does not wait for what `again` asks for", async () => {
   expect(w.writes().length).toBeGreaterThanOrEqual(60);
 });
 
-it("does not wait to report the changes of others", async () => {
+it("does not back off if another client's changes alter the result", async () => {
   const controller = defineController({
     ...{ name: "probe", for: Probe, owns: [Secret] },
     sync: ({ object: { metadata }, owned }) => ({

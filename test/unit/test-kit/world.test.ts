@@ -18,7 +18,7 @@ const copies = defineController({
 });
 const source = (name = "a") => ConfigMap({ metadata: { name, namespace: "shop", labels: { copy: "" } } });
 
-it("applies, settles, and lists the writes with their reasons", async () => {
+it("applies objects, settles, and lists the writes with their reasons", async () => {
   const w = await world({ controllers: [pullSecret] });
   await w.apply(SOURCE);
   await w.apply(pulls("shop"));
@@ -36,7 +36,7 @@ it("applies, settles, and lists the writes with their reasons", async () => {
   expect((await w.list(Secret)).map(({ metadata }) => metadata.namespace)).toEqual(["registry"]);
 });
 
-it("is the same with the same seed, and has other uids with another seed", async () => {
+it("is reproducible with the same seed, and has other uids with another seed", async () => {
   const uidOf = async (seed: number) => {
     const w = await world({ controllers: [copies], seed });
     await w.apply(source());
@@ -75,7 +75,7 @@ it("skips idle time: keys are synced when they are due", async () => {
   expect(w.now.toISOString().slice(0, 16)).toBe("2026-01-31T01:01");
 });
 
-it("reports the sync that fails, or the activity that does not end", async () => {
+it("reports a sync that keeps failing, or activity that does not end", async () => {
   const fails = defineController({ name: "fails", for: ConfigMap, sync: () => Promise.reject(new Error("no such zone")) });
   const w = await world({ controllers: [fails] });
   await w.apply(source());
@@ -90,7 +90,7 @@ it("reports the sync that fails, or the activity that does not end", async () =>
   await s.settle();
 });
 
-it("fails when two syncs on one snapshot differ", async () => {
+it("fails when two syncs on the same snapshot differ", async () => {
   let times = 0;
   const counts = defineController({
     name: "counts",
@@ -106,7 +106,7 @@ it("fails when two syncs on one snapshot differ", async () => {
   );
 });
 
-it("has kinds of others, whose schema it does not know", async () => {
+it("serves kinds of other projects, whose schema is unknown", async () => {
   const Bucket = kind<{ readonly spec?: { readonly region?: string }; readonly status?: { readonly seen?: string } }>()({
     ...{ group: "other.example.com", version: "v1", kind: "Bucket", plural: "buckets", scope: "Namespaced" },
   });
@@ -135,7 +135,7 @@ it("has kinds of others, whose schema it does not know", async () => {
   expect(w.get(Bucket, "shop", "a")?.status).toEqual({ seen: "y" });
 });
 
-it("refuses a definition with a mistake, and objects of unknown kinds", async () => {
+it("rejects a definition with a mistake, and objects of unknown kinds", async () => {
   const bad = defineController({ name: "Bad", for: ConfigMap, sync: () => undefined });
   await expect(world({ controllers: [bad] })).rejects.toThrow("DNS label");
   const w = await world({ controllers: [copies] });
@@ -143,7 +143,7 @@ it("refuses a definition with a mistake, and objects of unknown kinds", async ()
   await expect(w.delete(Secret, "shop", "none")).rejects.toThrow('secrets "none" not found');
 });
 
-it("everyCrash passes for a safe controller, and otherwise reports the crash that is not safe", async () => {
+it("everyCrash passes for a crash-safe controller, and otherwise reports the crash that is not safe", async () => {
   const w = await world({ controllers: [copies] });
   await w.everyCrash(async (each) => void (await each.apply(source())));
   let lives = 0;

@@ -60,7 +60,7 @@ it("exchanges the token for a cookie that only this page gets", async () => {
 it.each([
   { name: "no cookie", headers: {} },
   { name: "another cookie", headers: { cookie: `deltaloop=${"x".repeat(32)}` } },
-])("answers 401 to another user of the machine, who has $name", async ({ headers }) => {
+])("returns 401 to another user of the machine, who has $name", async ({ headers }) => {
   for (const target of ["/", path, `${path}events`, `/${"x".repeat(32)}`]) expect((await get(target, headers)).status, target).toBe(401);
 });
 
@@ -82,7 +82,7 @@ it.each(["POST", "PUT", "DELETE", "OPTIONS", "HEAD"])("returns 405 for %s", asyn
   expect((await get(path, { cookie }, { method })).status).toBe(405);
 });
 
-it("sends everything to each client that connects, and then updates, as harmless text", async () => {
+it("sends each client the complete data and then updates, as escaped text", async () => {
   for (let time = 0; time < 2; time++) {
     const got = get(`${path}events`, { cookie }, { until: '"endMs":9' });
     await new Promise((resolve) => void setTimeout(resolve, 50));

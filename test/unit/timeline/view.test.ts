@@ -81,7 +81,7 @@ it("restores a view from the URL's hash", () => {
 });
 
 it.each(["#lane=99&finding=7&kind=Node&mark=x&from=abc&at=1e99&closed=99", "#%E0%A4%A", "#from=5&to=1"])(
-  "opens with the hash %s, whose values it cannot use",
+  "opens with the URL hash %s and ignores its invalid values",
   (hash) => {
     const { lane, finding, mark, from, to, at, closed } = initialView(MODEL, hash);
     expect([lane, finding, mark, closed.size]).toEqual([undefined, undefined, undefined, 0]);
@@ -90,7 +90,7 @@ it.each(["#lane=99&finding=7&kind=Node&mark=x&from=abc&at=1e99&closed=99", "#%E0
   },
 );
 
-it("draws dense marks as one mark, and separate marks when zoomed in", () => {
+it("draws marks that are close together as one, and separately when zoomed in", () => {
   const marks = MODEL.lanes[2]?.marks ?? [];
   const times = (from: number, to: number): readonly (readonly number[])[] =>
     clustersOf(marks, { from, to }, (to - from) / 50).map((cluster) => cluster.map(({ at }) => at));
@@ -98,7 +98,7 @@ it("draws dense marks as one mark, and separate marks when zoomed in", () => {
   expect(times(0, 1_000)).toEqual([[0], [100]]);
 });
 
-it("draws a group at the time of its most important mark", () => {
+it("draws a group of marks at the time of the most important one", () => {
   const marks = (["sync", "event", "change", "sync"] as const).map((kind, i) => ({
     kind,
     at: i,

@@ -34,7 +34,7 @@ function reader(): { readonly list: ListReader<Item>; readonly read: string[] } 
 const ALL = { isOfAll: true };
 const SOME = { isOfAll: false };
 
-describe("[node-agent 481] a list of the runtime", () => {
+describe("[node-agent 481] a list from the runtime", () => {
   it("decodes changed items, in any order, and reuses the others", () => {
     const { list, read } = reader();
     const first = list.items(answerOf({ a: "up", b: "up" }), ALL);

@@ -27,7 +27,7 @@ function inspected(state: Partial<State>): Inspected {
   return { Id: "1f", Image: "sha256:2e", State: at, HostConfig: { Memory: 9 }, Mounts: [] } as unknown as Inspected; // the decoded fields
 }
 
-describe("a container as Docker shows it [node-agent 410]", () => {
+describe("the status of a Docker container [node-agent 410]", () => {
   const cases: readonly { readonly name: string; readonly state: Partial<State>; readonly want: object }[] = [
     { name: "was created", state: {}, want: { state: "CONTAINER_CREATED", exitCode: 0, reason: "" } },
     {

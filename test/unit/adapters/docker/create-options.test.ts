@@ -67,16 +67,16 @@ describe("create options of a container [node-agent 407]", () => {
   });
 
   const namespaces = [
-    { name: "a PID namespace of the container", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
-    { name: "the PID namespace of the pod", given: { pid: "POD" }, want: { PidMode: "container:5a" } },
-    { name: "the PID namespace of the node", given: { pid: "NODE" }, want: { PidMode: "host" } },
-    { name: "the PID namespace of another container", given: { pid: "TARGET", targetId: "77" }, want: { PidMode: "container:77" } },
-    { name: "the network of the node", given: { network: "NODE" }, want: { NetworkMode: "container:5a", UTSMode: "host" } },
-    { name: "the IPC namespace of the node", given: { ipc: "NODE" }, want: { IpcMode: "host" } },
+    { name: "its own PID namespace", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
+    { name: "the pod's PID namespace", given: { pid: "POD" }, want: { PidMode: "container:5a" } },
+    { name: "the node's PID namespace", given: { pid: "NODE" }, want: { PidMode: "host" } },
+    { name: "another container's PID namespace", given: { pid: "TARGET", targetId: "77" }, want: { PidMode: "container:77" } },
+    { name: "the node's network", given: { network: "NODE" }, want: { NetworkMode: "container:5a", UTSMode: "host" } },
+    { name: "the node's IPC namespace", given: { ipc: "NODE" }, want: { IpcMode: "host" } },
   ] as const;
-  it.each(namespaces)("a container has $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
+  it.each(namespaces)("a container uses $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
 
-  it("a container has exactly the pod's user and groups", () => {
+  it("a container runs with the user, groups, capabilities and other settings of its security context", () => {
     const security: Security = {
       runAsUser: { value: 1 },
       runAsGroup: { value: 2 },
@@ -106,7 +106,7 @@ describe("create options of a container [node-agent 407]", () => {
     expect(container({ linux: { securityContext: { runAsGroup: { value: 2 } } } }).User).toBeUndefined();
   });
 
-  it("sets the seccomp profile, and unmasks all paths of a privileged container", () => {
+  it("sets the seccomp profile, and masks no paths of a privileged container", () => {
     expect(secured({ seccomp: { profileType: "Unconfined" } })?.SecurityOpt).toEqual(["seccomp=unconfined"]);
     const profile = { ...MACHINE, seccompProfile: '{"a":1}' };
     expect(secured({ seccomp: { profileType: "Localhost", localhostRef: "/p" } }, profile)?.SecurityOpt).toEqual(['seccomp={"a":1}']);
@@ -124,7 +124,7 @@ describe("create options of a container [node-agent 407]", () => {
     ]);
   });
 
-  it("sets a container's limits, no swap beyond its memory, and no OOM score below the permitted one", () => {
+  it("sets a container's limits, allows no swap, and sets no oom_score_adj below the permitted minimum", () => {
     const resources = { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 5, memoryLimitInBytes: 9, oomScoreAdj: -997 };
     const host = { CpuShares: 2, CpuPeriod: 100_000, CpuQuota: 5, Memory: 9, MemorySwap: 9, OomScoreAdj: -997 };
     expect(container({ linux: { resources } }).HostConfig).toMatchObject(host);
@@ -134,10 +134,10 @@ describe("create options of a container [node-agent 407]", () => {
 
   const refused: readonly { readonly name: string; readonly resources: LinuxContainerResources; readonly words: string }[] = [
     { name: "huge pages", resources: { hugepageLimits: [{ pageSize: "2MB", limit: 1 }] }, words: "huge pages" },
-    { name: "OOM-killing the whole container", resources: { unified: { "memory.oom.group": "1" } }, words: "--single-process-oom-kill" },
-    { name: "another cgroup file", resources: { unified: { "memory.high": "1" } }, words: "memory.high" },
+    { name: "memory.oom.group", resources: { unified: { "memory.oom.group": "1" } }, words: "--single-process-oom-kill" },
+    { name: "another cgroup v2 setting", resources: { unified: { "memory.high": "1" } }, words: "memory.high" },
   ];
-  it.each(refused)("options are rejected if Docker cannot support them: $name", ({ resources, words }) => {
+  it.each(refused)("rejects a setting that Docker does not support: $name", ({ resources, words }) => {
     expect(() => container({ linux: { resources } })).toThrow(words);
     expect(() => container({ linux: { resources: { hugepageLimits: [{ pageSize: "2MB", limit: 0 }] } } })).not.toThrow();
   });

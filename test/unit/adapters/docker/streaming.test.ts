@@ -132,11 +132,11 @@ describe("a command with streams on Docker [node-agent 402]", () => {
     expect([said["control 2"], said["control 6"]]).toEqual(["++++", "+"]); // answers each stream and the ping
   });
 
-  it("succeeds at exit code 0", async () => {
+  it("returns Success for exit code 0", async () => {
     expect((await run(await execAt(daemon(0)), Buffer.from("x")))["error"]).toBe('{"metadata":{},"status":"Success"}|');
   });
 
-  it("reports a failure before the start", async () => {
+  it("returns InternalError if the command cannot be started", async () => {
     const away = { getContainer: () => ({ exec: async () => Promise.reject(Object.assign(new Error("gone"), { code: "ECONNREFUSED" })) }) };
     const address = await execAt(away as unknown as Docker); // the methods used
     expect((await run(address, Buffer.from("x")))["error"]).toContain('"reason":"InternalError"');

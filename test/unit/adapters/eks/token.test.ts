@@ -34,7 +34,7 @@ describe("a token for EKS", () => {
       options: { cluster: "shop", region: "cn-north-1", credentials },
       want: "k8s-aws-v1.aHR0cHM6Ly9zdHMuY24tbm9ydGgtMS5hbWF6b25hd3MuY29tLmNuLz9BY3Rpb249R2V0Q2FsbGVySWRlbnRpdHkmVmVyc2lvbj0yMDExLTA2LTE1JlgtQW16LUFsZ29yaXRobT1BV1M0LUhNQUMtU0hBMjU2JlgtQW16LUNyZWRlbnRpYWw9QUtJREVYQU1QTEUlMkYyMDI2MDEwMiUyRmNuLW5vcnRoLTElMkZzdHMlMkZhd3M0X3JlcXVlc3QmWC1BbXotRGF0ZT0yMDI2MDEwMlQwMzA0MDVaJlgtQW16LUV4cGlyZXM9NjAmWC1BbXotU2lnbmVkSGVhZGVycz1ob3N0JTNCeC1rOHMtYXdzLWlkJlgtQW16LVNpZ25hdHVyZT0zN2YzNmMzYzNiNjg3MDFlOTFkYmJmOTg2Njc5MjRkOTM4YjAyZjViODEyODMxNWZkMDhjYTlhNjIyZDMyNjcz",
     },
-  ])("equals botocore's: $name", async ({ options, want }) => {
+  ])("equals the token that botocore signs $name", async ({ options, want }) => {
     expect(await eksTokens({ ...options, now: () => AT_MS })()).toBe(want);
   });
 
@@ -59,7 +59,7 @@ describe("a token for EKS", () => {
     expect([await token(second), signed]).toEqual([third, 3]);
   });
 
-  it("a token for EKS is requested again after credentials were missing", async () => {
+  it("a token for EKS is requested again after AWS credentials were missing", async () => {
     let there = false;
     const found = () => (there ? Promise.resolve(credentials) : Promise.reject(new Error("no credentials")));
     const token = eksTokens({ cluster: "prod", region: "eu-central-1", credentials: found, now: () => AT_MS });

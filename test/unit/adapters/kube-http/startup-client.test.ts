@@ -51,14 +51,14 @@ describe("a call of a starting command", () => {
     { title: "a refused connection", error: lost("ECONNREFUSED") },
     { title: "a closed connection", error: lost("ECONNRESET") },
     { title: "a host name that does not resolve yet", error: lost("ENOTFOUND") },
-  ])("a call is repeated after $title until it succeeds", async ({ error }) => {
+  ])("a call is retried after $title until it succeeds", async ({ error }) => {
     const { answer, notices } = await start(error, { untilMs: 20_000 });
     expect(answer).toBe("answer");
     expect(notices).toHaveLength(1);
     expect(notices[0]).toMatch(/^2000: GET \/version: \S/);
   });
 
-  it("a call is repeated at growing intervals, and prints nothing in the first two seconds", async () => {
+  it("a call is retried with growing delays, and prints nothing in the first two seconds", async () => {
     const { calls, notices } = await start(refusal(503, "ServiceUnavailable"), { untilMs: 1_400 });
     expect([calls, notices]).toEqual([3, []]);
   });
@@ -68,7 +68,7 @@ describe("a call of a starting command", () => {
     { title: "an access review", call: REVIEW, repeated: true },
     { title: "a token request", call: TOKEN, repeated: true },
     { title: "a create", call: CREATE, repeated: false },
-  ])("a call that is $title is repeated: $repeated", async ({ call, repeated }) => {
+  ])("a call that is $title is retried: $repeated", async ({ call, repeated }) => {
     const { calls } = await start(refusal(503, "ServiceUnavailable"), { call });
     expect(calls > 1).toBe(repeated);
   });

@@ -25,7 +25,7 @@ function busctlWrites(lines: readonly string[]): void {
   process.env["PATH"] = `${folder}:${path}`;
 }
 
-it("[node-agent 498] detects a shutdown among invalid lines, and ends only with busctl", async () => {
+it("[node-agent 498] reports a shutdown signal between invalid lines, and rejects only when busctl exits", async () => {
   const signal = (payload: string): string => `{"type":"signal","member":"PrepareForShutdown","payload":${payload}}`;
   busctlWrites(["not json", "null", "7", signal("null"), signal('{"data":[true]}'), '{"type":"signal","member":"Prep']);
   const told: boolean[] = [];

@@ -64,7 +64,7 @@ it("uses the current PATH of this process", async () => {
   }
 });
 
-it("reports an unknown result when the shell dies, and starts another", async () => {
+it("reports an unknown result when the shell exits, and starts another", async () => {
   const { program, starts } = countedShell();
   const shell = createCommandShell(program);
   const hanging = shell.run("sleep", ["1"], LONG_MS);
@@ -77,7 +77,7 @@ it("returns an unknown result if no shell can be started", async () => {
   expect(await createCommandShell(join(TOP, "none")).run("true", [], LONG_MS)).toBeUndefined();
 });
 
-it("ends after an idle time", async () => {
+it("exits after the idle timeout", async () => {
   const { program, starts } = countedShell();
   const shell = createCommandShell(program);
   await shell.run("sh", ["-c", `cut -d" " -f4 /proc/$PPID/stat >'${join(TOP, "pid")}'`], LONG_MS);

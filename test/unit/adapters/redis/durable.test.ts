@@ -14,7 +14,7 @@ function connection(replicas: number): { readonly waits: number[]; replicated(co
   };
 }
 
-it("class B waits for one replica, once for all writes of an event loop tick", async () => {
+it("durability class B waits for one replica, once for all writes of an event loop tick", async () => {
   const server = connection(1);
   const durable = createBarrier(server, "B");
   await Promise.all([durable(), durable(), durable()]);
@@ -23,7 +23,7 @@ it("class B waits for one replica, once for all writes of an event loop tick", a
   expect(server.waits).toHaveLength(2);
 });
 
-it("class B fails if no replica acknowledges the write, and waits again for the next write", async () => {
+it("durability class B fails if no replica acknowledges the write, and waits again for the next write", async () => {
   const server = connection(0);
   const durable = createBarrier(server, "B");
   await expect(durable()).rejects.toThrow(NotReplicatedError);

@@ -74,12 +74,12 @@ describe("QC1 a call", () => {
 
   it.each([
     { name: "a closed connection", answer: hangsUp },
-    { name: "an incomplete answer", answer: hangsUpHalfway },
+    { name: "an incomplete response", answer: hangsUpHalfway },
     { name: "500", answer: says(500, "oops") },
     { name: "503", answer: says(503, '{"__type":"com.amazonaws.sqs#ServiceUnavailable"}') },
     { name: "429", answer: says(429, "") },
     { name: "throttling", answer: says(400, '{"__type":"com.amazonaws.sqs#RequestThrottled"}') },
-    { name: "a throttled KMS", answer: says(400, '{"__type":"com.amazonaws.sqs#KmsThrottled"}') },
+    { name: "KMS throttling", answer: says(400, '{"__type":"com.amazonaws.sqs#KmsThrottled"}') },
   ])("a call is retried after $name, with three attempts in total", async ({ answer }) => {
     const once = await scripted(answer);
     expect([await once.send(), once.asked.length]).toEqual([{ Successful: [] }, 2]);
@@ -95,7 +95,7 @@ describe("QC1 a call", () => {
       want: "QueueDoesNotExist",
     },
     { name: "a missing permission", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
-    { name: "an answer that is not JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
+    { name: "a response that is not JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
   ])("a call is not retried after a permanent error: $name (QC2)", async ({ answer, want }) => {
     const { send, asked } = await scripted(answer);
     const error: unknown = await send().catch((thrown: unknown) => thrown);
@@ -148,7 +148,7 @@ describe("the signature", () => {
     { host: "sqs.us-gov-west-1.amazonaws.com", want: "us-gov-west-1" },
     { host: "vpce-0a1b-2c3d.sqs.ap-southeast-2.vpce.amazonaws.com", want: "ap-southeast-2" },
     { host: "queue.example.com", want: "eu-west-3" },
-  ])("the signature uses the region in the host, or otherwise that of the environment: $host", async ({ host, want }) => {
+  ])("the signature uses the region in the host name, or else the region in the environment: $host", async ({ host, want }) => {
     vi.stubEnv("AWS_REGION", "eu-west-3");
     expect((await createAwsSigner(SQS, { credentials })(host, "SendMessageBatch", "{}"))["authorization"]).toContain(`/${want}/sqs/`);
   });

@@ -50,7 +50,7 @@ describe("messages that several streams send in one event loop tick", () => {
   });
 });
 
-it("use another call when they are sent in another event loop tick", async () => {
+it("messages that are sent in another event loop tick use another call", async () => {
   const { calls, queue } = harness();
   await queue.send(entries("a", 1));
   await queue.send(entries("b", 1));

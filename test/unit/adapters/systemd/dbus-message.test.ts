@@ -43,7 +43,7 @@ it("[node-agent 283] decodes one encoded message with values of every type, even
   for (const length of [0, 15, 16, 100, bytes.length - 1]) expect(decodeMessage(bytes.subarray(0, length)), `${length}`).toBeUndefined();
 });
 
-it("[node-agent 283] decodes the byte order that the agent does not send, and types that only systemd sends", () => {
+it("[node-agent 283] decodes big-endian messages, which the agent never sends, and types that only systemd sends", () => {
   const body = Buffer.alloc(38);
   body.writeUInt32BE(24, 0); // of the dictionary, which begins at byte 8
   body.writeUInt32BE(1, 8);

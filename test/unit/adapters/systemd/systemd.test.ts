@@ -93,7 +93,7 @@ it("[node-agent 283] waits for a job's end, and returns its result", async () =>
   expect(asked).toEqual(["StartTransientUnit a.slice", "StartTransientUnit b.slice", "StopUnit a.slice"]);
 });
 
-it("[node-agent 283] treats a running unit as started and a missing one as stopped, and otherwise fails with systemd's message", async () => {
+it("[node-agent 283] treats a unit that already runs as started and a missing unit as stopped, and otherwise fails with systemd's message", async () => {
   const { file, asked } = await answering([{ error: "UnitExists" }, { job: "done" }, { error: "NoSuchUnit" }, { error: "BadUnitSetting" }]);
   const systemd = createSystemd([{ file }]);
   await systemd.startTransient("a.slice", []);

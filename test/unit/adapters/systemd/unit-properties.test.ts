@@ -48,7 +48,7 @@ it.each([
   },
 );
 
-it("[node-agent 283] sends an unlimited value to systemd as infinity, and keeps an absent one", () => {
+it("[node-agent 283] sends an unlimited value to systemd as infinity, and omits absent values", () => {
   const none = { memoryBytes: -1, cpuQuota: -1, cpuPeriod: 100_000, pidsMax: -1 };
   expect(Object.fromEntries(told(none, 2).properties)).toEqual({
     MemoryMax: ["t", INFINITY],

@@ -36,23 +36,26 @@ it.each([
   { existing: "refused", says: "exists and is not empty", before: "before", after: "before" },
   { existing: "overwritten", before: "before", after: "a line\n" },
   { existing: "replaced", before: "before", after: "a line\n" },
-] as const)("CF4 an existing file is $existing at the first line and at the end", async ({ existing, says, before, after }) => {
-  const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
-  const content = async (): Promise<string> => await readFile(path, "utf8");
-  await writeFile(path, before);
-  const make = (): CaptureFile => new CaptureFile(path, { isWhole: true, existing }, 0);
-  if (says !== undefined) expect(make).toThrow(says);
-  else {
-    await make().discard();
-    expect(await content()).toBe(before);
-    const file = make();
-    file.write("a line");
-    if (existing === "replaced") expect(await content()).toBe(before);
-    await file.end();
-  }
-  expect(await content()).toBe(after);
-  expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
-});
+] as const)(
+  "CF4 an existing file is handled as `existing: $existing` requires, at the first line and at the end",
+  async ({ existing, says, before, after }) => {
+    const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
+    const content = async (): Promise<string> => await readFile(path, "utf8");
+    await writeFile(path, before);
+    const make = (): CaptureFile => new CaptureFile(path, { isWhole: true, existing }, 0);
+    if (says !== undefined) expect(make).toThrow(says);
+    else {
+      await make().discard();
+      expect(await content()).toBe(before);
+      const file = make();
+      file.write("a line");
+      if (existing === "replaced") expect(await content()).toBe(before);
+      await file.end();
+    }
+    expect(await content()).toBe(after);
+    expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
+  },
+);
 
 it("CF1 passes lines to gzip in large chunks, and all of them on a flush", async () => {
   const path = join(folder, "chunks.jsonl.gz");

@@ -17,7 +17,7 @@ test.each([
   { version: "v1.37.2", why: undefined },
   { version: "v1.38.0-beta.0", why: /newer than 1\.37/ },
   { version: "v2.0.0", why: /newer/ },
-])("$version: $why", ({ version, why }) => {
+])("unsupported returns $why for $version", ({ version, why }) => {
   if (why === undefined) expect(unsupported(version)).toBeUndefined();
   else expect(unsupported(version)).toMatch(why);
 });

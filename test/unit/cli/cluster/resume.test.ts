@@ -59,7 +59,7 @@ test.each([
     want: { kind: "resume", acceptedMs: NOW_MS - 40_000 },
   },
   {
-    name: "allows writes up to the stop if no object has another controller's write any more",
+    name: "allows writes up to the stop if no object contains another controller's write any longer",
     stops: [stop(40_000)],
     newest: undefined,
     want: { kind: "resume", acceptedMs: NOW_MS - 40_000 },

@@ -96,11 +96,11 @@ it.for([
   { name: "another cluster's signature", body: signedBell(BLUE, RED) },
   { name: "another key", body: signedBell(BLUE, BLUE, { k: "shop/other" }) },
   { name: "an owner that was not signed", body: signedBell(BLUE, BLUE, { o: "o" }) },
-  { name: "a signature that is no text", body: signedBell(BLUE, BLUE, { m: {} }) },
-  { name: "a field that is no text", body: signedBell(BLUE, BLUE, { u: { length: 1 } }) },
-  { name: "no JSON", body: "{" },
-  { name: "null", body: "null" },
-  { name: "a cluster that is no id", body: signedBell("__proto__") },
+  { name: "a signature that is not a string", body: signedBell(BLUE, BLUE, { m: {} }) },
+  { name: "a field that is not a string", body: signedBell(BLUE, BLUE, { u: { length: 1 } }) },
+  { name: "a body that is not JSON", body: "{" },
+  { name: "the body null", body: "null" },
+  { name: "an invalid cluster id", body: signedBell("__proto__") },
 ])("acknowledges a doorbell with $name, and no handler gets it", async ({ body }, { harness }) => {
   expect(await harness.route("doorbells", body, signedBell(RED))).toEqual([]);
   expect(harness.handled.map(([cid]) => cid)).toEqual([RED]);
@@ -114,18 +114,18 @@ it("routes deltas by their frame, whose MAC the handler verifies", async ({ harn
   ]);
 });
 
-it("reads the directory before it drops the record of a cluster that it does not know", async ({ harness }) => {
+it("reads the cluster directory again before it drops the record of an unknown cluster", async ({ harness }) => {
   expect(await harness.route("deltas", `${NEW}.sig.payload`, `${"c".repeat(32)}.sig.payload`)).toEqual([]);
   expect(harness.refreshed).toEqual([NEW, "c".repeat(32)]);
   expect(harness.handled.map(([cid]) => cid)).toEqual([NEW]);
 });
 
-it("keeps the failed records of one cluster, not those of others", async ({ harness }) => {
+it("reports only the failed records of the cluster that failed", async ({ harness }) => {
   harness.failing.add(RED);
   expect(await harness.route("deltas", `${BLUE}.a`, `${RED}.b`, `${BLUE}.fails`)).toEqual(["m2", "m1"]);
 });
 
-it("postpones doorbells of a cluster that has its share of invocations, and handles those of others", async ({ harness }) => {
+it("postpones doorbells of a cluster that uses its full share of invocations, and handles those of other clusters", async ({ harness }) => {
   const { promise, resolve } = Promise.withResolvers<void>();
   harness.gate = promise;
   const hanging = [1, 2].map(async () => await harness.route("doorbells", signedBell(BLUE)));

@@ -57,7 +57,7 @@ const it = base.extend<{ harness: Harness }>({
   },
 });
 
-it("retries a failing cluster with a back-off of its own, while another is served at once", async ({ harness }) => {
+it("retries a failing cluster with its own back-off, and serves another cluster without delay", async ({ harness }) => {
   harness.failing.add("a");
   harness.change("added", "a");
   await harness.clock.advance(100_000);
@@ -85,7 +85,7 @@ it("does not delete the keys of a cluster that is added again", async ({ harness
   expect(harness.history).toEqual(["begin a 0", "end a 1", "forget a 1", "begin a 2"]);
 });
 
-it("keeps the keys of a paused cluster, and serves none that is paused from the start", async ({ harness }) => {
+it("keeps the keys of a paused cluster, and does not serve a cluster that is paused from the start", async ({ harness }) => {
   harness.change("added", "a");
   harness.change("added", "b", true);
   await harness.clock.advance(1_000);

@@ -22,26 +22,26 @@ it("twice the work costs twice as much for the same number of sandboxes", () => 
 });
 
 it.each([
-  { name: "costs as much as counted for a counted size", pods: 200, fifo: 300 },
-  { name: "is interpolated between two counted sizes", pods: 105, fifo: 200 },
-  { name: "is extrapolated beyond the largest counted size", pods: 390, fifo: 500 },
-  { name: "costs as much as the smallest size below that size", pods: 3, fifo: 100 },
-])("a rollout of any size: $name", ({ pods, fifo }) => {
+  { name: "is the measured cost for a measured size", pods: 200, fifo: 300 },
+  { name: "is interpolated between two measured sizes", pods: 105, fifo: 200 },
+  { name: "is extrapolated beyond the largest measured size", pods: 390, fifo: 500 },
+  { name: "is that of the smallest measured size for smaller sizes", pods: 3, fifo: 100 },
+])("the cost of a rollout $name", ({ pods, fifo }) => {
   expect(rolloutOf(pods, COUNTS.rollouts).fifo).toBeCloseTo(fifo);
 });
 
 it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; workHours: number }>([
-  { name: "nothing", rates: {}, fifo: 0, starts: 0, workHours: 0 },
+  { name: "no activity", rates: {}, fifo: 0, starts: 0, workHours: 0 },
   { name: "four rollouts a day", rates: { rolloutsPerDay: 4 }, fifo: 4 * DAYS * 100, starts: 4 * DAYS, workHours: 4 * DAYS },
   {
-    name: "Deployments at rest, each synced with its ReplicaSets",
+    name: "unchanged Deployments, each resynced with its ReplicaSets",
     rates: { deployments: 10 },
     fifo: 8_760 * 3,
     starts: 8_760,
     workHours: 730,
   },
   {
-    name: "changes without a pause: no execution environment is idle, and each reads its secrets every five minutes",
+    name: "uninterrupted changes, in which no execution environment is idle and each reads its secrets every five minutes",
     rates: { podChangesPerDay: 24_000 },
     fifo: 730_000 * 3,
     starts: 12 * 730,
@@ -54,7 +54,7 @@ it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; wor
     starts: 0,
     workHours: 730,
   },
-])("a month of $name", ({ rates, fifo, starts, workHours }) => {
+])("computes the usage of a month of $name", ({ rates, fifo, starts, workHours }) => {
   const usage = usageOf(COUNTS, { ...IDLE, ...rates });
   expect(usage.idle.fifo).toBe(730 * 400);
   expect(usage.work.fifo).toBeCloseTo(fifo);

@@ -49,7 +49,7 @@ it("treats a period with fewer messages than heartbeats as idle", async () => {
 
 it.each([
   {
-    name: "another process' metrics",
+    name: "metrics of another process",
     text: "process_start_time_seconds 1\nworkqueue_depth 3\n",
     says: "x has no deltaloop_messages_total",
   },

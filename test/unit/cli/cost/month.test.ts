@@ -84,7 +84,7 @@ it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>
     there: "KMS requests",
   },
   { name: "no metrics", parameters: { metrics: "none" }, gone: /custom metrics/ },
-])("a month with $name", ({ parameters, gone, there }) => {
+])("lists the expected cost items for $name", ({ parameters, gone, there }) => {
   const names = month(parameters).map(({ name }) => name);
   expect(names.filter((name) => gone?.test(name))).toEqual([]);
   expect(names).toContain(there ?? "alarms");
@@ -132,7 +132,7 @@ const item = (name: string, idleUsd: number, workUsd: number, uncertain?: string
   ...(uncertain !== undefined && { uncertain }),
 });
 
-it("prints a table, the most expensive item first, and states that a resident pod is cheaper", () => {
+it("prints a table, the most expensive item first, and states that a pod that runs all the time is cheaper", () => {
   const text = reportForPeople(
     report(
       { ...IDLE, deployments: 50, rolloutsPerDay: 20 },
@@ -180,7 +180,7 @@ it("states that deltaloop is cheaper, without claiming that no parameter can cha
   expect(text).not.toContain("for every workload");
 });
 
-it("handles prices of 0: prints no share and no ratio", () => {
+it("prints no share and no ratio if all prices are 0", () => {
   const nothing = { name: "one of 0.5 vCPU and 1 GiB", usd: 0 };
   const free = reportForPeople(report(IDLE, [], [nothing]));
   expect(free).toContain("\nEverything is free at these prices.\n");
@@ -190,7 +190,7 @@ it("handles prices of 0: prints no share and no ratio", () => {
   expect(free + beside).not.toMatch(/NaN|Infinity/);
 });
 
-it("lists the parameters that make a difference", () => {
+it("lists the parameters that change the cost", () => {
   const parameters = { storeNodes: "3", kubeCa: "LS0tLS1CRUdJTi", redisUrl: "rediss://cache:6379", clusterId: "5d3f00aa11bb" };
   expect(reportForPeople({ ...report(IDLE, []), parameters })).toContain("an idle cluster, with storeNodes=3\n");
   const free = { clusterId: "5d3f00aa11bb" };

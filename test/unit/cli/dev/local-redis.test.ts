@@ -10,7 +10,7 @@ import { ensureRedisServer } from "../../../support/redis.ts";
 
 const why = ensureRedisServer();
 
-describe.skipIf(why !== undefined)(`a redis-server of our own${why === undefined ? "" : ` (${why})`}`, () => {
+describe.skipIf(why !== undefined)(`a local redis-server${why === undefined ? "" : ` (${why})`}`, () => {
   it("accepts only connections with its URL's password, which no command line contains", async () => {
     const redis = await startLocalRedis();
     if (redis === undefined) throw new Error("it did not start");

@@ -15,7 +15,7 @@ import { recordingLog } from "../../recording-log.ts";
 
 afterEach(() => vi.unstubAllEnvs());
 
-it("[node-agent 312] pods start and end on nodes that are agents", { timeout: 30_000 }, async () => {
+it("[node-agent 312] pods start and terminate on in-memory node agents", { timeout: 30_000 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-memory-nodes-"));
   vi.stubEnv("TMPDIR", folder);
   const [clock, random, ends] = [createSystemClock(), createSystemRandom(), new AbortController()];

@@ -342,8 +342,8 @@ const ROWS: readonly Row[] = [
     want: ["queue.deadLetters", "notChecked", /AccessDenied/],
   },
 
-  { name: "shadow", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.mode", "warning", /sends none/, /DELTALOOP_MODE=act/] },
-  { name: "shadow, which takes no Lease", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.lease", "notChecked", /no Lease/] },
+  { name: "shadow mode", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.mode", "warning", /sends none/, /DELTALOOP_MODE=act/] },
+  { name: "shadow mode, which takes no Lease", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.lease", "notChecked", /no Lease/] },
   { name: "shadow mode, which has no guard", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.guard", "notChecked", /shadow/] },
   { name: "a guard that has seen no other controller", facts: HEALTHY, want: ["watcher.guard", "ok", /no other controller/] },
   {
@@ -576,7 +576,7 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-it.each(ROWS)("$name", ({ facts, want: [check, state, said, remedy] }) => {
+it.each(ROWS)("reports the finding for $name", ({ facts, want: [check, state, said, remedy] }) => {
   const found = judge(facts).filter((finding) => finding.check === check);
   const [worst] = (["failure", "warning", "notChecked", "ok"] as const).flatMap((one) => found.filter((finding) => finding.state === one));
   expect(worst).toMatchObject({ state, seen: expect.stringMatching(said) });
@@ -591,7 +591,7 @@ it("reports every check of a healthy system", () => {
   expect([...new Set(findings.map(({ check }) => check))]).toEqual(expect.arrayContaining(Object.keys(CHECKS)));
 });
 
-it("each check has a test row with a finding, and each piece of advice is one sentence", () => {
+it("each check has a test row with a finding, and each remedy is one sentence", () => {
   const unwell = new Set(
     ROWS.filter(({ want: [, state] }) => state === "failure" || state === "warning").map(({ want: [check] }) => check),
   );
@@ -600,7 +600,7 @@ it("each check has a test row with a finding, and each piece of advice is one se
     for (const { remedy } of judge(facts)) if (remedy !== undefined) expect(remedy).toMatch(/^[A-Z](?!.*\. [A-Z]).*[^.]\.$/);
 });
 
-it("evaluates an audit if one was requested", () => {
+it("omits the audit check if no audit was requested", () => {
   const { audits: _none, ...unasked } = HEALTHY;
   expect(judge(unasked).filter(({ check }) => check === "cache.audit")).toEqual([]);
 });

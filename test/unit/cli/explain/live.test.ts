@@ -92,7 +92,7 @@ describe("explain of a running cluster", () => {
     expect(code).toBe(0);
   });
 
-  it("exits with 1 when the namespace holds no workload", async () => {
+  it("exits with 1 when the namespace contains no workload", async () => {
     const { code, stdout, stderr } = await run(api.url, ["explain", "-n", "nope"]);
     expect([code, stdout, stderr]).toEqual([1, "", "deltaloop: no workload found in namespace nope\n"]);
   });
@@ -147,7 +147,7 @@ describe("exits with code 2 from explain and capture on a permanent failure", ()
   it.each([
     { name: "rejected credentials", code: 401, body: "{}", says: /renew the token or certificate/i },
     { name: "a missing permission", code: 403, body: "{}", says: /bind a role/i },
-    { name: "an answer that is not JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
+    { name: "a response that is not JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
     { name: "a server that is not Kubernetes", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
   ])("exits with code 2: $name", async ({ code, body, says }) => {
     answer = { code, body };

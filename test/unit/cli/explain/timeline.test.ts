@@ -88,7 +88,7 @@ describe("the data of a page", () => {
     expect(input.marks.some(({ kind }) => kind === "refusal")).toBe(true);
   });
 
-  it("the page has a cause from its first recorded sign on, even if its evidence was read later, and the Node that it concerns", () => {
+  it("the page shows a cause from its first recorded evidence, even if that was read later, with the affected Node", () => {
     const { input } = pageOf(join(import.meta.dirname, "../../../captures/incidents/node-lost.jsonl.gz"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^node node-b does not report/);
@@ -129,7 +129,7 @@ describe("secrets", () => {
     expect(named(input, /^web$/).changes.flatMap(({ differences }) => differences)).toContainEqual({ field: "web.env.TOKEN", to: "added" });
   });
 
-  it("a page of --no-redact contains secrets, and only its owner may read it", () => {
+  it("a page written with --no-redact contains secrets, and is readable only by its owner", () => {
     const { input } = pageOf("secret.jsonl", "--no-redact");
     expect(input.redacted).toBe(false);
     expect(secrets.filter((each) => !JSON.stringify(input).includes(each))).toEqual([]);
@@ -181,7 +181,7 @@ describe("the file of a page", () => {
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
   });
 
-  it("the verdict prints the command for the timeline if there is a finding", () => {
+  it("the verdict contains the command for the timeline if there is a finding", () => {
     imagePullCapture(join(folder, "wrong.jsonl"));
     const hint = "\nTimeline  deltaloop explain wrong.jsonl --html timeline.html\n";
     for (const words of [[], ["deploy/web"]]) expect(explain("wrong.jsonl", ...words).stdout).toContain(hint);
@@ -213,7 +213,7 @@ describe("the file of a page", () => {
     expect(pageOf(path).input.objects.map(({ name }) => name)).toContain("web");
   });
 
-  it("a page of --open is served until a signal, only at the printed URL with its token", async () => {
+  it("--open serves the page until a signal, only at the printed URL with its token", async () => {
     const { DISPLAY: _, WAYLAND_DISPLAY: __, ...env } = process.env;
     const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "explain", recorded("refused"), "--open"], { cwd: folder, env });
     const exited = once(child, "exit");

@@ -9,14 +9,14 @@ import type { MetricsServer } from "../../../../cli/health/metrics-server.ts";
 import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-describe("healthAnswer, as upstream's components respond", () => {
+describe("healthAnswer responds like upstream's components", () => {
   const names = ["ping", "redis", "leaderElection"];
   const fine = [{ name: "ping" }, { name: "redis" }, { name: "leaderElection", note: "not leading" }];
   const ill = [{ name: "ping" }, { name: "redis", failure: "redis://user:secret@host is away" }, { name: "leaderElection" }];
   const table = [
-    { name: "well", checked: fine, verbose: false, excluded: [], want: { code: 200, body: "ok" } },
+    { name: "returns ok", checked: fine, verbose: false, excluded: [], want: { code: 200, body: "ok" } },
     {
-      name: "is ok with its checks on request",
+      name: "lists the checks when verbose is requested",
       checked: fine,
       verbose: true,
       excluded: [],
@@ -83,7 +83,7 @@ describe("the server", () => {
   };
   afterEach(async () => server?.stop());
 
-  it("listens on loopback, and serves other metrics while the Store is unavailable", async () => {
+  it("listens on loopback, and serves the metrics that need no Store while the Store is unavailable", async () => {
     const address = await serve([], () => Promise.reject(new Error("unavailable")));
     expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const answer = await fetch(`${address}/metrics`);

@@ -44,7 +44,7 @@ const plugin = (script: string, more: object = {}): object => ({
 const printing = (status: object, more: object = {}): string =>
   `console.log(${JSON.stringify(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status, ...more }))})`;
 
-it("is parsed as YAML, with paths relative to it", async () => {
+it("parses a kubeconfig as YAML, with paths relative to the file", async () => {
   await mkdir(join(folder, "pki"), { recursive: true });
   await writeFile(join(folder, "pki/ca.pem"), ca);
   await writeFile(join(folder, "pki/key.pem"), own.key);
@@ -89,7 +89,7 @@ it("prefers a token file to a token, and both to a plugin", async () => {
   expect(await tokenOf({ token: "its-own", tokenFile: "token" })).toBe("of-a-file");
 });
 
-describe("is rejected, by path and without quoting its content:", () => {
+describe("rejects a kubeconfig without quoting its secrets", () => {
   const cases: readonly { readonly text: string; readonly context?: string; readonly says: RegExp }[] = [
     { text: "a: [secret", says: /kubeconfig \S+ is not YAML: bad indent at line 1/ },
     { text: "users: secret", says: /kubeconfig \S+: users is not Array$/ },
@@ -166,7 +166,7 @@ describe("is rejected, by path and without quoting its content:", () => {
     { text: "clusters: [{name: c}, {name: c}]", says: /: clusters has two entries named "c"/ },
     { text: "contexts: [{name: x}, {name: x}]", says: /: contexts has two entries named "x"/ },
   ];
-  it.each(cases)("$says", async ({ text, context, says }) => {
+  it.each(cases)("with the message $says", async ({ text, context, says }) => {
     const error: unknown = await configOf(text, context).catch((thrown: unknown) => thrown);
     expect(String(error)).toMatch(says);
     expect(String(error)).not.toContain("secret");
@@ -252,7 +252,7 @@ describe("a plugin", () => {
     expect([first, second, await lasting?.(first)]).toEqual(["a4", "a5", "a5"].map(numbered));
   });
 
-  it("a plugin with a slash in its name is relative to the file", async () => {
+  it("resolves a plugin name with a slash relative to the file", async () => {
     await mkdir(join(folder, "bin"), { recursive: true });
     const script = join(folder, "bin/get-token");
     await writeFile(script, `#!${process.execPath}\n${printing({ token: "beside" })}`);
@@ -261,7 +261,7 @@ describe("a plugin", () => {
     expect(await token?.()).toBe("beside");
   });
 
-  it("runs again when its credentials have expired, and not before", async () => {
+  it("runs a plugin again when its credentials have expired, and not before", async () => {
     const runs = join(folder, "asked");
     await writeFile(runs, "");
     const script = (expires: string): string =>
@@ -311,7 +311,7 @@ describe("a plugin", () => {
       exec: { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "no-such-plugin" } },
       says: /plugin no-such-plugin was not found/,
     },
-  ])("a plugin that cannot be used is reported: $says", async ({ exec, says }) => {
+  ])("reports a plugin that cannot be used: $says", async ({ exec, says }) => {
     const error: unknown = await configFor(SERVER, exec).catch((thrown: unknown) => thrown);
     expect(String(error)).toMatch(says);
     expect(String(error)).not.toContain("secret");
@@ -331,7 +331,7 @@ it("accepts an http:// server without a token, such as kubectl proxy", async () 
   await expect(configFor("http://k8s:8080", {})).resolves.toMatchObject({ server: "http://k8s:8080" });
 });
 
-it("reads a rejected token from its file again, once; an accepted one is kept", async () => {
+it("reads a rejected token from its file again once, and keeps an accepted token", async () => {
   const server = "https://k8s:6443";
   const { token } = await configFor(server, { token: "one" });
   expect(await token?.()).toBe("one");
@@ -360,10 +360,20 @@ it("runs a plugin again when its token was rejected, whatever its expiry", async
 });
 
 it.each([
-  { what: "another context is the current one", now: "b", servers: ["https://a.test", "https://b.test"], tokens: ["of-a", "of-b"] },
-  { what: "that one is of the same server", now: "b", servers: ["https://a.test", "https://a.test"], tokens: ["of-a", "of-b"] },
-  { what: "its own names another server", now: "a", servers: ["https://c.test", "https://b.test"], tokens: ["of-c", "of-b"] },
-])("a token belongs to the context and server that it was read for, when $what", async ({ now, servers, tokens }) => {
+  {
+    what: "current-context changes to a context with another server",
+    now: "b",
+    servers: ["https://a.test", "https://b.test"],
+    tokens: ["of-a", "of-b"],
+  },
+  {
+    what: "current-context changes to a context with the same server",
+    now: "b",
+    servers: ["https://a.test", "https://a.test"],
+    tokens: ["of-a", "of-b"],
+  },
+  { what: "the server of its context changes", now: "a", servers: ["https://c.test", "https://b.test"], tokens: ["of-c", "of-b"] },
+])("keeps using the token of the context and server that it was read for when $what", async ({ now, servers, tokens }) => {
   const file = (current: string, [a, b]: readonly string[], [ofA, ofB]: readonly string[]): string =>
     JSON.stringify({
       "current-context": current,
@@ -382,7 +392,7 @@ it.each([
   expect(await config.token?.("of-a")).toBe("of-a");
 });
 
-describe("a list of files, as KUBECONFIG has it", () => {
+describe("a list of files in KUBECONFIG", () => {
   const CONTEXT = "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
   const WHOLE = `clusters: [{name: c, cluster: {server: "${SERVER}"}}]\nusers: [{name: u, user: {token: whole}}]\n${CONTEXT}`;
   const cases: readonly {
@@ -394,12 +404,12 @@ describe("a list of files, as KUBECONFIG has it", () => {
     { title: "skips a file that does not exist", files: [undefined, WHOLE] },
     { title: "skips an empty file", files: ["", WHOLE] },
     {
-      title: "takes the current context of the first file that has one",
+      title: "uses the current-context of the first file that sets it",
       files: ["current-context: x\n", WHOLE.replace("current-context: x", "current-context: z")],
     },
-    { title: "takes the first definition of a user", files: ["users: [{name: u, user: {token: first}}]\n", WHOLE], token: "first" },
+    { title: "uses the first definition of a user", files: ["users: [{name: u, user: {token: first}}]\n", WHOLE], token: "first" },
     {
-      title: "takes a complete definition, even an empty one",
+      title: "does not merge two definitions of a cluster",
       files: [`clusters: [{name: c, cluster: {server: "https://first:1"}}]\n`, WHOLE],
       server: "https://first:1",
     },
@@ -433,7 +443,7 @@ describe("a list of files, as KUBECONFIG has it", () => {
     expect([String(config.ca), await config.token?.()]).toEqual([ca, "of-a"]);
   });
 
-  it("the error has the name of the invalid file, or of the first file if none exists", async () => {
+  it("the error contains the name of the invalid file, or of the first file if none exists", async () => {
     const own = await mkdtemp(join(folder, "list-"));
     const [whole, broken] = [join(own, "whole"), join(own, "broken")];
     await writeFile(whole, WHOLE);
@@ -450,7 +460,7 @@ it.each([
   { form: "UTF-8 with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`) },
   { form: "UTF-16LE with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`, "utf16le") },
   { form: "UTF-16BE with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`, "utf16le").swap16() },
-])("may be $form", async ({ bytes }) => {
+])("a kubeconfig may be $form", async ({ bytes }) => {
   const path = join(folder, "encoded");
   await writeFile(path, bytes(kubeconfigOf({ server: SERVER })));
   expect((await kubeHttpConfigFrom(path, { component: "test" })).server).toBe(SERVER);
@@ -473,7 +483,7 @@ it.each([
   expect(await config.token?.()).toBe("tok");
 });
 
-it("requests a plugin's credentials again when they have expired long ago", async () => {
+it("requests a plugin's credentials again when they expired long ago", async () => {
   const script = `require("node:fs").appendFileSync(process.env.COUNT, "x"); ${printing({ token: "tok", expirationTimestamp: "1970-01-01T00:00:00Z" })}`;
   const count = join(folder, "runs");
   await writeFile(count, "");

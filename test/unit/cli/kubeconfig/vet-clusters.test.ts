@@ -27,7 +27,7 @@ interface Row {
 }
 
 const REJECTED: readonly Row[] = [
-  { name: "a program", user: { exec: { command: SECRET } }, place: "users[0].user.exec", allowance: "exec" },
+  { name: "an exec plugin", user: { exec: { command: SECRET } }, place: "users[0].user.exec", allowance: "exec" },
   { name: "an auth provider", user: { "auth-provider": { name: SECRET } }, place: "users[0].user.auth-provider" },
   { name: "a password", user: { username: SECRET, password: SECRET }, place: "users[0].user.username" },
   { name: "impersonation", user: { as: SECRET }, place: "users[0].user.as" },
@@ -43,9 +43,14 @@ const REJECTED: readonly Row[] = [
     place: "clusters[0].cluster.insecure-skip-tls-verify",
     allowance: "insecure",
   },
-  { name: "no TLS", cluster: { server: "http://blue.example.com" }, place: "clusters[0].cluster.server", allowance: "insecure" },
-  { name: "a password in the server", cluster: { server: `https://u:${SECRET}@blue` }, place: "clusters[0].cluster.server" },
-  { name: "no URL", cluster: { server: SECRET }, place: "clusters[0].cluster.server" },
+  {
+    name: "a server without TLS",
+    cluster: { server: "http://blue.example.com" },
+    place: "clusters[0].cluster.server",
+    allowance: "insecure",
+  },
+  { name: "a password in the server URL", cluster: { server: `https://u:${SECRET}@blue` }, place: "clusters[0].cluster.server" },
+  { name: "a server that is not a URL", cluster: { server: SECRET }, place: "clusters[0].cluster.server" },
   ...["127.0.0.1", "127.9.9.9", "localhost", "a.localhost.", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "2130706433", "0x7f.1"].map(
     (host): Row => ({
       name: `loopback as ${host}`,
@@ -62,8 +67,8 @@ const REJECTED: readonly Row[] = [
   })),
 ];
 
-describe("rejects, in one line with place and remedy, and without quoting the file", () => {
-  it.each(REJECTED)("$name", ({ cluster, user, place, allowance }) => {
+describe("rejects, in one line with the field and the remedy, and without quoting the file,", () => {
+  it.each(REJECTED)("a file with $name", ({ cluster, user, place, allowance }) => {
     const config = parsed(kubeconfigOf({ server: SERVER, ...cluster }, user ?? TOKEN));
     const [problem = "", ...others] = vetKubeconfig(config, new Set());
     expect(problem).toMatch(/^[^\n]+: [^\n]+: [^\n]+$/);
@@ -77,7 +82,7 @@ describe("rejects, in one line with place and remedy, and without quoting the fi
     expect(vetKubeconfig(config, new Set(ALLOWANCES.filter((other) => other !== allowance)))).toContain(problem);
   });
 
-  it("entries that no context uses, because roles select contexts by name", () => {
+  it("a file with an invalid entry that no context uses, because a component may select another context", () => {
     const config = parsed(kubeconfigOf({ server: SERVER }, TOKEN));
     const user = parsed(kubeconfigOf({ server: SERVER }, { exec: { command: "x" } })).users.map((each) => ({ ...each, name: "unused" }));
     expect(vetKubeconfig({ ...config, users: [...config.users, ...user] }, new Set())).toEqual([
@@ -94,7 +99,7 @@ describe("rejects, in one line with place and remedy, and without quoting the fi
     expect(vetKubeconfig({ ...config, "current-context": "" }, new Set())).toEqual([expect.stringMatching(/^current-context: /)]);
   });
 
-  it("names that resolve to this machine, also if another of their addresses does not", () => {
+  it("a host name with a loopback address, even if its other addresses are public", () => {
     expect(addressProblem(["203.0.113.1", "::1"], new Set())).toMatch(
       /^clusters\[0\]\.cluster\.server: resolves to a loopback .*--allow loopback$/,
     );
@@ -115,7 +120,7 @@ it.each([
 describe("the id of a cluster", () => {
   const idOf = (name: string, cluster: Readonly<Record<string, unknown>>, user: object = TOKEN): string =>
     clusterId(name, parsed(kubeconfigOf({ server: SERVER, ...cluster }, user)));
-  it("changes with name, server, CA and name in the certificate", () => {
+  it("changes with the name, server, CA and tls-server-name", () => {
     const ids = [
       idOf("blue", {}),
       idOf("red", {}),
@@ -127,7 +132,7 @@ describe("the id of a cluster", () => {
     expect(ids[0]).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  it("stays when credentials change, or the server is written in another way", () => {
+  it("stays the same when credentials change, or the server URL is written differently", () => {
     expect(idOf("blue", {}, { token: "another" })).toBe(idOf("blue", {}));
     expect(idOf("blue", { server: "https://BLUE.example.com:6443/" })).toBe(idOf("blue", {}));
   });
@@ -142,13 +147,13 @@ const cluster = (name: string, cid = name, isPaused = false): ListedCluster => (
 });
 
 it.each([
-  { name: "nothing", before: [cluster("a")], after: [cluster("a")], want: [] },
-  { name: "an addition", before: [], after: [cluster("a")], want: [["added", "a"]] },
-  { name: "a removal", before: [cluster("a")], after: [], want: [["removed", "a"]] },
-  { name: "a pause", before: [cluster("a")], after: [cluster("a", "a", true)], want: [["paused", "a"]] },
-  { name: "its end", before: [cluster("a", "a", true)], after: [cluster("a")], want: [["resumed", "a"]] },
+  { name: "no change", before: [cluster("a")], after: [cluster("a")], want: [] },
+  { name: "an added cluster", before: [], after: [cluster("a")], want: [["added", "a"]] },
+  { name: "a removed cluster", before: [cluster("a")], after: [], want: [["removed", "a"]] },
+  { name: "a paused cluster", before: [cluster("a")], after: [cluster("a", "a", true)], want: [["paused", "a"]] },
+  { name: "a resumed cluster", before: [cluster("a", "a", true)], after: [cluster("a")], want: [["resumed", "a"]] },
   {
-    name: "another server under the same name, as a removal before an addition",
+    name: "another server under the same name, as a removed and then an added cluster",
     before: [cluster("a", "1")],
     after: [cluster("a", "2")],
     want: [
@@ -160,7 +165,7 @@ it.each([
   expect(changesBetween(before, after).map(({ kind, cluster: { cid } }) => [kind, cid])).toEqual(want);
 });
 
-it("serves a server that two files name once, under the first name", () => {
+it("serves a server that two files contain only once, under the first name", () => {
   const server = "https://x:443/";
   expect([...repeatedServers([{ name: "b", server }, { name: "a", server: "https://X" }, cluster("c")])]).toEqual([["b", "a"]]);
 });

@@ -189,10 +189,10 @@ describe("a rejected KubeletConfiguration [node-agent 441]", () => {
   test.each([
     { name: "another kind", content: '{"apiVersion": "v1", "kind": "Pod"}', wrong: "not a KubeletConfiguration" },
     { name: "no kind", content: '{"maxPods": 1}', wrong: "not a KubeletConfiguration" },
-    { name: "no valid YAML", content: "a: [", wrong: "not YAML" },
+    { name: "invalid YAML", content: "a: [", wrong: "not YAML" },
   ])("a KubeletConfiguration is rejected: $name", async ({ content, wrong }) => await expect(flagsOf(content)).rejects.toThrow(wrong));
 
-  it("a missing file", async () => {
+  it("rejects a missing file", async () => {
     await expect(applyKubeletConfig(nodeCommand(), join(folder, "none.yaml"))).rejects.toThrow("cannot be read");
   });
 });

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { setOomScore } from "../../../../cli/node/node-cgroups.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-it("[node-agent 198] sets the agent's own OOM score, or logs that it is not permitted", async () => {
+it("[node-agent 198] sets the agent's own oom_score_adj, or logs that this is not permitted", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-oom-"));
   const log = recordingLog();
   await setOomScore(-999, log, join(folder, "oom_score_adj"));

@@ -23,7 +23,7 @@ const COMMAND = join(import.meta.dirname, "../../../../cli/deltaloop.js");
 it.each([
   { verb: "keys", kept: join(userInfo().homedir, ".cache", "deltaloop", "compiled") },
   { verb: "node", kept: "undefined" },
-])("deltaloop $verb keeps compiled code in $kept", ({ verb, kept }) => {
+])("the compile cache of deltaloop $verb is $kept", ({ verb, kept }) => {
   const tell =
     "data:text/javascript,import { getCompileCacheDir } from 'node:module'; process.on('exit', () => console.log(getCompileCacheDir()))";
   const { NODE_COMPILE_CACHE: _ours, NODE_OPTIONS: _none, ...env } = process.env;

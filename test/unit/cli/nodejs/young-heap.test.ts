@@ -8,7 +8,7 @@ const MAIN = join(import.meta.dirname, "../../../../cli/main.ts");
 const STARTED = { execPath: "/bin/node", execArgv: ["--inspect"], argv: ["/bin/node", "main.ts", "node", "-v"], nodeOptions: undefined };
 
 describe("withSmallYoungHeap", () => {
-  it("returns the same command with one more option", () => {
+  it("returns the same command with an additional option", () => {
     expect(withSmallYoungHeap(STARTED, 4)).toEqual(["/bin/node", "--inspect", "--max-semi-space-size=4", "main.ts", "node", "-v"]);
   });
 
@@ -24,7 +24,7 @@ describe("withSmallYoungHeap", () => {
 it.each([
   { verb: "node", limits: ["", "--max-semi-space-size=2 1"] },
   { verb: "watch", limits: [""] },
-])("deltaloop $verb starts with the limits $limits, and prints nothing about it", ({ verb, limits }) => {
+])("deltaloop $verb starts with the limits $limits, and prints no message about them", ({ verb, limits }) => {
   const tell =
     "data:text/javascript,console.log('began with', ...process.execArgv.filter((option) => option.startsWith('--max')), process.env.MALLOC_ARENA_MAX ?? '')";
   const { NODE_OPTIONS: _none, MALLOC_ARENA_MAX: _neither, ...env } = process.env;

@@ -40,17 +40,20 @@ describe("the log of a process", () => {
     expect(of(ours)).toMatchObject({ timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]{12}Z$/) });
   });
 
-  it.each([consoleLog("", "info"), jsonLog("deltaloop-watch", "info")])("moves no cursor and reorders nothing", (log) => {
-    const [line = ""] = linesOf("stderr", () => log.info("a\x9b2Jb", { of: "c\u202ed\u200be\u2028f" }));
-    expect(line).not.toMatch(/[^\n\x20-\x7e]/);
-    expect(line).toMatch(/9b2J.*\\u202ed\\u200be\\u2028f/);
-  });
+  it.each([consoleLog("", "info"), jsonLog("deltaloop-watch", "info")])(
+    "escapes text that would move the cursor or reorder output",
+    (log) => {
+      const [line = ""] = linesOf("stderr", () => log.info("a\x9b2Jb", { of: "c\u202ed\u200be\u2028f" }));
+      expect(line).not.toMatch(/[^\n\x20-\x7e]/);
+      expect(line).toMatch(/9b2J.*\\u202ed\\u200be\\u2028f/);
+    },
+  );
 
   it.each([
     { stream: "stderr", log: consoleLog("", "info") },
     { stream: "stderr", log: jsonLog("deltaloop-watch", "info") },
     { stream: "stdout", log: createLogger("deltaloop-watch", "info") },
-  ] as const)("quotes at most 256 characters of foreign text, in values of at most 1,024: $stream", ({ stream, log }) => {
+  ] as const)("quotes at most 256 characters of untrusted text, in values of at most 1,024 characters, on $stream", ({ stream, log }) => {
     const foreign = "x".repeat(100_000);
     const key = `${"n".repeat(63)}/${"o".repeat(253)}`;
     const error = `RangeError: not a resourceVersion: "${foreign}"`;

@@ -28,7 +28,7 @@ it("escapes control characters in JSON output without changing the parsed value"
   expect(JSON.parse(printableJson(value))).toEqual(value);
 });
 
-it("prints a decision about an object with such a name in one plain line", () => {
+it("prints a decision about an object whose name has control characters in one plain line", () => {
   const owner = { resource: "replicasets", namespace: "a", name: "b", uid: "o" } as const;
   const write = {
     kind: "DeletePod",

@@ -119,7 +119,7 @@ it.each<{
   expect(heard).toEqual(said);
 });
 
-it("[informer T116] ends immediately on a signal, without a verdict on the watcher", async () => {
+it("[informer T116] ends immediately on a signal, without reporting on the watcher", async () => {
   const { said, ending, waits } = scene();
   ending.abort();
   expect(await untilRebuilt(storeOf(["old"], [SHUT]), "new", waits)).toBe(false);
@@ -155,12 +155,12 @@ it("writes a new key of 256 bits once, only to its own secret, and prints no key
 
 it.each([
   {
-    name: "a key that is set in the environment itself",
+    name: "a key that the environment contains as plain text",
     variables: { DELTALOOP_DIGEST_KEY: OLD },
     says: "DELTALOOP_DIGEST_KEY_SECRET is not in the environment: a key that is not in a secret is rotated by a deployment",
   },
   {
-    name: "a secret that may not be written",
+    name: "a secret that it has no permission to write",
     variables: { DELTALOOP_DIGEST_KEY: undefined, DELTALOOP_DIGEST_KEY_SECRET: SECRET },
     says: `${SECRET}: access is denied: allow secretsmanager:PutSecretValue on it`,
   },

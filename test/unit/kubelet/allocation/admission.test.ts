@@ -35,7 +35,7 @@ describe("admit", () => {
     const staticPod = nodePod({ containers: ["main"], annotations: { "kubernetes.io/config.source": "file" } });
     const burstable = nodePod({ containers: [asking({ cpu: "1m" })] });
     it.each<{ readonly name: string; readonly given: Partial<AdmissionInput>; readonly want: string | undefined }>([
-      { name: "nothing", given: { pressure: [] }, want: undefined },
+      { name: "without pressure, admits any pod", given: { pressure: [] }, want: undefined },
       { name: "memory pressure rejects a pod without requests", given: { pressure: ["MemoryPressure"] }, want: "Evicted" },
       {
         name: "memory pressure admits a pod that tolerates the taint",
@@ -49,14 +49,18 @@ describe("admit", () => {
         given: { pressure: ["MemoryPressure", "DiskPressure"], pod: pod(tolerating) },
         want: "Evicted",
       },
-      { name: "processes", given: { pressure: ["PIDPressure"], pod: burstable }, want: "Evicted" },
+      { name: "PID pressure rejects a pod with requests", given: { pressure: ["PIDPressure"], pod: burstable }, want: "Evicted" },
       {
         name: "pressure rejects a pod just below critical priority",
         given: { pressure: ["DiskPressure"], pod: pod({ priority: 1_999_999_999 }) },
         want: "Evicted",
       },
-      { name: "critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 2_000_000_000 }) }, want: undefined },
-      { name: "static", given: { pressure: ["DiskPressure"], pod: staticPod }, want: undefined },
+      {
+        name: "pressure admits a critical pod",
+        given: { pressure: ["DiskPressure"], pod: pod({ priority: 2_000_000_000 }) },
+        want: undefined,
+      },
+      { name: "pressure admits a static pod", given: { pressure: ["DiskPressure"], pod: staticPod }, want: undefined },
       {
         name: "is checked before all other predicates",
         given: { pressure: ["DiskPressure"], pod: pod({ nodeSelector: { disk: "hdd" } }) },
@@ -87,7 +91,7 @@ describe("admit", () => {
       { name: "a pod fits exactly", requests: { cpu: "400m", memory: "512Mi", "ephemeral-storage": "10Gi" }, want: undefined },
       { name: "more storage than the node has", requests: { "ephemeral-storage": "11Gi" }, want: "OutOfephemeral-storage" },
       { name: "huge pages of the node", requests: { "hugepages-2Mi": "4Mi" }, want: "OutOfhugepages-2Mi" },
-      { name: "an extended resource that the node does not know", requests: { "example.com/gpu": "1" }, want: undefined },
+      { name: "an extended resource that the node does not have, which is ignored", requests: { "example.com/gpu": "1" }, want: undefined },
       { name: "several missing resources: the CPU is reported", requests: { memory: "9Gi", cpu: "9" }, want: "OutOfcpu" },
     ])("resource requests: $name", ({ requests, want }) => {
       expect(reason({ pod: nodePod({ containers: [asking(requests)] }), others: [other] })).toBe(want);
@@ -118,15 +122,15 @@ describe("admit", () => {
       { name: "a selector that does not match", spec: { nodeSelector: { disk: "hdd" } }, want: false },
       { name: "a label with the name of a method", spec: { nodeSelector: { constructor: "x" } }, want: false },
       { name: "In", spec: required(expression("disk", "In", "hdd", "ssd")), want: true },
-      { name: "In, missing", spec: required(expression("zone", "In", "a")), want: false },
+      { name: "In, label missing", spec: required(expression("zone", "In", "a")), want: false },
       { name: "NotIn", spec: required(expression("disk", "NotIn", "ssd")), want: false },
-      { name: "NotIn, missing", spec: required(expression("zone", "NotIn", "a")), want: true },
+      { name: "NotIn, label missing", spec: required(expression("zone", "NotIn", "a")), want: true },
       { name: "Exists", spec: required(expression("disk", "Exists")), want: true },
       { name: "DoesNotExist", spec: required(expression("disk", "DoesNotExist")), want: false },
       { name: "Gt", spec: required(expression("cores", "Gt", "7")), want: true },
-      { name: "Gt, equal", spec: required(expression("cores", "Gt", "8")), want: false },
+      { name: "Gt with an equal value", spec: required(expression("cores", "Gt", "8")), want: false },
       { name: "Lt", spec: required(expression("cores", "Lt", "9")), want: true },
-      { name: "Gt with a value that is no number", spec: required(expression("disk", "Gt", "7")), want: false },
+      { name: "Gt for a label that is not a number", spec: required(expression("disk", "Gt", "7")), want: false },
       { name: "an unknown operator", spec: required(expression("disk", "Like", "s*")), want: false },
       { name: "one of two terms", spec: required(expression("disk", "In", "hdd"), expression("disk", "In", "ssd")), want: true },
       {
@@ -140,15 +144,15 @@ describe("admit", () => {
         want: false,
       },
       { name: "a term without expressions", spec: required({}), want: false },
-      { name: "this node by name", spec: required(field("In", "n1")), want: true },
-      { name: "any node but this one", spec: required(field("NotIn", "n1")), want: false },
+      { name: "a metadata.name field that matches this node", spec: required(field("In", "n1")), want: true },
+      { name: "a metadata.name field that excludes this node", spec: required(field("NotIn", "n1")), want: false },
       {
         name: "a field that nodes do not have",
         spec: required({ matchFields: [{ key: "metadata.uid", operator: "In", values: ["n1"] }] }),
         want: false,
       },
       {
-        name: "selector and affinity contradict each other",
+        name: "an affinity that matches and a selector that does not",
         spec: { nodeSelector: { disk: "hdd" }, ...required(field("In", "n1")) },
         want: false,
       },
@@ -185,15 +189,20 @@ describe("admit", () => {
       { name: "another port", one: onPort({ hostPort: 8081 }), other: taken, want: true },
       { name: "another protocol", one: onPort({ hostPort: 8080, protocol: "UDP" }), other: taken, want: true },
       { name: "an absent protocol means TCP", one: onPort({ hostPort: 8080 }), other: taken, want: false },
-      { name: "a port taken on one address", one: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }), other: taken, want: false },
       {
-        name: "a port on all addresses, one of which has it taken",
+        name: "a port on one address that is taken on all addresses",
+        one: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }),
+        other: taken,
+        want: false,
+      },
+      {
+        name: "a port on all addresses that is taken on one address",
         one: taken,
         other: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }),
         want: false,
       },
       {
-        name: "a port on two different addresses",
+        name: "the same port on two different addresses",
         one: onPort({ hostPort: 8080, hostIP: "10.0.0.2" }),
         other: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }),
         want: true,
@@ -271,11 +280,11 @@ describe("admit", () => {
       pod: pod({ hostIPC: true, securityContext: { sysctls: [{ name: "kernel.shm_rmid_forced", value: "1" }] } }),
       want: "SysctlForbidden",
     },
-  ])("rejection of a pod with $name: $want", ({ pod: given, want }) => {
+  ])("the rejection reason is $want for a pod with $name", ({ pod: given, want }) => {
     expect(reason({ pod: given })).toBe(want);
   });
 
-  it("names the forbidden sysctl and the reason", () => {
+  it("the message contains the forbidden sysctl and the reason", () => {
     const withSysctl = (name: string, spec: Partial<PodSpec> = {}): NodePod =>
       pod({ ...spec, securityContext: { sysctls: [{ name, value: "1" }] } });
     expect(admitting({ pod: withSysctl("kernel/msgmax") })).toMatchObject({ message: 'forbidden sysctl: "kernel.msgmax" not allowlisted' });

@@ -26,7 +26,7 @@ describe("[node-agent 165] a resize", () => {
       },
     },
     {
-      name: "for which the node is too small is infeasible",
+      name: "that exceeds the node's allocatable resources is infeasible",
       pod: asking({ cpu: "5", memory: "5Gi" }),
       want: {
         cause: "Infeasible",
@@ -36,7 +36,7 @@ describe("[node-agent 165] a resize", () => {
       },
     },
     {
-      name: "to all of the node is deferred, not infeasible",
+      name: "to all allocatable resources of the node is deferred, not infeasible",
       pod: asking({ cpu: "4" }),
       want: expect.objectContaining({ reason: "Deferred" }),
     },
@@ -50,7 +50,7 @@ describe("[node-agent 165] a resize", () => {
   );
 });
 
-it("[node-agent 166] orders decreases first, then priority, then Guaranteed, then the longest wait", () => {
+it("[node-agent 166] orders resizes: decreases first, then by priority, then Guaranteed pods, then the longest pending", () => {
   const names = ["late", "early", "guaranteed", "important", "less"];
   const bigger = { cpu: "2" };
   const pods = names.map((name) =>

@@ -18,7 +18,7 @@ describe("[node-agent 162] desired and allocated resources", () => {
     { name: "equal resources in another notation", has: pod(withCpu("1")), wants: pod(withCpu("1000m")), differs: false },
     { name: "more CPU", has: pod(withCpu("1")), wants: pod(withCpu("2")), differs: true },
     { name: "an additional limit", has: pod(withCpu("1")), wants: pod({ ...withCpu("1"), limits: { memory: "1Gi" } }), differs: true },
-    { name: "no resources any more", has: pod(withCpu("1")), wants: pod({}), differs: true },
+    { name: "resources that were removed", has: pod(withCpu("1")), wants: pod({}), differs: true },
     { name: "a changed init container", has: pod({}, withCpu("1")), wants: pod({}, withCpu("2")), differs: true },
   ])("desired and allocated resources: $name", ({ has, wants, differs }) => {
     expect(isResizeRequested(wants, granted(has))).toBe(differs);
@@ -32,7 +32,7 @@ describe("[node-agent 162] desired and allocated resources", () => {
     expect(isResizeRequested(one, { containers: {} })).toBe(false);
   });
 
-  it("a grant keeps the actuated resources", () => {
+  it("granting a resize does not change the actuated resources", () => {
     const before = { containers: { app: { allocated: withCpu("1"), actuated: withCpu("1") } } };
     expect(granted(pod(withCpu("2")), before).containers["app"]).toEqual({ allocated: withCpu("2"), actuated: withCpu("1") });
   });

@@ -21,7 +21,7 @@ function events(node: NodeHarness, reason: string): readonly object[] {
   return sent.filter((event) => event.reason === reason);
 }
 
-test("[node-agent 472] starts a critical pod when its victims have ended within their own grace periods, and reports the preemption on them", async () => {
+test("[node-agent 472] starts a critical pod when its victims have terminated within their own grace periods, and reports the preemption in the victims' status", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics, images: { "slow:1": { stopAfterMs: 7 * SECONDS } } });
   const victim = await node.create("victim", { containers: [asking("40", "slow:1")], terminationGracePeriodSeconds: 20 });

@@ -48,7 +48,7 @@ describe("candidates for preemption", () => {
       want: ["b"],
     },
     {
-      name: "Guaranteed pods only for what the others cannot free",
+      name: "Guaranteed pods only if the other pods cannot free enough",
       active: [guaranteed("g500", "500m"), guaranteed("g100", "100m"), burstable("b", "400m")],
       short: [cpu(450)],
       want: ["b", "g100"],
@@ -115,7 +115,7 @@ describe("a critical pod with insufficient resources", () => {
       ...more,
     });
 
-  it("[node-agent 471] a critical pod is admitted after its victims have ended; they are selected for the scarce resource", () => {
+  it("[node-agent 471] a critical pod is admitted after its victims have terminated, which are selected for the insufficient resource", () => {
     const others = [burstable("a", "600m"), burstable("b", "400m")];
     expect(admitting(critical("new", { cpu: "500m" }), others)).toEqual({
       admitted: true,

@@ -31,7 +31,7 @@ describe("[node-agent 164] PodResizePending", () => {
   it.each([
     { name: "does not change for the same result", pod: POD, refusal: DEFERRED, sinceMs: NOW_MS - 10_000, news: false, same: true },
     {
-      name: "does not change for other amounts",
+      name: "does not change when only the amounts in the message differ",
       pod: POD,
       refusal: { ...DEFERRED, message: "less room" },
       sinceMs: NOW_MS - 10_000,

@@ -53,12 +53,12 @@ describe("a certificate signing request [node-agent 420]", () => {
     expect(isSameRequest(pem, { ...template, ipAddresses: ["10.0.0.8"] }, PUBLIC)).toBe(false);
   });
 
-  it("the bootstrap request has upstream's name, which is constant for a key", () => {
+  it("derives the name of the bootstrap CSR as upstream does, from the public key, subject and usages", () => {
     expect(joiningRequestName(clientTemplate("node-a"), PUBLIC)).toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
     expect(joiningRequestName(clientTemplate("node-b"), PUBLIC)).not.toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
   });
 
-  it("requests the usages of its signer and key type", () => {
+  it("requests the key usages that fit its signer and key type", () => {
     expect(usagesOf("kubernetes.io/kube-apiserver-client-kubelet", KEY)).toEqual(["digital signature", "client auth"]);
     expect(usagesOf("kubernetes.io/kubelet-serving", KEY)).toEqual(["digital signature", "server auth"]);
   });
@@ -76,16 +76,16 @@ describe("replacement of a certificate [node-agent 421]", () => {
   });
 
   test.each([
-    { name: "no replacement for the same names", template: clientTemplate("node-a"), want: true },
-    { name: "no replacement while no names are wanted yet", template: undefined, want: true },
-    { name: "replacement for another name", template: clientTemplate("node-b"), want: false },
+    { name: "not replaced for the same names", template: clientTemplate("node-a"), want: true },
+    { name: "not replaced while the required names are unknown", template: undefined, want: true },
+    { name: "replaced for another name", template: clientTemplate("node-b"), want: false },
     {
-      name: "replacement for an additional organization",
+      name: "replaced for an additional organization",
       template: { ...clientTemplate("node-a"), organizations: ["system:nodes", "x"] },
       want: false,
     },
-    { name: "replacement for an additional address", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
-  ])("names of a certificate: $name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
+    { name: "replaced for an additional address", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
+  ])("a certificate is $name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
 
   it("a replacement is due immediately when the certificate does not cover the required names and addresses", () => {
     const had = { ...facts, ...SERVER_TEMPLATE, ipAddresses: ["10.0.0.7", "2001:Db8:0:0:0:0:0:7", "10.0.0.8"] };
@@ -96,7 +96,7 @@ describe("replacement of a certificate [node-agent 421]", () => {
   });
 });
 
-describe("the alternative names of a serving certificate [node-agent 422]", () => {
+describe("the subject alternative names of a serving certificate [node-agent 422]", () => {
   test.each([
     {
       name: "addresses and names of the Node, each once and in order",
@@ -116,15 +116,15 @@ describe("the alternative names of a serving certificate [node-agent 422]", () =
       addresses: [{ type: "Hostname", address: "10.0.0.7" }],
       want: { dnsNames: [], ipAddresses: ["10.0.0.7"] },
     },
-    { name: "no names, so no request is made, without an address", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
+    { name: "none without an address, so that no CSR is created", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
     { name: "a Node without addresses", addresses: [], want: undefined },
-  ])("alternative names of a serving certificate: $name", ({ addresses, want }) => {
+  ])("subject alternative names of a serving certificate: $name", ({ addresses, want }) => {
     const template = servingTemplate("node-b", addresses);
     expect(template).toEqual(want && { commonName: "system:node:node-b", organizations: ["system:nodes"], ...want });
   });
 });
 
-describe("the result of a request [node-agent 423]", () => {
+describe("the result of a certificate signing request [node-agent 423]", () => {
   const request = (conditions: readonly object[], certificate?: string): object => ({
     metadata: { name: "csr-1", uid: "u1" },
     status: { conditions, ...(certificate !== undefined && { certificate: Buffer.from(certificate).toString("base64") }) },
@@ -136,7 +136,7 @@ describe("the result of a request [node-agent 423]", () => {
     { name: "signed, but not approved", object: request([], "PEM"), want: { kind: "waiting" } },
     { name: "approved and signed", object: request([{ type: "Approved" }], "PEM"), want: { kind: "issued", certificate: "PEM" } },
     {
-      name: "denied, though signed",
+      name: "denied, although signed",
       object: request([{ type: "Approved" }, { type: "Denied", reason: "No", message: "not you" }], "PEM"),
       want: { kind: "refused", why: "certificate signing request is denied, reason: No, message: not you" },
     },

@@ -8,19 +8,19 @@ const END = "-----END CERTIFICATE-----";
 // What Go's pem.Decode returns for each of them, type aside.
 test.each([
   {
-    name: "text before, between and after",
+    name: "a PEM file with text before, between and after the blocks",
     pem: `one\n${BEGIN}\nAAAB\n${END}\ntwo: x\n${BEGIN}\nAAAC\n${END}\nthree`,
     want: ["AAAB", "AAAC"],
   },
-  { name: "headers", pem: `${BEGIN}\nProc-Type: 4\n\nAAAB\n${END}\n`, want: ["AAAB"] },
-  { name: "carriage returns, spaces and no newline at the end", pem: `${BEGIN}  \r\nAA\r\nAB \r\n${END}`, want: ["AAAB"] },
-  { name: "base64 of a wrong length", pem: `${BEGIN}\nAAA\n${END}\n${BEGIN}\nAAAB\n${END}\n`, want: ["AAAB"] },
-  { name: "other characters", pem: `${BEGIN}\nAA!B\n${END}\n`, want: [] },
+  { name: "blocks with headers", pem: `${BEGIN}\nProc-Type: 4\n\nAAAB\n${END}\n`, want: ["AAAB"] },
+  { name: "a PEM file with carriage returns, spaces and no newline at the end", pem: `${BEGIN}  \r\nAA\r\nAB \r\n${END}`, want: ["AAAB"] },
+  { name: "a block whose base64 has an invalid length", pem: `${BEGIN}\nAAA\n${END}\n${BEGIN}\nAAAB\n${END}\n`, want: ["AAAB"] },
+  { name: "a block with characters that are not base64", pem: `${BEGIN}\nAA!B\n${END}\n`, want: [] },
   { name: "a block without its end", pem: `${BEGIN}\nAAAC\n${BEGIN}\nAAAB\n${END}\n`, want: ["AAAB"] },
   { name: "a block that ends the text", pem: `${BEGIN}\nAAAB`, want: [] },
-  { name: "a begin that follows text on its line", pem: `x${BEGIN}\nAAAB\n${END}\n`, want: [] },
-  { name: "another type", pem: "-----BEGIN PRIVATE KEY-----\nAAAB\n-----END PRIVATE KEY-----\n", want: [] },
-  { name: "nothing", pem: "", want: [] },
+  { name: "a BEGIN line that starts with other text", pem: `x${BEGIN}\nAAAB\n${END}\n`, want: [] },
+  { name: "a block of another type", pem: "-----BEGIN PRIVATE KEY-----\nAAAB\n-----END PRIVATE KEY-----\n", want: [] },
+  { name: "an empty file", pem: "", want: [] },
 ])("[node-agent 508] reads the certificates of $name", ({ pem, want }) => {
   expect(certificateBlocks(pem).map((der) => der.toString("base64"))).toEqual(want);
 });

@@ -25,27 +25,32 @@ function contents(source: Omit<TrustBundleSource, "path">, bundles: readonly Tru
 
 describe("[node-agent 508] the trust anchors of a projected volume", () => {
   const table: { name: string; source: Omit<TrustBundleSource, "path">; bundles: readonly TrustBundle[]; want: readonly string[] }[] = [
-    { name: "a bundle by name", source: { name: "live" }, bundles: [LIVE], want: ["one", "two"] },
-    { name: "an optional bundle that does not exist", source: { name: "live", optional: true }, bundles: [], want: [] },
+    { name: "those of a bundle by name", source: { name: "live" }, bundles: [LIVE], want: ["one", "two"] },
+    { name: "empty for an optional bundle that does not exist", source: { name: "live", optional: true }, bundles: [], want: [] },
     {
-      name: "every bundle of a signer, each certificate once, with the empty selector",
+      name: "those of every bundle of a signer, each certificate once, with the empty selector",
       source: { signerName: "a.test/s", labelSelector: {} },
       bundles: BUNDLES,
       want: ["four", "one", "three", "two"],
     },
     {
-      name: "the selected bundles of a signer",
+      name: "those of the selected bundles of a signer",
       source: { signerName: "a.test/s", labelSelector: { matchExpressions: [{ key: "live", operator: "In", values: ["no"] }] } },
       bundles: BUNDLES,
       want: ["three", "two"],
     },
     {
-      name: "no bundle with an optional selector that matches none",
+      name: "empty for an optional source whose selector matches no bundle",
       source: { signerName: "a.test/s", labelSelector: { matchLabels: { live: "maybe" } }, optional: true },
       bundles: BUNDLES,
       want: [],
     },
-    { name: "no bundle with an absent selector", source: { signerName: "a.test/s", optional: true }, bundles: BUNDLES, want: [] },
+    {
+      name: "empty for an optional source without a selector",
+      source: { signerName: "a.test/s", optional: true },
+      bundles: BUNDLES,
+      want: [],
+    },
   ];
   it.each(table)("are $name", ({ source, bundles, want }) => {
     expect(contents(source, bundles)).toEqual(want);
@@ -63,7 +68,7 @@ describe("[node-agent 508] the trust anchors of a projected volume", () => {
       want: 'while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "live" not found',
     },
     { name: "an absent selector", source: { signerName: "a.test/s" }, bundles: BUNDLES, want: zero },
-    { name: "no bundle of the signer", source: { signerName: "a.test/s", labelSelector: {} }, bundles: [], want: zero },
+    { name: "a signer without bundles", source: { signerName: "a.test/s", labelSelector: {} }, bundles: [], want: zero },
     {
       name: "an invalid selector",
       source: { signerName: "a.test/s", labelSelector: { matchExpressions: [{ key: "k", operator: "Is" }] } },
@@ -83,11 +88,11 @@ describe("[node-agent 508] the trust anchors of a projected volume", () => {
       want: "ClusterTrustBundle projection is not supported in static kubelet mode",
     },
   ];
-  it.each(errors)("are an error for $name", ({ source, bundles, want }) => {
+  it.each(errors)("an error is returned for $name", ({ source, bundles, want }) => {
     expect(() => contents(source, bundles)).toThrow(new VolumeError(want));
   });
 
-  it("have an order that depends neither on the API server's nor on the number of reads, but on the agent's process", () => {
+  it("are shuffled in an order that is fixed for each agent process, whatever the order of the bundles", () => {
     const many = bundle("many", pem(...Array.from({ length: 20 }, (_, n) => `anchor ${n}`)));
     const source = { path: "ca", signerName: "a.test/s", labelSelector: {} };
     const first = trustAnchors(source, [many, LIVE], "process 1");
@@ -102,7 +107,7 @@ describe("[node-agent 508] the trust anchors of a projected volume", () => {
   });
 });
 
-it("[node-agent 508] lists only the bundles of a source", () => {
+it("[node-agent 508] lists only the bundles that a source selects", () => {
   expect(bundleSelector({ path: "ca", name: "live" })).toBe("metadata.name=live");
   expect(bundleSelector({ path: "ca", signerName: "a.test/s" })).toBe("spec.signerName=a.test/s");
   expect(() => bundleSelector({ path: "ca" })).toThrow(

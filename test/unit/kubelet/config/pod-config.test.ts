@@ -35,65 +35,83 @@ describe("classify", () => {
     sent: readonly NodePod[];
     want: readonly string[];
   }[] = [
-    { name: "[node-agent 57] a new pod", known: [], op: "ADD", sent: [pod("a")], want: ["ADD a"] },
-    { name: "[node-agent 57] the same pod again", known: [pod("a")], op: "ADD", sent: [pod("a")], want: [] },
-    { name: "[node-agent 57] a pod that is to be deleted", known: [pod("a")], op: "ADD", sent: [pod("a", dying)], want: ["DELETE a"] },
+    { name: "[node-agent 57] adds a new pod", known: [], op: "ADD", sent: [pod("a")], want: ["ADD a"] },
+    { name: "[node-agent 57] ignores an unchanged pod", known: [pod("a")], op: "ADD", sent: [pod("a")], want: [] },
     {
-      name: "a shorter grace period of a pod that is being deleted",
+      name: "[node-agent 57] deletes a pod with a deletionTimestamp",
+      known: [pod("a")],
+      op: "ADD",
+      sent: [pod("a", dying)],
+      want: ["DELETE a"],
+    },
+    {
+      name: "deletes again with a shorter grace period",
       known: [pod("a", dying)],
       op: "SET",
       sent: [pod("a", { ...dying, deletionGracePeriodSeconds: 5 })],
       want: ["DELETE a"],
     },
-    { name: "[node-agent 58] another image", known: [pod("a")], op: "ADD", sent: [pod("a", other)], want: ["UPDATE a"] },
-    { name: "[node-agent 58] a pod that is removed", known: [pod("a")], op: "REMOVE", sent: [pod("a")], want: ["REMOVE a"] },
-    { name: "an unknown pod that is removed", known: [pod("a")], op: "REMOVE", sent: [pod("b")], want: [] },
-    { name: "other labels", known: [pod("a")], op: "UPDATE", sent: [pod("a", { labels: { app: "web" } })], want: ["UPDATE a"] },
+    { name: "[node-agent 58] updates a pod with another image", known: [pod("a")], op: "ADD", sent: [pod("a", other)], want: ["UPDATE a"] },
+    { name: "[node-agent 58] removes a pod", known: [pod("a")], op: "REMOVE", sent: [pod("a")], want: ["REMOVE a"] },
+    { name: "ignores the removal of an unknown pod", known: [pod("a")], op: "REMOVE", sent: [pod("b")], want: [] },
     {
-      name: "[node-agent 59] a complete list: removed pods first, then new and changed ones",
+      name: "updates a pod with other labels",
+      known: [pod("a")],
+      op: "UPDATE",
+      sent: [pod("a", { labels: { app: "web" } })],
+      want: ["UPDATE a"],
+    },
+    {
+      name: "[node-agent 59] emits removed pods of a complete list first, then new and changed ones",
       known: [pod("1"), pod("2"), pod("3")],
       op: "SET",
       sent: [pod("2", other), pod("3"), pod("4")],
       want: ["REMOVE 1", "ADD 4", "UPDATE 2"],
     },
     {
-      name: "every kind of change in one list, in a fixed order",
+      name: "emits every kind of change of one list in a fixed order",
       known: [pod("1"), pod("2"), pod("3"), pod("4")],
       op: "SET",
       sent: [pod("2", running), pod("3", dying), pod("4", other), pod("5")],
       want: ["REMOVE 1", "ADD 5", "UPDATE 4", "DELETE 3", "RECONCILE 2"],
     },
-    { name: "[node-agent 60] only the status of one pod", known: [pod("a")], op: "ADD", sent: [pod("a", running)], want: ["RECONCILE a"] },
     {
-      name: "[node-agent 60] only the status of a pod in a list",
+      name: "[node-agent 60] reconciles one pod whose status alone changed",
+      known: [pod("a")],
+      op: "ADD",
+      sent: [pod("a", running)],
+      want: ["RECONCILE a"],
+    },
+    {
+      name: "[node-agent 60] reconciles a pod in a list whose status alone changed",
       known: [pod("a")],
       op: "SET",
       sent: [pod("a", running)],
       want: ["RECONCILE a"],
     },
     {
-      name: "[node-agent 60] status and spec together",
+      name: "[node-agent 60] updates a pod whose status and spec changed",
       known: [pod("a")],
       op: "SET",
       sent: [pod("a", { ...other, ...running })],
       want: ["UPDATE a"],
     },
     {
-      name: "[node-agent 62] another source's annotation that changes",
+      name: "[node-agent 62] updates a pod whose annotation from the source changed",
       known: [pod("a", { annotations: { note: "1" } })],
       op: "SET",
       sent: [pod("a", { annotations: { note: "2" } })],
       want: ["UPDATE a"],
     },
     {
-      name: "[node-agent 62] another source's annotation that is removed",
+      name: "[node-agent 62] updates a pod whose annotation was removed by the source",
       known: [pod("a", { annotations: { note: "1" } })],
       op: "SET",
       sent: [pod("a")],
       want: ["UPDATE a"],
     },
     {
-      name: "[node-agent 62] only local annotations differ",
+      name: "[node-agent 62] ignores differences in only the kubelet's local annotations",
       known: [pod("a")],
       op: "SET",
       sent: [
@@ -104,21 +122,21 @@ describe("classify", () => {
       want: [],
     },
     {
-      name: "a changed config.hash",
+      name: "updates a pod with a changed config.hash",
       known: [pod("a", { annotations: { "kubernetes.io/config.hash": "1" } })],
       op: "SET",
       sent: [pod("a", { annotations: { "kubernetes.io/config.hash": "2" } })],
       want: ["UPDATE a"],
     },
     {
-      name: "a pod of the same name with another UID",
+      name: "replaces a pod of the same name with another UID",
       known: [pod("a")],
       op: "SET",
       sent: [pod("a", { uid: "x" })],
       want: ["REMOVE a", "ADD a"],
     },
     {
-      name: "a message about one pod keeps the others",
+      name: "keeps the other pods after a message about one pod",
       known: [pod("a"), pod("b")],
       op: "DELETE",
       sent: [pod("b", dying)],
@@ -193,7 +211,7 @@ describe("classify", () => {
   });
 
   // Else each event of one pod would cost a deep look at the specs of all.
-  it("recognizes by reference an object that the source sends again after a status update", () => {
+  it("recognizes an object that the source sends again after a status update by reference", () => {
     const sent = pod("a", running);
     const { state } = classify(knowing(pod("a")), "api", { op: "SET", pods: [sent] }, LATER_MS);
     expect(state.pods.get("uid-a")?.spec).toBe(sent.spec);

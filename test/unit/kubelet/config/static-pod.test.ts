@@ -113,21 +113,25 @@ describe("staticPod", () => {
       expect(changes.every(({ pod }) => isStaticPod(pod))).toBe(true);
     });
 
-    it("UID and hash are the manifest's own UID if it sets one", () => {
+    it("UID and config.hash are the UID in the manifest if it sets one", () => {
       const pod = staticPod(manifest({}, { uid: "my-own-uid" }), FILE);
       expect([pod.metadata.uid, pod.metadata.annotations?.["kubernetes.io/config.hash"]]).toEqual(["my-own-uid", "my-own-uid"]);
     });
   });
 
   it.each([
-    { name: "nothing", value: null, want: "expected apiVersion v1 and kind Pod" },
+    { name: "an empty manifest", value: null, want: "expected apiVersion v1 and kind Pod" },
     { name: "another kind", value: { apiVersion: "apps/v1", kind: "Deployment" }, want: "found apps/v1 Deployment" },
-    { name: "no name", value: { apiVersion: "v1", kind: "Pod", spec: {} }, want: "metadata.name is missing" },
+    { name: "a pod without a name", value: { apiVersion: "v1", kind: "Pod", spec: {} }, want: "metadata.name is missing" },
     { name: "a name with a slash", value: manifest({}, { name: "../web" }), want: '"../web-node-1" is not a DNS name' },
     { name: "a namespace with dots", value: manifest({}, { namespace: "../.." }), want: "metadata.namespace" },
     { name: "a UID with a slash", value: manifest({}, { uid: "../../etc" }), want: "metadata.uid" },
-    { name: "no spec", value: { apiVersion: "v1", kind: "Pod", metadata: { name: "web" } }, want: "spec.containers is missing" },
-    { name: "no container", value: manifest({ containers: [] }), want: "spec.containers is missing or empty" },
+    {
+      name: "a pod without a spec",
+      value: { apiVersion: "v1", kind: "Pod", metadata: { name: "web" } },
+      want: "spec.containers is missing",
+    },
+    { name: "a pod without containers", value: manifest({ containers: [] }), want: "spec.containers is missing or empty" },
     { name: "a container without an image", value: manifest({ containers: [{ name: "c" }] }), want: 'container "c" has no image' },
     {
       name: "a container name with a slash",
@@ -145,9 +149,9 @@ describe("staticPod", () => {
       value: manifest({}, { annotations: { "kubernetes.io/config.mirror": "x" } }),
       want: "config.mirror",
     },
-    { name: "a list field that is no list", value: manifest({ tolerations: "all" }), want: "spec.tolerations is not a list" },
+    { name: "a list field that is not a list", value: manifest({ tolerations: "all" }), want: "spec.tolerations is not a list" },
     { name: "a field of another type", value: manifest({ volumes: 7 }), want: "not a valid Pod: " },
-  ])("rejects $name and reports its path", ({ value, want }) => {
+  ])("rejects $name and reports the path of the manifest", ({ value, want }) => {
     expect(refusal(value)).toContain("manifest /etc/manifests/web.yaml: ");
     expect(refusal(value)).toContain(want);
     expect(refusal(value, HTTP)).toContain("manifest at http://127.0.0.1/pods: ");
@@ -187,9 +191,13 @@ describe("staticPod", () => {
       spec: volume({ projected: { sources: [{ downwardAPI: {} }, { secret: {} }] } }),
       want: "secrets (volume v)",
     },
-    { name: "a trust bundle", spec: volume({ projected: { sources: [{ clusterTrustBundle: {} }] } }), want: "clustertrustbundles" },
-    { name: "a claim", spec: volume({ persistentVolumeClaim: { claimName: "c" } }), want: "persistentvolumeclaims" },
-    { name: "an ephemeral claim", spec: volume({ ephemeral: {} }), want: "persistentvolumeclaims" },
+    {
+      name: "a projected ClusterTrustBundle",
+      spec: volume({ projected: { sources: [{ clusterTrustBundle: {} }] } }),
+      want: "clustertrustbundles",
+    },
+    { name: "a PersistentVolumeClaim", spec: volume({ persistentVolumeClaim: { claimName: "c" } }), want: "persistentvolumeclaims" },
+    { name: "a generic ephemeral volume", spec: volume({ ephemeral: {} }), want: "persistentvolumeclaims" },
     { name: "a CSI volume", spec: volume({ csi: { driver: "d" } }), want: "csidrivers" },
     { name: "a secret of a storage volume", spec: volume({ iscsi: { secretRef: { name: "s" } } }), want: "secrets (volume v)" },
     { name: "a volume of an unknown type", spec: volume({ holographic: {} }), want: "objects of an unknown kind (volume v)" },

@@ -17,7 +17,7 @@ function written(
 const table: readonly { name: string; config: ResourceConfig; one: readonly string[]; two: readonly string[] }[] = [
   { name: "no limits", config: {}, one: [], two: [] },
   {
-    name: "everything",
+    name: "all limits",
     config: { cpus: "0-3", memoryBytes: 67_108_864, cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 50_000, pidsMax: 100 },
     one: [
       "cpuset.cpus=0-3",
@@ -30,20 +30,20 @@ const table: readonly { name: string; config: ResourceConfig; one: readonly stri
     two: ["pids.max=100", "memory.max=67108864", "cpu.weight=20", "cpu.max=50000 100000", "cpuset.cpus=0-3"],
   },
   {
-    name: "no quota",
+    name: "an unlimited quota",
     config: { cpuQuota: -1, cpuPeriod: 50_000 },
     one: ["cpu.cfs_period_us=50000", "cpu.cfs_quota_us=-1"],
     two: ["cpu.max=max 50000"],
   },
   { name: "a quota without a period", config: { cpuQuota: 1000 }, one: ["cpu.cfs_quota_us=1000"], two: ["cpu.max=1000 100000"] },
-  { name: "zeros", config: { memoryBytes: 0, cpuShares: 0, cpuQuota: 0, cpuPeriod: 0 }, one: [], two: [] },
+  { name: "limits of 0 are not written", config: { memoryBytes: 0, cpuShares: 0, cpuQuota: 0, cpuPeriod: 0 }, one: [], two: [] },
   { name: "a limit of 0 processes becomes 1", config: { pidsMax: 0 }, one: ["pids.max=1"], two: ["pids.max=1"] },
   { name: "an unlimited number of processes", config: { pidsMax: -1 }, one: ["pids.max=max"], two: ["pids.max=max"] },
 ];
 
 describe("cgroupFiles", () => {
-  it.each(table)("[node-agent 181] version 1: $name", ({ config, one }) => expect(written(config, 1)).toEqual(one));
-  it.each(table)("[node-agent 182] version 2: $name", ({ config, two }) => expect(written(config, 2)).toEqual(two));
+  it.each(table)("[node-agent 181] files of cgroup v1: $name", ({ config, one }) => expect(written(config, 1)).toEqual(one));
+  it.each(table)("[node-agent 182] files of cgroup v2: $name", ({ config, two }) => expect(written(config, 2)).toEqual(two));
 
   const HUGE = { hugePageBytes: { "2MB": 1n << 62n } };
   const sizes = ["2MB", "1GB"];
@@ -60,7 +60,7 @@ describe("cgroupFiles", () => {
     ]);
   });
 
-  it("[node-agent 181] omits files of missing controllers", () => {
+  it("[node-agent 181] omits files of cgroup controllers that are not available", () => {
     const config = { ...HUGE, cpuShares: 2, pidsMax: 5, memoryBytes: 1 };
     expect(written(config, 1, { sizes, controllers: ["cpu", "memory"] })).toEqual(["memory.limit_in_bytes=1", "cpu.shares=2"]);
   });

@@ -40,7 +40,7 @@ describe("podCgroup", () => {
     expect(podCgroup({ ...OPTIONS, ...options }, pod)).toBe(want);
   });
 
-  it("[node-agent 180] a pod's cgroup is below the cgroup of its QoS class, which is below that of all pods", () => {
+  it("[node-agent 180] a pod's cgroup is below the cgroup of its QoS class, which is below kubepods", () => {
     for (const options of [OPTIONS, { ...OPTIONS, ...SYSTEMD }]) {
       const parent = qosCgroup(options, "BestEffort");
       expect(podCgroup(options, nodePod()).startsWith(`${parent}/`)).toBe(true);

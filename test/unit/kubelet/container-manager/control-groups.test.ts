@@ -39,7 +39,7 @@ function events(node: NodeHarness, reason: string): readonly string[] {
 
 const ready = (node: NodeHarness, name: string): Promise<void> => node.until(`${name} is ready`, () => node.isReady(name));
 
-test("[node-agent 185] [node-agent 184] creates the cgroups of all pods and of both QoS classes with their limits at the start", async () => {
+test("[node-agent 185] [node-agent 184] creates the kubepods cgroup and the Burstable and BestEffort cgroups at startup, with their resource settings", async () => {
   const node = await startedNode();
   expect(node.cgroups.files("/kubepods")).toEqual({ "memory.limit_in_bytes": String(64 * 2 ** 30), "cpu.shares": "65536" });
   expect(node.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
@@ -144,7 +144,7 @@ test("[node-agent 189] a restarted agent keeps pods that have their cgroup, and 
   expect((await node.containers(uid)).length).toBe(1);
 });
 
-test("[node-agent 193] a restarted agent keeps the weights of QoS classes until its pods are known", async () => {
+test("[node-agent 193] a restarted agent keeps the CPU shares of the QoS cgroups until its pods are known", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [BURSTABLE] });
   await ready(node, "p");
@@ -158,7 +158,7 @@ test("[node-agent 193] a restarted agent keeps the weights of QoS classes until 
   expect([...seen]).toEqual(["512"]);
 });
 
-test("[node-agent 193] gives QoS classes the weight of their pods' requests: increases apply immediately, decreases within a minute", async () => {
+test("[node-agent 193] gives the QoS cgroups the CPU shares of their pods' requests: increases apply immediately, decreases within a minute", async () => {
   const node = await startedNode();
   const weight = (): string | undefined => node.cgroups.files("/kubepods/burstable")?.["cpu.shares"];
   await node.create("p", { containers: [BURSTABLE] });
@@ -208,7 +208,7 @@ test("[node-agent 191] reduces the CPU shares of an unknown pod's cgroup until i
   expect(node.cgroups.files(`/kubepods/pod${uid}`)).toBeUndefined();
 });
 
-test("[node-agent 192] retries the common limits of all pods until the kernel accepts them, and reports the outcome", async () => {
+test("[node-agent 192] retries the limits of the kubepods cgroup until the kernel accepts them, and reports the outcome", async () => {
   const node = await startedNode();
   node.kill();
   let refusals = 0;
@@ -277,7 +277,7 @@ test("[node-agent 187] creates no cgroups if cgroups-per-qos is off, and delays 
   expect(cgroups.files("/kubepods")).toBeUndefined();
 });
 
-test("[node-agent 281] with the systemd driver, slices get the same limits, and reserved cgroups are found by their systemd name", async () => {
+test("[node-agent 281] with the systemd driver, slices get the same limits, and reserved cgroups have systemd slice names", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice", "/kube.slice/kube-node.slice"] });
   await cgroups.create("/kube.slice/kube-node.slice");
   const told: string[] = [];

@@ -12,7 +12,7 @@ import { FACTS, MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 const MIB = 1024 ** 2;
 
 describe("parseReserved", () => {
-  it("[node-agent 186] parses all four resources with any quantity notation, rounded up, and CPU to the nearest millicore", () => {
+  it("[node-agent 186] parses all four resources in any quantity notation, rounded up, and CPU to the nearest millicore", () => {
     const want = { cpuMilli: 200, memoryBytes: 500 * MIB, ephemeralStorageBytes: 1024 * MIB, pids: 1000 };
     expect(parseReserved("cpu=200m, memory=500Mi,ephemeral-storage=1Gi,pid=1k")).toEqual(want);
     expect(parseReserved("cpu=0.5")).toEqual({ cpuMilli: 500 });
@@ -52,7 +52,7 @@ describe("allocatable", () => {
   it.each([
     { name: "as many huge pages as the node has", request: { "hugepages-2Mi": "64Mi" }, want: undefined },
     { name: "more huge pages than the node has", request: { "hugepages-2Mi": "66Mi" }, want: "OutOfhugepages-2Mi" },
-    { name: "huge pages of a size that the node lacks", request: { "hugepages-64Ki": "64Ki" }, want: "OutOfhugepages-64Ki" },
+    { name: "huge pages of a size that the node does not have", request: { "hugepages-64Ki": "64Ki" }, want: "OutOfhugepages-64Ki" },
     { name: "reserved resources are not available", request: { cpu: "2600m" }, want: "OutOfcpu" },
   ])("[node-agent 186] admission with reservations: $name", ({ request, want }) => {
     const pod = nodePod({ containers: [containerSpec("a", { resources: { requests: request } })] });

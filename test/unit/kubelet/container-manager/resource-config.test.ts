@@ -47,15 +47,15 @@ const table: readonly Case[] = [
     init: [asks(["100m", "100m"], ["100m", "100Mi"]), asks(["100m", "100m"])],
     want: { cpuShares: 204 },
   },
-  { name: "an init container without limits means no limit", containers: [BOTH], init: [PART], want: { cpuShares: 102 } },
+  { name: "no limit if an init container has none", containers: [BOTH], init: [PART], want: { cpuShares: 102 } },
   {
-    name: "a memory limit in every container and a CPU limit in one",
+    name: "a memory limit, but no CPU limit if only one container has one",
     containers: [BOTH, asks(["100m", ""], ["", "100Mi"])],
     want: { cpuShares: 204, memoryBytes: 300 * MIB },
   },
   { name: "a limit of 0 is no limit", containers: [asks(["1m", ""], ["0", "1Mi"])], want: { cpuShares: 2, memoryBytes: MIB } },
   {
-    name: "the largest init container counts if it exceeds the sum of all others",
+    name: "those of the largest init container if they exceed the sum of the regular containers",
     containers: [FULL],
     init: [asks(["300m", "400Mi"], ["300m", "400Mi"])],
     want: { cpuShares: 307, ...quota(30_000), memoryBytes: 400 * MIB },
@@ -78,8 +78,8 @@ const table: readonly Case[] = [
     spec: { overhead: { cpu: "50m", memory: "10Mi" } },
     want: { cpuShares: 153 },
   },
-  { name: "processes", containers: [NONE], podMaxPids: 512, want: { cpuShares: 2, pidsMax: 512 } },
-  { name: "a process limit of 0 is no limit", containers: [NONE], podMaxPids: 0, want: { cpuShares: 2 } },
+  { name: "pids.max is the pod PID limit", containers: [NONE], podMaxPids: 512, want: { cpuShares: 2, pidsMax: 512 } },
+  { name: "a pod PID limit of 0 is no limit", containers: [NONE], podMaxPids: 0, want: { cpuShares: 2 } },
   {
     name: "huge pages are limited to their requests",
     containers: [
@@ -111,7 +111,7 @@ describe("qosConfigs", () => {
   const machine = { ...MACHINE, hugePageSizes: ["2MB"] };
   const unbounded = { hugePageBytes: { "2MB": 4_611_686_018_427_387_904n } };
 
-  it("[node-agent 184] the weight of the Burstable cgroup is the total CPU request of Burstable pods", () => {
+  it("[node-agent 184] the CPU shares of the Burstable cgroup are the total CPU request of Burstable pods", () => {
     const pods = [[asks(["1", "128Mi"], ["1", "128Mi"])], [asks(["1", "128Mi"], ["2", "256Mi"])], [asks(["2", "256Mi"])], [NONE]];
     const configs = qosConfigs(
       pods.map((containers) => podOf({ containers })),
@@ -124,7 +124,7 @@ describe("qosConfigs", () => {
     });
   });
 
-  it("[node-agent 184] both QoS classes have the minimum weight if there are no pods", () => {
+  it("[node-agent 184] both QoS cgroups have the minimum CPU shares if there are no pods", () => {
     expect(qosConfigs([], MACHINE)).toMatchObject({ Burstable: { cpuShares: 2 }, BestEffort: { cpuShares: 2 } });
   });
 });
@@ -140,15 +140,15 @@ describe("kubepodsConfig", () => {
   };
   const hugePageBytes = { "2MB": BigInt(8 * MIB), "1GB": 0n };
 
-  it("[node-agent 185] the limit of all pods is capacity minus reservations when enforced, without subtracting eviction thresholds", () => {
+  it("[node-agent 185] the limit of the kubepods cgroup is capacity minus reservations when enforced, without subtracting eviction thresholds", () => {
     const want = { memoryBytes: 7_000_000_000, cpuShares: 3584, pidsMax: 32_000, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: true })).toEqual(want);
   });
-  it("[node-agent 185] the limit of all pods is the whole capacity when not enforced", () => {
+  it("[node-agent 185] the limit of the kubepods cgroup is the whole capacity when not enforced", () => {
     const want = { memoryBytes: 8_000_000_000, cpuShares: 4096, pidsMax: 32_768, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: false })).toEqual(want);
   });
-  it("[node-agent 185] the limit of all pods is never below 0", () => {
+  it("[node-agent 185] the limit of the kubepods cgroup is never below 0", () => {
     const reserved = { cpuMilli: 5000, memoryBytes: 9_000_000_000, pids: 40_000 };
     expect(kubepodsConfig({ ...machine, reserved }, { enforced: true })).toMatchObject({ memoryBytes: 0, cpuShares: 2, pidsMax: 0 });
   });
@@ -163,7 +163,7 @@ describe("reservedConfig", () => {
       want: { memoryBytes: 100 * MIB, cpuShares: 256, pidsMax: 1000, cpus: "0-3" },
     },
     { name: "only compressible resources", compressibleOnly: true, want: { cpuShares: 256, cpus: "0-3" } },
-  ])("[node-agent 185] the limits of a reservation: $name", ({ compressibleOnly, want }) => {
+  ])("[node-agent 185] the limits of a reserved cgroup: $name", ({ compressibleOnly, want }) => {
     expect(reservedConfig(kept, "0-3", compressibleOnly)).toEqual({ ...want, hugePageBytes: {} });
   });
   it("[node-agent 185] sets no limit without a reservation", () => {

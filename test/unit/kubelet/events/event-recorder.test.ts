@@ -64,7 +64,7 @@ describe("recordEvent", () => {
     expect(unregistered).toEqual(["default", { kind: "Node", apiVersion: "v1", name: "n1" }]);
   });
 
-  it("ER1 counts an equal Event, and sends the whole Event in case the first one has expired", () => {
+  it("ER1 increments the count of an equal Event, and sends the whole Event in case the first one has expired", () => {
     const [first, second, third] = recordAll([
       { event: event() },
       { atMinutes: 1, event: event() },

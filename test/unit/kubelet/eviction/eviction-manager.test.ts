@@ -67,7 +67,7 @@ test("[node-agent 213] evicts the pods of the lowest priority one at a time when
   expect([evicted(node), node.isReady("high")]).toEqual([["low", "lower"], true]);
 });
 
-test("[node-agent 251] evicts a pod when all pods together are near their memory limit, even if the node has free memory", async () => {
+test("[node-agent 251] evicts a pod when the kubepods cgroup is near its memory limit, even if the node has free memory", async () => {
   const node = await startedNode({
     eviction: { ...MEMORY, thresholds: parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true }) },
   });
@@ -87,7 +87,7 @@ test("[node-agent 251] evicts a pod when all pods together are near their memory
   expect(node.pod("lower")?.status?.message).toBe("The node was low on resource: memory. Threshold quantity: 1Gi, available: 1023Mi. ");
 });
 
-test("[node-agent 251] a percentage refers to the limit of all pods", async () => {
+test("[node-agent 251] a percentage refers to the limit of the kubepods cgroup", async () => {
   const thresholds = parseThresholds({ hard: parseStatements("memory.available<50%", "<"), enforcesPods: true });
   const node = await startedNode({ eviction: { ...MEMORY, thresholds } });
   await node.create("p", { containers: [APP] });
@@ -100,7 +100,7 @@ test("[node-agent 251] a percentage refers to the limit of all pods", async () =
   await node.until("it is gone", () => evicted(node).length > 0);
 });
 
-test("[node-agent 251] omits the signal when all pods have no limit", async () => {
+test("[node-agent 251] omits the signal when the kubepods cgroup has no limit", async () => {
   const thresholds = parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true });
   const node = await startedNode({ eviction: { ...MEMORY, thresholds } });
   await node.create("p", { containers: [APP] });
@@ -185,7 +185,7 @@ test("[node-agent 218] evicts the next pod only after the previous one is cleane
   await node.until("b is gone", () => evicted(node).length > 1, 30 * SECONDS);
 });
 
-test("[node-agent 218] a pod that is never cleaned up does not block further evictions", async () => {
+test("[node-agent 218] a pod whose clean-up never ends does not block further evictions", async () => {
   const node = await startedNode({ eviction: MEMORY });
   await node.create("a", { containers: [APP], priority: 0 });
   await node.create("b", { containers: [APP], priority: 1 });
@@ -273,7 +273,7 @@ test("[node-agent 221] evicts after the grace period of a soft threshold, with t
   expect(node.calls.filter(({ verb }) => verb === "stopContainer").map(({ args }) => args[1])).toEqual([7]);
 });
 
-test("[node-agent 219] removes the last dead container of ended pods, too, and keeps recent images", async () => {
+test("[node-agent 219] also removes the last dead container of terminated pods, and keeps recent images", async () => {
   const node = await startedNode({ eviction: policy("nodefs.available<10%"), images: { "once:1": { exitAfterMs: SECONDS }, "old:1": {} } });
   const uid = await node.create("once", { containers: [{ name: "once", image: "once:1" }], restartPolicy: "Never" });
   await node.until("it has ended", () => node.phase("once") !== "Pending" && node.phase("once") !== "Running");

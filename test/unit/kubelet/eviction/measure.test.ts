@@ -12,7 +12,7 @@ const fileSystem = (device: number, inodes = 10) => ({ capacityBytes: 100, avail
 it.each([
   { images: 1, want: false },
   { images: 2, want: true },
-])("[node-agent 228] recognizes separate disks of a node with images on device $images: $want", async ({ images, want }) => {
+])("[node-agent 228] detects a dedicated image filesystem if images are on device $images: $want", async ({ images, want }) => {
   const ports = {
     machine: { usage: async () => ({ memoryBytes: 1000, workingSetBytes: 300, processes: { count: 5, max: 50 } }) },
     cri: { imageFsInfo: async () => [{ mountpoint: "/images", timestampMs: 7 }] },

@@ -60,7 +60,7 @@ it.each([
     offending: "",
   },
   {
-    name: "contains no threshold if none of the resource is met",
+    name: "contains no threshold if no threshold of the resource is met",
     resource: "pids",
     met: [MEMORY],
     message: "The node was low on resource: pids. ",
@@ -84,9 +84,9 @@ it.each([
   { amount: 1024, want: "1Ki" },
   { amount: 1025, want: "1025" },
   { amount: 3 * 1024 ** 3, want: "3Gi" },
-])("[node-agent 210] $amount bytes are $want", ({ amount, want }) => expect(binaryQuantity(amount)).toBe(want));
+])("[node-agent 210] $amount bytes are printed as $want", ({ amount, want }) => expect(binaryQuantity(amount)).toBe(want));
 
-it("[node-agent 211] the message of a rejected pod lists the conditions", () => {
+it("[node-agent 211] the message of a rejected pod lists the node conditions", () => {
   expect(nodeConditionMessage(["MemoryPressure", "DiskPressure"])).toBe("The node had condition: [MemoryPressure DiskPressure]. ");
 });
 
@@ -146,7 +146,7 @@ it.each<{
   },
   { name: "keeps a pod without a limit", pod: nodePod({ containers: ["a"] }), usage: { ephemeralBytes: 1e12 }, want: undefined },
   {
-    name: "counts layer and logs of a container",
+    name: "counts the writable layer and the logs of a container",
     pod: nodePod({ containers: [limited("a", "1M"), limited("b", "1G")] }),
     usage: { containers: [{ name: "a", rootfs: disk(600_000), logs: disk(400_001) }] },
     want: 'ephemeralcontainerfs.limit: Container a exceeded its local ephemeral storage limit "1M". ',

@@ -23,24 +23,24 @@ const threshold = (signal: Signal, amount: number, more: Partial<Threshold> = {}
 const MEMORY = threshold("memory.available", 100);
 const SOFT = threshold("memory.available", 200, { gracePeriodMs: 60_000 });
 
-describe("a threshold is met", () => {
+describe("a met threshold", () => {
   it.each([
     { name: "if less is free", figures: { "memory.available": 99 }, thresholds: [MEMORY], want: 1 },
-    { name: "not if exactly as much is free", figures: { "memory.available": 100 }, thresholds: [MEMORY], want: 0 },
-    { name: "not without a measurement", figures: { "nodefs.available": 1 }, thresholds: [MEMORY], want: 0 },
+    { name: "only if less is free, not if exactly as much is free", figures: { "memory.available": 100 }, thresholds: [MEMORY], want: 0 },
+    { name: "only with a measurement", figures: { "nodefs.available": 1 }, thresholds: [MEMORY], want: 0 },
     {
-      name: "as a percentage",
+      name: "if it is a percentage and less of the capacity is free",
       figures: { "nodefs.available": 99 },
       thresholds: [{ ...MEMORY, signal: "nodefs.available", value: { share: 0.1 } }] as const,
       want: 1,
     },
     {
-      name: "with a minimum reclaim, which does not count yet",
+      name: "without regard to its minimum reclaim at first",
       figures: { "memory.available": 120 },
       thresholds: [{ ...MEMORY, minReclaim: { amount: 50 } }],
       want: 0,
     },
-  ])("[node-agent 203] a threshold is met: $name", ({ figures, thresholds, want }) => {
+  ])("[node-agent 203] a threshold is met $name", ({ figures, thresholds, want }) => {
     expect(thresholdsMet(thresholds, seen(figures), { withReclaim: false })).toHaveLength(want);
   });
 
@@ -68,7 +68,7 @@ function rounds(thresholds: readonly Threshold[], available: readonly number[], 
   });
 }
 
-describe("over time", () => {
+describe("thresholds over time", () => {
   it("[node-agent 204] a hard threshold is met immediately, and its condition lasts for the transition period", () => {
     expect(rounds([MEMORY], [100, 99, 100, 100, 100], 30_000)).toEqual([
       "0 ",
@@ -135,7 +135,7 @@ it.each<{ readonly met: readonly Signal[]; readonly want: string | undefined }>(
   { met: ["imagefs.inodesFree", "nodefs.available"], want: "imagefs.inodesFree inodes" },
   { met: ["containerfs.available"], want: "containerfs.available ephemeral-storage" },
   { met: ["pid.available"], want: "pid.available pids" },
-])("[node-agent 205] reclaims $want first when $met are met", ({ met, want }) => {
+])("[node-agent 205] reclaims $want first when the thresholds $met are met", ({ met, want }) => {
   const chosen = thresholdToReclaim(met.map((signal) => threshold(signal, 1)));
   expect(chosen && `${chosen.threshold.signal} ${chosen.resource}`).toBe(want);
 });
@@ -147,7 +147,7 @@ it.each([
   { of: SOFT, max: 0, spec: 30, want: 0 },
   { of: SOFT, max: 45, spec: undefined, want: 45 },
 ])(
-  "[node-agent 206] evicts with a grace period of $want s for a threshold of $of.gracePeriodMs ms, at most $max s, spec $spec s",
+  "[node-agent 206] evicts with a grace period of $want s for a threshold with a grace period of $of.gracePeriodMs ms, a maximum of $max s, and $spec s in the spec",
   ({ of, max, spec, want }) => {
     expect(evictionGraceSeconds(of, max, spec)).toBe(want);
   },

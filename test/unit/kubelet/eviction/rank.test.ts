@@ -87,12 +87,12 @@ it.each<{ readonly name: string; readonly pods: Readonly<Record<string, Measured
     want: "b a c",
   },
   {
-    name: "ranks pods below their requests, too",
+    name: "also ranks pods below their requests",
     pods: { a: { memory: 10, requests: { memory: "100" } }, b: { memory: 10, requests: { memory: "50" } } },
     want: "b a",
   },
   { name: "pods without a measurement first", pods: { a: { memory: 900 }, b: { unmeasured: true, priority: 99 } }, want: "b a" },
-  { name: "equal pods in their previous order", pods: { b: {}, a: {}, c: {} }, want: "b a c" },
+  { name: "keeps the order of equal pods", pods: { b: {}, a: {}, c: {} }, want: "b a c" },
 ])("[node-agent 207] memory ranking: $name", ({ pods, want }) => {
   expect(ranked("memory.available", pods)).toBe(want);
   expect(ranked("allocatableMemory.available", pods)).toBe(want);
@@ -129,35 +129,35 @@ it.each<{
     want: "b a c",
   },
   {
-    name: "a separate image disk: nodefs excludes writable layers",
+    name: "with a dedicated image filesystem, nodefs excludes writable layers",
     signal: "nodefs.available",
     disks: IMAGE_DISK,
     pods: { a: { rootfs: 99 }, b: { logs: 1 }, c: { emptyDir: 2 } },
     want: "c b a",
   },
   {
-    name: "a separate image disk: imagefs includes only writable layers",
+    name: "with a dedicated image filesystem, imagefs includes only writable layers",
     signal: "imagefs.available",
     disks: IMAGE_DISK,
     pods: { a: { rootfs: 1 }, b: { logs: 9, emptyDir: 9 }, c: { rootfs: 2 } },
     want: "c a b",
   },
   {
-    name: "a separate image disk: containerfs ranks as imagefs does",
+    name: "with a dedicated image filesystem, containerfs ranks as imagefs does",
     signal: "containerfs.available",
     disks: IMAGE_DISK,
     pods: { a: { logs: 9 }, b: { rootfs: 1 } },
     want: "b a",
   },
   {
-    name: "a split disk: nodefs includes writable layers",
+    name: "with a split image filesystem, nodefs includes writable layers",
     signal: "nodefs.available",
     disks: SPLIT,
     pods: { a: { logs: 2 }, b: { rootfs: 3 } },
     want: "b a",
   },
   {
-    name: "a split disk: pods have no usage on imagefs",
+    name: "with a split image filesystem, pods have no usage on imagefs",
     signal: "imagefs.available",
     disks: SPLIT,
     pods: { a: { priority: 1 }, b: { rootfs: 3, priority: 2 } },
@@ -167,7 +167,7 @@ it.each<{
   expect(ranked(signal, pods, disks)).toBe(want);
 });
 
-it("[node-agent 209] processes: ranks lower priority first, then more processes, and ignores requests", () => {
+it("[node-agent 209] PID ranking: lower priority first, then more processes, without regard to requests", () => {
   expect(
     ranked("pid.available", { a: { processes: 900, priority: 2 }, b: { processes: 1 }, c: { processes: 5 }, d: { unmeasured: true } }),
   ).toBe("d c b a");

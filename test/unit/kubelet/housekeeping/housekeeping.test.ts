@@ -30,7 +30,7 @@ test("[node-agent 480] lists running pods only if pods start, end or are unknown
   expect(asked).toBeGreaterThan(0);
 });
 
-test("[node-agent 494] removes a leftover directory once, in parallel to its other work", async () => {
+test("[node-agent 494] removes a leftover directory once, in parallel with its other work", async () => {
   const node = await startedNode();
   let removals = 0;
   node.fateOf = ({ verb }) => {

@@ -59,7 +59,7 @@ describe("matching of image patterns [node-agent 444]", () => {
   ])("pattern $glob matches $target: $want", ({ glob, target, want }) => expect(urlsMatch(glob, target)).toBe(want));
 });
 
-test("[node-agent 483] matches a pattern of many stars in linear time", () => {
+test("[node-agent 483] matches a pattern with many asterisks in linear time", () => {
   const begun = performance.now();
   expect(urlsMatch(`${"*a".repeat(7)}*b.test`, `${"a".repeat(60)}.test/x`)).toBe(false);
   expect(performance.now() - begun).toBeLessThan(5_000); // by going back, half a minute
@@ -95,7 +95,7 @@ describe("a docker configuration [node-agent 445]", () => {
   });
 
   test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
-    "a docker configuration without auths is valid and has no credentials: %s",
+    "a docker configuration without auths is valid and contains no credentials: %s",
     (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
   );
 
@@ -104,7 +104,7 @@ describe("a docker configuration [node-agent 445]", () => {
     { name: "a value that is not an object", text: "[]" },
     { name: "auths that are not an object", text: `{"auths": []}` },
     { name: "auth without a colon", text: `{"auths": {"r.test": {"auth": "${Buffer.from("me").toString("base64")}"}}}` },
-  ])("rejects $name", ({ text }) => expect(() => parseDockerConfig(text, "config.json")).toThrow(SyntaxError));
+  ])("a docker configuration is rejected: $name", ({ text }) => expect(() => parseDockerConfig(text, "config.json")).toThrow(SyntaxError));
 });
 
 describe("the response of a provider [node-agent 446]", () => {
@@ -126,26 +126,26 @@ describe("the response of a provider [node-agent 446]", () => {
   });
 
   test.each([
-    { name: "for a registry", more: {}, want: { cacheKey: ECR, cacheMs: 12 * 3_600_000 } },
-    { name: "for an image", more: { cacheKeyType: "Image", cacheDuration: "0s" }, want: { cacheKey: repository, cacheMs: 0 } },
+    { name: "a response for a registry", more: {}, want: { cacheKey: ECR, cacheMs: 12 * 3_600_000 } },
+    { name: "a response for an image", more: { cacheKeyType: "Image", cacheDuration: "0s" }, want: { cacheKey: repository, cacheMs: 0 } },
     {
-      name: "for all images, for the configured duration",
+      name: "a response for all images, with the configured cache duration",
       more: { cacheKeyType: "Global", cacheDuration: null },
       want: { cacheKey: "<global>", cacheMs: 60_000 },
     },
-    { name: "without credentials", more: { auth: null }, want: { auth: {} } },
+    { name: "a response without credentials", more: { auth: null }, want: { auth: {} } },
   ])("accepts $name", ({ more, want }) => expect(providerAnswer(answer(more), PROVIDER, repository)).toMatchObject(want));
 
   test.each([
     { name: "text that is not JSON", text: "5ecret", wrong: "error decoding credential provider plugin response from stdout" },
     {
-      name: "another version",
+      name: "another apiVersion",
       text: answer({ apiVersion: "x/v2" }),
       wrong: `expected apiVersion:${PROVIDER.apiVersion}, actual apiVersion:x/v2`,
     },
     { name: "another kind", text: answer({ kind: "Secret" }), wrong: "error decoding" },
-    { name: "another key", text: answer({ cacheKeyType: "Pod" }), wrong: "did not return a valid cacheKeyType: Pod" },
-    { name: "no duration", text: answer({ cacheDuration: "soon" }), wrong: "error decoding" },
+    { name: "an invalid cacheKeyType", text: answer({ cacheKeyType: "Pod" }), wrong: "did not return a valid cacheKeyType: Pod" },
+    { name: "an invalid cacheDuration", text: answer({ cacheDuration: "soon" }), wrong: "error decoding" },
   ])("a provider's response is rejected without being printed: $name", ({ text, wrong }) => {
     expect(() => providerAnswer(text, PROVIDER, repository)).toThrow(wrong);
     expect(() => providerAnswer(text, PROVIDER, repository)).not.toThrow("5ecret");
@@ -186,13 +186,13 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
 
   test.each([
     {
-      name: "numbers",
+      name: "numbers instead of strings",
       content: config({ ...given, args: [8080], matchImages: [1] }),
       wrong: "providers[0].args[0] is a number, not a string",
     },
     { name: "another kind", content: { ...config(given), kind: "Pod" }, wrong: 'failed to decode "Pod" (wrong Kind)' },
     { name: "another group", content: { ...config(given), apiVersion: "v1" }, wrong: "unexpected Group: v1" },
-    { name: "none", content: config(), wrong: "at least 1 item in plugins is required" },
+    { name: "no providers", content: config(), wrong: "at least 1 item in plugins is required" },
     { name: "a path instead of a name", content: config({ ...given, name: "../p" }), wrong: "provider name cannot contain '/'" },
     { name: "a name of two dots", content: config({ ...given, name: ".." }), wrong: "provider name cannot be '..'" },
     {
@@ -200,18 +200,22 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
       content: config({ ...given, apiVersion: "x/v1" }),
       wrong: 'providers.apiVersion: Unsupported value: "x/v1"',
     },
-    { name: "no images", content: config({ ...given, matchImages: [] }), wrong: "at least 1 item in matchImages is required" },
+    { name: "no matchImages", content: config({ ...given, matchImages: [] }), wrong: "at least 1 item in matchImages is required" },
     {
-      name: "no duration",
+      name: "no defaultCacheDuration",
       content: config({ ...given, defaultCacheDuration: null }),
       wrong: "providers.defaultCacheDuration: Required value",
     },
     {
-      name: "a negative duration",
+      name: "a negative defaultCacheDuration",
       content: config({ ...given, defaultCacheDuration: "-1s" }),
       wrong: "must be greater than or equal to 0",
     },
-    { name: "tokens", content: config({ ...given, tokenAttributes: {} }), wrong: "providers.tokenAttributes: Forbidden" },
+    {
+      name: "tokenAttributes, which are not supported",
+      content: config({ ...given, tokenAttributes: {} }),
+      wrong: "providers.tokenAttributes: Forbidden",
+    },
     { name: "a misspelt field", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers[0].matchImage"' },
   ])("a CredentialProviderConfig is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
 });

@@ -66,7 +66,7 @@ describe("unused images", () => {
   it.each([
     { name: "[node-agent 140] 85 % used with a threshold of 90 %: removes no image", free: 150, left: "abc" },
     { name: "[node-agent 140] 90 % used: frees space until 80 % are used", free: 100, left: "bc" },
-    { name: "[node-agent 140] 95 % used: removes two images of 100 bytes to free 150 bytes", free: 50, left: "c" },
+    { name: "[node-agent 140] 95 % used: removes two images of 100 bytes each to free 150 bytes", free: 50, left: "c" },
     { name: "[node-agent 140] a fraction of a percent counts as a full percent", free: 109, left: "bc" },
     { name: "[node-agent 140] more free space than capacity: removes no image", free: 2000, left: "abc" },
   ])("image garbage collection: $name", async ({ free, left }) => {
@@ -179,7 +179,7 @@ describe("unused images", () => {
     expect(node.left()).toBe("abc");
   });
 
-  it("[node-agent 146] reports a disk without size as a Warning", async () => {
+  it("[node-agent 146] emits a Warning for a disk with capacity 0", async () => {
     const node = machine();
     node.state.space = undefined;
     await expect(node.collect()).rejects.toThrow("invalid capacity 0 on image filesystem");

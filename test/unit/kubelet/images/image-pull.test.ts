@@ -29,9 +29,12 @@ describe("imageDecision", () => {
     { policy: "IfNotPresent", present: false, entry: failed, want: backOff },
     { policy: "Never", present: false, entry: failed, want: { kind: "never" } },
   ];
-  it.each(table)("$policy, present $present, entry $entry → $want.kind", ({ policy, present, entry, want }) => {
-    expect(imageDecision({ policy, present, entry, nowMs: NOW_MS })).toEqual(want);
-  });
+  it.each(table)(
+    "decides $want.kind for imagePullPolicy $policy, image present: $present, back-off: $entry",
+    ({ policy, present, entry, want }) => {
+      expect(imageDecision({ policy, present, entry, nowMs: NOW_MS })).toEqual(want);
+    },
+  );
 
   it("pulls again exactly when the back-off ends", () => {
     const at = (nowMs: number) => imageDecision({ policy: "Always", present: false, entry: failed, nowMs }).kind;

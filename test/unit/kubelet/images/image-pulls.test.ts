@@ -138,7 +138,7 @@ describe("back-off", () => {
   const CAUSE = 'failed to pull and unpack image "bad:1": no such image';
   const BACK_OFF = `Back-off pulling image "bad:1": ErrImagePull: ${CAUSE}`;
 
-  test("[node-agent 240] the containers of one pod share the back-off and its cause; different pods do not", async () => {
+  test("[node-agent 240] the containers of one pod share the back-off and its cause, but different pods do not", async () => {
     const node = await startedNode({ remoteImages: BAD });
     const second = { name: "second", image: "bad:1" };
     await node.create("p", { containers: [{ ...APP, image: "bad:1" }, second] });
@@ -153,7 +153,7 @@ describe("back-off", () => {
     expect(pulls(node)).toHaveLength(2);
   });
 
-  test("[node-agent 240] the back-off is reported within three seconds of each failure, and stays the reason until the next attempt", async () => {
+  test("[node-agent 240] the back-off is reported within three seconds of each failure, and remains the waiting reason until the next attempt", async () => {
     const node = await startedNode({ remoteImages: BAD });
     await node.create("p", one("bad:1"));
     for (const tries of [1, 2, 3]) {
@@ -194,7 +194,7 @@ describe("back-off", () => {
   test.each([
     ["RegistryUnavailable", "the registry is unavailable"],
     ["SignatureValidationFailed", "the signature validation failed"],
-  ])("[node-agent 242] reports %s if the runtime does, even during the back-off", async (reason, because) => {
+  ])("[node-agent 242] reports %s if the runtime returns it, even during the back-off", async (reason, because) => {
     const node = await startedNode({ remoteImages: BAD });
     node.fateOf = ({ verb }) => (verb === "pullImage" ? { fail: new CriError("Unknown", `${reason}: no route`) } : "live");
     await node.create("p", one("bad:1"));
@@ -209,10 +209,10 @@ describe("back-off", () => {
   });
 });
 
-describe("reported events", () => {
+describe("reported Events", () => {
   const table = [
     {
-      name: "present",
+      name: "an image that is present",
       image: "app:1",
       want: ['Normal Pulled: Container image "app:1" already present on machine and can be accessed by the pod'],
       reason: undefined,
@@ -236,7 +236,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "an image that is never pulled",
+      name: "an absent image with pull policy Never",
       image: "quick:1",
       policy: "Never",
       want: [
@@ -255,7 +255,7 @@ describe("reported events", () => {
       reason: "InvalidImageName",
     },
     {
-      name: "a runtime that does not report its image",
+      name: "a runtime that cannot inspect the image",
       image: "unsaid:1",
       want: [
         'Warning InspectFailed: Failed to inspect image "": rpc error: code = Unknown desc = no',
@@ -308,15 +308,18 @@ test("[node-agent 450] tries all of the pod's secrets, and then all of the node'
 test.each([
   { name: "fails", fails: true, want: 1 },
   { name: "succeeds", fails: false, want: 0 },
-])("reports missing pull secrets in one Event if a pull that outlasts its sync iteration $name", async ({ fails, want }) => {
-  const pullMs = 20 * SECONDS;
-  const node = await startedNode({ remoteImages: { "a:1": fails ? { pullMs, pullError: "401" } : { pullMs } } });
-  await node.create("p", { ...one("a:1"), imagePullSecrets: [{ name: "s" }, { name: "t" }] });
-  await node.until("the pull ended", () => (fails ? waiting(node, "p")[0] === "ErrImagePull" : node.isReady("p")));
-  const found = said(node, "p").filter((text) => text.includes("FailedToRetrieveImagePullSecret"));
-  expect(found).toEqual(
-    Array(want).fill(
-      "Warning FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (s, t); attempting to pull the image may not succeed.",
-    ),
-  );
-});
+])(
+  "reports missing pull secrets in one Event, even if the pull takes longer than the sync iteration and then $name",
+  async ({ fails, want }) => {
+    const pullMs = 20 * SECONDS;
+    const node = await startedNode({ remoteImages: { "a:1": fails ? { pullMs, pullError: "401" } : { pullMs } } });
+    await node.create("p", { ...one("a:1"), imagePullSecrets: [{ name: "s" }, { name: "t" }] });
+    await node.until("the pull ended", () => (fails ? waiting(node, "p")[0] === "ErrImagePull" : node.isReady("p")));
+    const found = said(node, "p").filter((text) => text.includes("FailedToRetrieveImagePullSecret"));
+    expect(found).toEqual(
+      Array(want).fill(
+        "Warning FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (s, t); attempting to pull the image may not succeed.",
+      ),
+    );
+  },
+);

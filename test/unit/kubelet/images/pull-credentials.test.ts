@@ -41,14 +41,14 @@ describe("pull credentials", () => {
     },
     { name: "of Docker Hub are used for docker.io", image: "docker.io/team/web@sha256:0", keys: ["docker.io"], want: ["docker.io"] },
     {
-      name: "match one part of the host for a star",
+      name: "match exactly one host label for an asterisk",
       image: "a.registry.test/web",
       keys: ["*.registry.test", "*.test"],
       want: ["*.registry.test"],
     },
     { name: "do not treat a dot as a wildcard", image: "registryxtest.a/web", keys: ["registry.test.a"], want: [] },
     {
-      name: "of a repository come before its registry's",
+      name: "of a repository come before those of its registry",
       image: "registry.test/team/web",
       keys: ["registry.test", "registry.test/team"],
       want: ["registry.test/team", "registry.test"],
@@ -118,7 +118,7 @@ describe("pull credentials", () => {
     expect(users(`${host}/web`, secret(key))).toEqual(isSent ? [key] : []);
   });
 
-  it("[node-agent 483] matches a pattern of many stars in time proportional to its length", () => {
+  it("[node-agent 483] matches a pattern with many asterisks in time proportional to its length", () => {
     const begun = performance.now();
     expect(users(`${"a".repeat(60)}.test/x:1`, secret(`${"*a".repeat(7)}*b.test`))).toEqual([]);
     expect(performance.now() - begun).toBeLessThan(5_000); // by going back 38 s, and seven times that with each star more

@@ -21,7 +21,7 @@ describe("durations", () => {
     [3_600_000, "1h0m0s"],
     [5_025_007, "1h23m45.007s"],
   ] as const;
-  it.each(table)("[node-agent 232] %i ms are %s", (ms, want) => {
+  it.each(table)("[node-agent 232] %i ms are printed as %s", (ms, want) => {
     expect(goDuration(ms)).toBe(want);
   });
 });
@@ -77,7 +77,7 @@ describe("failures", () => {
     [["denied", "gone"], "[denied, gone]"],
     [["denied", "gone", "denied"], "[denied, gone]"],
   ] as const;
-  it.each(several)("[node-agent 232] reports failures with several credentials: %j", (texts, want) => {
+  it.each(several)("[node-agent 232] reports the errors of all tried credentials: %j", (texts, want) => {
     expect(aggregateText(texts)).toBe(want);
   });
 

@@ -23,7 +23,7 @@ const meant = [
   { line: "--max-parallel-image-pulls 1", want: { serialize: true, maxParallel: 1, ...RATE }, atOnce: 1 },
   { line: "--registry-qps 0 --registry-burst 0", want: { serialize: true, registryQps: 0, registryBurst: 0 }, atOnce: 1 },
 ];
-it.each(meant)("[node-agent 230] '$line' allows $atOnce parallel pulls", ({ line, want, atOnce }) => {
+it.each(meant)("[node-agent 230] the flags '$line' allow $atOnce parallel pulls", ({ line, want, atOnce }) => {
   expect(parsed(line)).toEqual(want);
   expect(pullsAtOnce(parsed(line))).toBe(atOnce);
 });

@@ -118,7 +118,7 @@ describe("computePodActions without init containers", () => {
     },
     {
       id: "(spec)",
-      name: "a changed spec restarts its container also under Never",
+      name: "Never: a changed spec restarts its container, too",
       pod: never,
       observed: observed({ containers: running(container({ name: "foo2", hash: "0" })) }),
       want: podActions({ containersToKill: [changed], containersToStart: [1] }),
@@ -139,7 +139,7 @@ describe("computePodActions without init containers", () => {
     },
     {
       id: "(probe)",
-      name: "Never: a failed liveness probe kills and does not start",
+      name: "Never: a failed liveness probe kills the container and does not restart it",
       pod: never,
       observed: observed(),
       probes: { liveness: failing.foo2 },
@@ -147,7 +147,7 @@ describe("computePodActions without init containers", () => {
     },
     {
       id: "(probe)",
-      name: "Never: the pod is done when the last container is killed",
+      name: "Never: the pod is completed when its last container is killed",
       pod: nodePod({ restartPolicy: "Never", containers: ["foo2"] }),
       observed: observed({ containers: [container({ name: "foo2" })] }),
       probes: { liveness: failing.foo2 },
@@ -162,21 +162,21 @@ describe("computePodActions without init containers", () => {
     },
     {
       id: "[node-agent 12]",
-      name: "Never: no sandbox for a pod that is done",
+      name: "Never: no sandbox for a completed pod",
       pod: never,
       observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 1 })], containers: allExited }),
       want: killOnly(2),
     },
     {
       id: "[node-agent 12]",
-      name: "OnFailure: no sandbox for a pod that is done",
+      name: "OnFailure: no sandbox for a completed pod",
       pod: onFailure,
       observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 1 })], containers: allExited }),
       want: killOnly(2),
     },
     {
       id: "[node-agent 13]",
-      name: "Never: the sandbox is tried again while no container was created",
+      name: "Never: the sandbox is recreated as long as no container was created",
       pod: never,
       observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 2 })], containers: [] }),
       want: create(3, { containersToStart: [0, 1, 2] }),
@@ -190,21 +190,21 @@ describe("computePodActions without init containers", () => {
     },
     {
       id: "[node-agent 14]",
-      name: "an unknown container is killed before it starts again, also under Never",
+      name: "Never: an unknown container is killed before it starts again",
       pod: never,
       observed: observed({ containers: running(container({ name: "foo2", state: "CONTAINER_UNKNOWN" })) }),
       want: podActions({ containersToKill: [unknown], containersToStart: [1] }),
     },
     {
       id: "[node-agent 14]",
-      name: "a created container is started without a kill, also under Never",
+      name: "Never: a created container is started without being killed first",
       pod: never,
       observed: observed({ containers: running(container({ name: "foo2", state: "CONTAINER_CREATED" })) }),
       want: podActions({ containersToStart: [1] }),
     },
     {
       id: "(instances)",
-      name: "only the newest instance of a name counts",
+      name: "only the newest instance of a name is considered",
       observed: observed({ containers: running(exited("foo2", 1), container({ name: "foo2", restartCount: 1 })) }),
       want: podActions(),
     },
@@ -228,17 +228,22 @@ describe("a container's own restart policy", () => {
   const table = [
     {
       id: "[node-agent 38]",
-      name: "Always in a pod with Never",
+      name: "a container with Always in a pod with Never",
       pod: nodePod({ restartPolicy: "Never", containers: own("Always") }),
       want: podActions({ containersToStart: [0, 1] }),
     },
     {
       id: "[node-agent 38]",
-      name: "OnFailure in a pod with Never",
+      name: "a container with OnFailure in a pod with Never",
       pod: nodePod({ restartPolicy: "Never", containers: own("OnFailure") }),
       want: podActions({ containersToStart: [1] }),
     },
-    { id: "[node-agent 38]", name: "Never in a pod with Always", pod: nodePod({ containers: own("Never") }), want: killOnly(0) },
+    {
+      id: "[node-agent 38]",
+      name: "a container with Never in a pod with Always",
+      pod: nodePod({ containers: own("Never") }),
+      want: killOnly(0),
+    },
   ];
   it.each(table)("$id $name", ({ pod, want }) => {
     expect(computePodActions(pod, bothExited, NO_PROBES)).toEqual(want);

@@ -98,17 +98,23 @@ describe("containerConfig", () => {
     { id: "[node-agent 105]", name: "neither command nor arguments", spec: {}, command: [], args: [] },
     { id: "[node-agent 105]", name: "arguments only", spec: { args: ["a", "b"] }, command: [], args: ["a", "b"] },
     { id: "[node-agent 105]", name: "a command only", spec: { command: ["/bin/x"] }, command: ["/bin/x"], args: [] },
-    { id: "[node-agent 105]", name: "both", spec: { command: ["/bin/x"], args: ["a"] }, command: ["/bin/x"], args: ["a"] },
+    {
+      id: "[node-agent 105]",
+      name: "a command and arguments",
+      spec: { command: ["/bin/x"], args: ["a"] },
+      command: ["/bin/x"],
+      args: ["a"],
+    },
     {
       id: "[node-agent 106]",
-      name: "variables",
+      name: "variable references",
       spec: { command: ["$(SHELL)", "$$(SHELL)"], args: ["-c", "echo $(SHELL) $(NONE) $HOME"] },
       command: ["/bin/sh", "$(SHELL)"],
       args: ["-c", "echo /bin/sh $(NONE) $HOME"],
     },
   ];
   for (const { args, command, id, name, spec } of commands)
-    it(`${id} passes the right command and arguments for a spec with ${name}`, () =>
+    it(`${id} passes the expected command and arguments for a spec with ${name}`, () =>
       expect(config({ container: spec, more: { envs: [{ key: "SHELL", value: "/bin/sh" }] } })).toMatchObject({ command, args }));
 
   it("passes terminal, stdin and working directory", () =>
@@ -132,7 +138,7 @@ function security(own: ContainerSecurity, ofPod?: PodSecurity, more: Given = {})
 }
 
 describe("security context", () => {
-  it("the default security context has the image's user, masked paths, and privilege escalation allowed", () => {
+  it("the default security context uses the image's user, masks paths and allows privilege escalation", () => {
     const { maskedPaths, readonlyPaths, ...rest } = security(undefined) ?? {};
     expect(rest).toEqual({
       privileged: false,
@@ -151,7 +157,7 @@ describe("security context", () => {
   const table: { id?: string; name: string; own?: ContainerSecurity; ofPod?: PodSecurity; image?: Partial<Image>; want: object }[] = [
     { id: "[node-agent 111]", name: "runAsUser of the container", own: { runAsUser: 65534 }, want: { runAsUser: { value: 65534 } } },
     {
-      name: "runAsUser of the container before the pod's",
+      name: "the container's runAsUser, which overrides the pod's",
       own: { runAsUser: 1 },
       ofPod: { runAsUser: 2 },
       want: { runAsUser: { value: 1 } },
@@ -161,11 +167,16 @@ describe("security context", () => {
       ofPod: { runAsUser: 2, runAsGroup: 3 },
       want: { runAsUser: { value: 2 }, runAsGroup: { value: 3 } },
     },
-    { name: "runAsUser 0 before the pod's", own: { runAsUser: 0 }, ofPod: { runAsUser: 2 }, want: { runAsUser: { value: 0 } } },
+    {
+      name: "the container's runAsUser 0, which overrides the pod's",
+      own: { runAsUser: 0 },
+      ofPod: { runAsUser: 2 },
+      want: { runAsUser: { value: 0 } },
+    },
     { name: "the image's user id", image: { uid: 1001 }, want: { runAsUser: { value: 1001 } } },
     { name: "the image's user name", image: { username: "www" }, want: { runAsUsername: "www" } },
     {
-      name: "the spec's user before the image's name",
+      name: "the spec's user, which overrides the image's user name",
       own: { runAsUser: 5 },
       image: { username: "www" },
       want: { runAsUser: { value: 5 } },
@@ -179,7 +190,7 @@ describe("security context", () => {
     { name: "privileged", own: { privileged: true }, want: { privileged: true } },
     {
       id: "[node-agent 111]",
-      name: "a root filesystem that can be written",
+      name: "a writable root filesystem",
       own: { readOnlyRootFilesystem: false },
       want: { readonlyRootfs: false },
     },
@@ -210,7 +221,7 @@ describe("security context", () => {
       want: { seccomp: { profileType: "RuntimeDefault" } },
     },
     {
-      name: "the container's seccomp profile first",
+      name: "the container's seccomp profile, which overrides the pod's",
       own: { seccompProfile: { type: "Localhost", localhostProfile: "my/p.json" } },
       ofPod: { seccompProfile: { type: "RuntimeDefault" } },
       want: { seccomp: { profileType: "Localhost", localhostRef: "/var/lib/kubelet/seccomp/my/p.json" } },
@@ -275,7 +286,7 @@ describe("security context", () => {
       expect(() => security(own, ofPod, { image })).toThrow(want);
     });
 
-  it("shares the target's PID namespace, unless it already shares a wider one", () => {
+  it("an ephemeral container shares its target's PID namespace, unless it already shares the pod's or host's", () => {
     const more = { targetContainerId: "c1" };
     expect(security(undefined, undefined, { more })?.namespaceOptions).toMatchObject({ pid: "TARGET", targetId: "c1" });
     expect(security(undefined, undefined, { more, pod: { spec: { shareProcessNamespace: true } } })?.namespaceOptions).toMatchObject({

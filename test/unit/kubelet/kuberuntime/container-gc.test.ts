@@ -53,7 +53,7 @@ describe("containersToRemove", () => {
       want: ["pod/foo-0", "pod/foo-1", "pod/foo-2", "pod/foo-3"],
     },
     {
-      name: "before all sources are ready no pod counts as deleted",
+      name: "before all sources are ready, no pod is treated as deleted",
       containers: fourDead,
       given: { ...deleted, allSourcesReady: false },
       want: ["pod/foo-0", "pod/foo-1", "pod/foo-2"],
@@ -71,7 +71,7 @@ describe("containersToRemove", () => {
       want: [],
     },
     {
-      name: "a container that never started, or has an unknown state, counts as dead",
+      name: "a container that never started, or has an unknown state, is treated as dead",
       containers: [container(0, { state: "CONTAINER_UNKNOWN" }), container(1, { state: "CONTAINER_CREATED" }), container(2)],
       given: kept,
       want: ["pod/foo-0", "pod/foo-1"],
@@ -129,7 +129,7 @@ describe("sandboxesToRemove", () => {
     { name: "the newest sandbox of an existing pod is kept", sandboxes: two, containers: [], given: kept, want: ["s0"] },
     { name: "no sandbox of a deleted pod is kept", sandboxes: two, containers: [], given: deleted, want: ["s0", "s1"] },
     {
-      name: "GC2 before all sources are ready no pod counts as deleted",
+      name: "GC2 before all sources are ready, no pod is treated as deleted",
       sandboxes: two,
       containers: [],
       given: { ...deleted, allSourcesReady: false },
@@ -201,11 +201,11 @@ describe("logDirectoriesToRemove", () => {
   const directories = ["shop_web_gone", "shop_web_here", "gone", "a_b_c_gone", "__gone"];
   const contentRemovable = (uid: string): boolean => uid === "gone";
 
-  it("returns the log directories of removed pods, but no directory whose name is not a pod's", () => {
+  it("returns the log directories of removed pods, but no directory whose name is not that of a pod", () => {
     expect(logDirectoriesToRemove(directories, { contentRemovable, allSourcesReady: true })).toEqual(["shop_web_gone"]);
   });
 
-  it("returns none before all sources are ready", () => {
+  it("returns no directories before all sources are ready", () => {
     expect(logDirectoriesToRemove(directories, { contentRemovable, allSourcesReady: false })).toEqual([]);
   });
 });

@@ -172,7 +172,7 @@ describe("serviceEnvironment", () => {
       want: { KUBERNETES_SERVICE_HOST: "10.1.0.1" },
     },
     {
-      name: "a service `kubernetes` of the pod's namespace takes precedence, in any order",
+      name: "prefers a service `kubernetes` in the pod's namespace, in any order",
       services: [{ ...MASTER, namespace: "new", clusterIP: "10.1.0.9" }, MASTER],
       want: { KUBERNETES_SERVICE_HOST: "10.1.0.9" },
     },
@@ -213,13 +213,13 @@ describe("makeEnvironment", () => {
     },
     {
       id: "",
-      name: "expands a service's variable",
+      name: "expands a service environment variable",
       given: { services: [{ ...MASTER, ports: [] }], env: [{ name: "URL", value: "https://$(KUBERNETES_SERVICE_HOST)" }] },
       want: { KUBERNETES_SERVICE_HOST: "10.1.0.1", URL: "https://10.1.0.1" },
     },
     {
       id: "",
-      name: "expands its own variable rather than a service's of the same name",
+      name: "prefers the container's own variable to a service environment variable of the same name",
       given: {
         services: [{ ...MASTER, ports: [] }],
         env: [
@@ -248,13 +248,13 @@ describe("makeEnvironment", () => {
     },
     {
       id: "[node-agent 108]",
-      name: "takes all keys of a ConfigMap except binary ones",
+      name: "uses all keys of a ConfigMap except those in binaryData",
       given: { envFrom: [{ configMapRef: { name: "cm" } }], configMaps: maps },
       want: { A: "cmA", B: "cmB" },
     },
     {
       id: "[node-agent 108]",
-      name: "prepends the prefix",
+      name: "prepends the prefix of envFrom",
       given: { envFrom: [{ prefix: "p_", configMapRef: { name: "cm" } }], configMaps: maps },
       want: { p_A: "cmA", p_B: "cmB" },
     },
@@ -276,7 +276,7 @@ describe("makeEnvironment", () => {
     },
     {
       id: "",
-      name: "envFrom overrides a service's variable",
+      name: "envFrom overrides a service environment variable",
       given: {
         services: [{ ...MASTER, ports: [] }],
         envFrom: [{ configMapRef: { name: "k" } }],
@@ -286,7 +286,7 @@ describe("makeEnvironment", () => {
     },
     {
       id: "[node-agent 108]",
-      name: "takes one key of a ConfigMap and of a Secret",
+      name: "uses one key of a ConfigMap and one of a Secret",
       given: {
         env: [
           { name: "X", valueFrom: { configMapKeyRef: { name: "cm", key: "B" } } },
@@ -396,7 +396,7 @@ describe("makeEnvironment", () => {
     { resource: "requests.cpu", want: "0" },
   ];
   for (const { divisor = "0", given, resource, want } of resources)
-    it(`[node-agent 107] resolves ${resource} with divisor ${divisor} and ${given === undefined ? "no values set" : "own values"}`, () => {
+    it(`[node-agent 107] resolves ${resource} with divisor ${divisor} ${given === undefined ? "without limits and requests" : "with limits and requests"}`, () => {
       const env = [{ name: "A", valueFrom: { resourceFieldRef: { resource, divisor } } }];
       expect(environment({ env, ...(given !== undefined && { container: { resources: given } }) })).toEqual({ A: want });
     });
@@ -407,7 +407,7 @@ describe("makeEnvironment", () => {
     expect(environment({ env, pod })).toEqual({ A: "3" });
   });
 
-  it("an error message contains no value", () => {
+  it("an error message contains no value of a variable", () => {
     const given = {
       env: [{ name: "A", valueFrom: { secretKeyRef: { name: "s", key: "k" } } }],
       secrets: { s: { data: { other: base64("hunter2") } } },
@@ -416,7 +416,7 @@ describe("makeEnvironment", () => {
   });
 });
 
-describe("a Secret's bytes that are not UTF-8", () => {
+describe("Secret values that are not UTF-8", () => {
   const bytes = Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0xa9, 0xc3]);
   const given = {
     secrets: { seal: { data: { key: bytes.toString("base64") } } },
@@ -427,7 +427,7 @@ describe("a Secret's bytes that are not UTF-8", () => {
     ],
   };
 
-  it("a Secret's bytes reach variables unchanged, by key, prefix and reference", () => {
+  it("a Secret's bytes are passed to variables unchanged, by key, by prefix and by reference", () => {
     const { A = "", B = "", P_key = "" } = environment(given);
     expect([A, P_key].map(bytesOfText)).toEqual([bytes, bytes]);
     expect(bytesOfText(B)).toEqual(Buffer.concat([Buffer.from("é"), bytes, Buffer.from("x")]));

@@ -32,7 +32,7 @@ const KINDS = [
 ];
 
 test.each(KINDS)(
-  "[node-agent 501] a preStop hook of kind $kind with a grace period of years ends with its pod when the period is shortened",
+  "[node-agent 501] aborts a preStop hook of kind $kind with a grace period of years when the grace period is shortened",
   async ({ handler }) => {
     const { node, asked } = await silentNode();
     const app = { name: "app", image: "hangs:1", lifecycle: { preStop: handler } };
@@ -49,22 +49,25 @@ test.each(KINDS)(
   },
 );
 
-test.each(KINDS)("[node-agent 501] a postStart hook of kind $kind ends with its pod, and reports nothing", async ({ handler }) => {
-  const { node, asked } = await silentNode();
-  await node.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });
-  await node.until("the hook has begun", () => asked().length === 1);
-  await node.delete("p", 0);
-  await node.advance(10 * SECONDS);
-  expect(asked().map((signal) => signal?.aborted)).toEqual([true]);
-  await node.advance(120 * SECONDS);
-  const told = node.requests
-    .filter(({ path }) => path.includes("/events"))
-    .map(({ body }) => (body as { readonly reason?: string }).reason);
-  expect(told).not.toContain("FailedPostStartHook");
-  expect(await node.agent.ports.store.rows("reasons")).toEqual(new Map());
-});
+test.each(KINDS)(
+  "[node-agent 501] aborts a postStart hook of kind $kind when its pod is deleted, and reports nothing",
+  async ({ handler }) => {
+    const { node, asked } = await silentNode();
+    await node.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });
+    await node.until("the hook has begun", () => asked().length === 1);
+    await node.delete("p", 0);
+    await node.advance(10 * SECONDS);
+    expect(asked().map((signal) => signal?.aborted)).toEqual([true]);
+    await node.advance(120 * SECONDS);
+    const told = node.requests
+      .filter(({ path }) => path.includes("/events"))
+      .map(({ body }) => (body as { readonly reason?: string }).reason);
+    expect(told).not.toContain("FailedPostStartHook");
+    expect(await node.agent.ports.store.rows("reasons")).toEqual(new Map());
+  },
+);
 
-test("[node-agent 501] a hook that sleeps for years ends with its pod", async () => {
+test("[node-agent 501] aborts a sleep hook of several years when its pod is deleted", async () => {
   const { node } = await silentNode();
   const sleep = { sleep: { seconds: YEARS_SECONDS } };
   const app = { name: "app", image: "hangs:1", lifecycle: { preStop: sleep } };

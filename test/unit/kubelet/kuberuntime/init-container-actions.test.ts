@@ -41,7 +41,7 @@ describe("plain init containers", () => {
     readonly containers: readonly ObservedContainer[];
     readonly want: PodActions;
   }[] = [
-    { id: "[node-agent 15]", name: "all done: regular containers start", containers: done(), want: podActions(startAll) },
+    { id: "[node-agent 15]", name: "all completed: regular containers start", containers: done(), want: podActions(startAll) },
     { id: "[node-agent 16]", name: "none started yet: the first starts", containers: [], want: init([0]) },
     { id: "[node-agent 16]", name: "the last runs: nothing starts", containers: done(init3("CONTAINER_RUNNING")), want: podActions() },
     {
@@ -50,7 +50,7 @@ describe("plain init containers", () => {
       containers: done(init3("CONTAINER_CREATED")),
       want: init([2]),
     },
-    { id: "(order)", name: "the first is done: the second starts", containers: [exited("init1", 0)], want: init([1]) },
+    { id: "(order)", name: "the first completed: the second starts", containers: [exited("init1", 0)], want: init([1]) },
     { id: "[node-agent 17]", name: "sandbox dead, Always: all start again", dead: true, containers: done(), want: create },
     {
       id: "[node-agent 17]",
@@ -107,7 +107,7 @@ describe("plain init containers", () => {
     },
     {
       id: "[node-agent 20]",
-      name: "init containers before a running one count as completed, even if they were removed",
+      name: "init containers before a running one are treated as completed, even if they were removed",
       containers: [init3("CONTAINER_RUNNING")],
       want: podActions(),
     },
@@ -208,14 +208,14 @@ describe("sidecars", () => {
     })),
     {
       id: "[node-agent 24]",
-      name: "liveness failed: restarted, and it counts as initialized",
+      name: "liveness failed: restarted, and is still treated as initialized",
       containers: running(),
       liveness: { s3: "Failure" },
       want: init([2], { ...startAll, containersToKill: [kill("s3", "failed liveness probe", "LivenessProbe")] }),
     },
     {
       id: "[node-agent 24]",
-      name: "image changed: restarted, and it counts as initialized",
+      name: "image changed: restarted, and is still treated as initialized",
       containers: running(container({ name: "s3", hash: "0" })),
       want: init([2], { ...startAll, containersToKill: [kill("s3", "definition changed")] }),
     },

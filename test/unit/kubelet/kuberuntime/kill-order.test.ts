@@ -18,22 +18,22 @@ function pod(spec: Partial<NodePod["spec"]>, deletionGracePeriodSeconds?: number
 
 describe("the order of stopping containers", () => {
   it.each([
-    { name: "all containers in parallel if there are no sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
+    { name: "stops all containers in parallel if there are no sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
     {
-      name: "sidecars after regular containers, the last one first",
+      name: "stops sidecars after regular containers, the last one first",
       init: [sidecar("s1"), sidecar("s2")],
       running: ["s1", "a", "s2"],
       want: [["a"], ["s2"], ["s1"]],
     },
     {
-      name: "a running init container together with regular containers",
+      name: "stops a running init container together with regular containers",
       init: [container("setup"), sidecar("s1")],
       running: ["setup", "s1"],
       want: [["setup"], ["s1"]],
     },
     { name: "does not wait for a container that is not running", init: [sidecar("s1"), sidecar("s2")], running: ["s1"], want: [["s1"]] },
-    { name: "nothing if no container runs", init: [sidecar("s1")], running: [], want: [] },
-  ])("the stop order: $name", ({ init, running, want }) => {
+    { name: "stops nothing if no container runs", init: [sidecar("s1")], running: [], want: [] },
+  ])("terminationOrder $name", ({ init, running, want }) => {
     expect(terminationOrder(pod({ initContainers: init }), running)).toEqual(want);
   });
 });
@@ -53,26 +53,26 @@ describe("the grace period of a container", () => {
       want: 1,
     },
     {
-      name: "otherwise that of the deletion",
+      name: "else that of the deletion",
       spec: { terminationGracePeriodSeconds: 30 },
       deletion: 20,
       given: { reason: "LivenessProbe" },
       want: 20,
     },
     {
-      name: "otherwise that of the failed liveness probe",
+      name: "else that of the failed liveness probe",
       spec: { terminationGracePeriodSeconds: 30 },
       given: { reason: "LivenessProbe" },
       want: 3,
     },
     {
-      name: "otherwise that of the failed startup probe",
+      name: "else that of the failed startup probe",
       spec: { terminationGracePeriodSeconds: 30 },
       given: { reason: "StartupProbe" },
       want: 4,
     },
-    { name: "otherwise that of the pod", spec: { terminationGracePeriodSeconds: 30 }, given: { reason: "Unknown" }, want: 30 },
-    { name: "otherwise the minimum", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
+    { name: "else that of the pod", spec: { terminationGracePeriodSeconds: 30 }, given: { reason: "Unknown" }, want: 30 },
+    { name: "else the minimum", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
   ] as const)("the grace period of a container is $name", ({ spec, given, want, ...more }) => {
     expect(killGraceSeconds(pod(spec, "deletion" in more ? more.deletion : undefined), probed, given)).toBe(want);
   });

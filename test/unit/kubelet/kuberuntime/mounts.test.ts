@@ -90,7 +90,7 @@ describe("planMounts", () => {
   const refusals: { name: string; mount: Partial<VolumeMounts[number]>; want: string }[] = [
     { name: "an absolute path", mount: { subPath: "/tmp" }, want: "error SubPath `/tmp` must not be an absolute path" },
     {
-      name: "an absolute path out of a variable",
+      name: "an absolute path from a variable",
       mount: { subPathExpr: "$(ABSOLUTE)" },
       want: "error SubPath `/tmp` must not be an absolute path",
     },
@@ -101,7 +101,7 @@ describe("planMounts", () => {
       want: "unable to provision SubPath `..`: must not contain '..'",
     },
     {
-      name: "a missing and an empty variable",
+      name: "missing and empty variables",
       mount: { subPathExpr: "$(NONE)/$(EMPTY)/$(POD_NAME)" },
       want: "missing value for EMPTY, NONE",
     },

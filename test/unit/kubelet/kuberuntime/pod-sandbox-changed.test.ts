@@ -35,7 +35,7 @@ describe("podSandboxChanged", () => {
       want: { changed: true, attempt: 1, sandboxId: "" },
     },
     {
-      name: "replaces a sandbox that should be on the host network",
+      name: "replaces a sandbox with its own network if the pod is on the host network",
       hostNetwork: true,
       sandboxes: [sandbox()],
       want: { changed: true, attempt: 1, sandboxId: "" },
@@ -67,7 +67,7 @@ describe("podSandboxChanged", () => {
     expect(podSandboxChanged(pod, observed({ sandboxes }))).toMatchObject(want);
   });
 
-  it("creates a sandbox for an unknown pod", () => {
+  it("creates a sandbox for a pod that the runtime does not know", () => {
     expect(podSandboxChanged(nodePod(), NOTHING)).toMatchObject({ changed: true, attempt: 0, sandboxId: "" });
   });
 });

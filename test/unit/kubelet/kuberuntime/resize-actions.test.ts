@@ -22,15 +22,15 @@ interface Case {
 describe("[node-agent 160] the actions for a running container", () => {
   const MB32 = 32 * 2 ** 20;
   const table: readonly Case[] = [
-    { name: "nothing if it has the resources", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
+    { name: "does nothing if it has the resources", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
     {
-      name: "more CPU",
+      name: "increases the CPU",
       actuated: has("1", "1Gi"),
       desired: has("2", "1Gi"),
       want: [{ resource: "cpu", change: "increase", resources: has("2", "1Gi") }],
     },
     {
-      name: "more CPU and less memory: memory first, with the CPU that it has",
+      name: "decreases the memory with the current CPU first, then increases the CPU",
       actuated: has("1", "64Mi"),
       desired: has("2", "32Mi"),
       want: [
@@ -44,13 +44,13 @@ describe("[node-agent 160] the actions for a running container", () => {
       ],
     },
     {
-      name: "a smaller request under the same limit is a decrease, and the usage is not checked",
+      name: "treats a smaller request under the same limit as a decrease, and does not check the usage",
       actuated: { requests: { memory: "64Mi" }, limits: { memory: "64Mi" } },
       desired: { requests: { memory: "32Mi" }, limits: { memory: "64Mi" } },
       want: [{ resource: "memory", change: "decrease", resources: { requests: { memory: "32Mi" }, limits: { memory: "64Mi" } } }],
     },
     {
-      name: "a new limit may be below the usage",
+      name: "sets a first memory limit as an increase, without checking the usage",
       actuated: { requests: { memory: "16Mi" } },
       desired: { requests: { memory: "16Mi" }, limits: { memory: "32Mi" } },
       want: [
@@ -63,21 +63,21 @@ describe("[node-agent 160] the actions for a running container", () => {
       ],
     },
     {
-      name: "a restart if the resize policy requires one",
+      name: "restarts the container if the resize policy requires it",
       actuated: has("1", "1Gi"),
       desired: has("1", "2Gi"),
       policy: restartOf("memory"),
       want: "restart",
     },
     {
-      name: "no restart for resources that the policy does not mention",
+      name: "does not restart it for resources that the resize policy does not contain",
       actuated: has("1", "1Gi"),
       desired: has("2", "1Gi"),
       policy: restartOf("memory"),
       want: [{ resource: "cpu", change: "increase", resources: has("2", "1Gi") }],
     },
     {
-      name: "[node-agent 173] no restart without recorded resources",
+      name: "[node-agent 173] does not restart it without recorded resources",
       actuated: undefined,
       desired: { requests: { cpu: "1" } },
       policy: restartOf("cpu", "memory"),
@@ -117,7 +117,7 @@ describe("[node-agent 161] the actions for a pod", () => {
     expect([...containersToKill, ...containersToStart]).toEqual([]);
   });
 
-  it("restarts the container for a resize regardless of the pod's policy", () => {
+  it("restarts the container for a resize whatever the pod's restartPolicy", () => {
     const pod = nodePod({ restartPolicy: "Never", containers: [wanting("app", "2", "1Gi", { resizePolicy: restartOf("cpu") }), "other"] });
     const now = observed({ containers: [having("app", "1", "1Gi"), container({ name: "other" })] });
     const actions = computePodActions(pod, now, NO_PROBES);
@@ -153,7 +153,7 @@ describe("[node-agent 161] the actions for a pod", () => {
   });
 });
 
-describe("[node-agent 164] a resize is in progress", () => {
+describe("[node-agent 164] resizes in progress", () => {
   const granted = (actuated?: ContainerResources) => ({
     containers: { app: { allocated: has("2", "1Gi"), ...(actuated && { actuated }) } },
   });

@@ -109,7 +109,7 @@ test("[node-agent 169] grants a deferred resize after another pod has shrunk", a
   await node.until("it has it", has(node, cpuOf("30")), 10 * SECONDS);
 });
 
-test("[node-agent 165] reports a resize above the node's capacity as infeasible, and clears the condition when withdrawn", async () => {
+test("[node-agent 165] reports a resize above the node's capacity as infeasible, and clears the condition when the resize is withdrawn", async () => {
   const { node } = await started(cpuOf("10"));
   await resize(node, cpuOf("100"));
   await node.until("it is said", () => conditionsOf(node).includes("PodResizePending Infeasible"), 10 * SECONDS);
@@ -199,7 +199,7 @@ test("[node-agent 173] sets the resources of a container from an earlier agent o
 });
 
 test.each(["dieBefore", "dieAfter"] as const)(
-  "[node-agent 172] the next agent completes a resize when its predecessor was killed (%s) at any call",
+  "[node-agent 172] the next agent completes a resize after its predecessor was killed (%s) at any call",
   async (fate) => {
     for (let at = 0, died = true; died; at++) {
       const { node } = await started(both("100m", "64Mi"));
@@ -222,7 +222,7 @@ test.each(["dieBefore", "dieAfter"] as const)(
   },
 );
 
-test("[node-agent 174] the status does not have the resize's observedGeneration before the decision", async () => {
+test("[node-agent 174] the status does not report the resize's generation as observed before the decision", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [app(cpuOf("10"))] }, { generation: 1 });
   await node.until("ready", () => node.isReady("p"));
@@ -278,7 +278,7 @@ const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m
 
 test.each([
   { name: "with a sync iteration that continues", dies: false },
-  { name: "by an agent that returns before the container does", dies: true },
+  { name: "after an agent restart while the container is stopped", dies: true },
 ])("[node-agent 178] gives the cgroup the allocated limits before a container starts, $name", async ({ dies }) => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app(both("100m", "64Mi"), { resizePolicy: RESTARTS }), SIDE] });

@@ -41,7 +41,7 @@ describe("containerResources", () => {
   };
 
   const table: { name: string; resources?: Resources; want: object }[] = [
-    { name: "nothing", want: { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 0, oomScoreAdj: 1000, hugepageLimits: [] } },
+    { name: "no requests and limits", want: { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 0, oomScoreAdj: 1000, hugepageLimits: [] } },
     {
       name: "requests and limits",
       resources: { requests: { cpu: "500m", memory: "64Mi" }, limits: { cpu: "1", memory: "128Mi" } },
@@ -131,7 +131,7 @@ describe("oomScoreAdj", () => {
     },
   ];
   for (const { container: name = "foo1", name: title, pod: options, want } of table)
-    it(`the OOM score adjustment is ${want} for ${title}`, () => {
+    it(`oom_score_adj is ${want} for ${title}`, () => {
       const pod = nodePod(options);
       const container = [...pod.spec.containers, ...(pod.spec.initContainers ?? [])].find((candidate) => candidate.name === name);
       expect(container && oomScoreAdj(pod, container, CAPACITY)).toBe(want);

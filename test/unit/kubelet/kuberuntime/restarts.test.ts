@@ -26,33 +26,45 @@ describe("restartsOf", () => {
     readonly ending?: string;
     readonly want: Restarts | undefined;
   }[] = [
-    { name: "no container is stopped", containers: [container(), ...rest], want: undefined },
-    { name: "another image, Never", policy: "Never", containers: [old("foo1"), ...rest], want: { foo1: "foo1-0" } },
+    { name: "none while all containers run unchanged", containers: [container(), ...rest], want: undefined },
+    { name: "a container with another image under Never", policy: "Never", containers: [old("foo1"), ...rest], want: { foo1: "foo1-0" } },
     {
-      name: "a failed probe, OnFailure",
+      name: "a container with a failed probe under OnFailure",
       policy: "OnFailure",
       containers: [container(), ...rest],
       failing: "foo1-0",
       want: { foo1: "foo1-0" },
     },
-    { name: "a failed probe, Never", policy: "Never", containers: [container(), ...rest], failing: "foo1-0", want: undefined },
     {
-      name: "a container that may still run is killed first, Never",
+      name: "none for a failed probe under Never",
+      policy: "Never",
+      containers: [container(), ...rest],
+      failing: "foo1-0",
+      want: undefined,
+    },
+    {
+      name: "a container that may still run and is killed first, under Never",
       policy: "Never",
       containers: [container({ state: "CONTAINER_UNKNOWN" }), ...rest],
       want: { foo1: "foo1-0" },
     },
-    { name: "a container that exited by itself and starts again", containers: [exited("foo1", 1), ...rest], want: undefined },
+    { name: "none for a container that exited by itself", containers: [exited("foo1", 1), ...rest], want: undefined },
     {
-      name: "a dead sandbox, OnFailure: all containers that are not done",
+      name: "all containers that are not completed, for a dead sandbox under OnFailure",
       policy: "OnFailure",
       dead: true,
       containers: [exited("foo1", 0), exited("foo2", 1), container({ name: "foo3" })],
       want: { foo2: "foo2-0", foo3: "foo3-0" },
     },
-    { name: "a dead sandbox, Never: the pod ends", policy: "Never", dead: true, containers: [container(), ...rest], want: undefined },
     {
-      name: "a dead sandbox with init containers: running containers",
+      name: "none for a dead sandbox under Never, because the pod ends",
+      policy: "Never",
+      dead: true,
+      containers: [container(), ...rest],
+      want: undefined,
+    },
+    {
+      name: "running containers, for a dead sandbox with init containers",
       policy: "OnFailure",
       dead: true,
       init: ["init", sidecarSpec("side")],
@@ -60,7 +72,7 @@ describe("restartsOf", () => {
       want: { side: "side-0", foo1: "foo1-0", foo3: "foo3-0" },
     },
     {
-      name: "a sidecar of another image",
+      name: "a sidecar with another image",
       init: [sidecarSpec("side")],
       containers: [old("side"), container(), ...rest],
       want: { side: "side-0" },
@@ -79,32 +91,44 @@ describe("restartsOf", () => {
       want: { foo1: "foo1-0", foo2: "foo2-0" },
     },
     {
-      name: "a stopped container that has its next instance",
+      name: "none for a stopped container whose next instance exists",
       containers: [exited("foo1", 0, { endedForRestart }), container({ restartCount: 1 }), ...rest],
       want: undefined,
     },
-    { name: "a container that may keep running after all", containers: [container({ endedForRestart }), ...rest], want: undefined },
-    { name: "a stop in progress", containers: [container({ endedForRestart }), ...rest], ending: "foo1-0", want: { foo1: "foo1-0" } },
     {
-      name: "the sandbox of a stopped container dies, Never: the pod ends",
+      name: "none for a container whose stop is no longer necessary",
+      containers: [container({ endedForRestart }), ...rest],
+      want: undefined,
+    },
+    {
+      name: "a container whose stop is in progress",
+      containers: [container({ endedForRestart }), ...rest],
+      ending: "foo1-0",
+      want: { foo1: "foo1-0" },
+    },
+    {
+      name: "none if the sandbox of a stopped container dies under Never, because the pod ends",
       policy: "Never",
       dead: true,
       containers: [exited("foo1", 0, { endedForRestart }), ...rest],
       want: undefined,
     },
     {
-      name: "a container that is no longer in the spec",
+      name: "none for a container that is no longer in the spec",
       containers: [container(), ...rest, exited("gone", 0, { endedForRestart })],
       want: undefined,
     },
   ];
-  it.each(table)("[node-agent 127] restartsOf: $name", ({ policy = "Always", init = [], containers, dead, failing, ending, want }) => {
-    const pod = nodePod({ restartPolicy: policy, initContainers: init });
-    const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
-    const answer = (id: string): ProbeAnswer => (id === failing ? "Failure" : undefined);
-    const actions = computePodActions(pod, seen, { ...NO_PROBES, liveness: answer });
-    expect(restartsOf(pod, seen, actions, (id) => id === ending)).toEqual(want);
-  });
+  it.each(table)(
+    "[node-agent 127] restartsOf returns $name",
+    ({ policy = "Always", init = [], containers, dead, failing, ending, want }) => {
+      const pod = nodePod({ restartPolicy: policy, initContainers: init });
+      const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
+      const answer = (id: string): ProbeAnswer => (id === failing ? "Failure" : undefined);
+      const actions = computePodActions(pod, seen, { ...NO_PROBES, liveness: answer });
+      expect(restartsOf(pod, seen, actions, (id) => id === ending)).toEqual(want);
+    },
+  );
 });
 
 describe("computePodActions of a container that was stopped for its restart and exited with 0", () => {

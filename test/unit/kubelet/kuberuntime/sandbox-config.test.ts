@@ -63,9 +63,9 @@ describe("podSandboxConfig", () => {
     { name: "a PID namespace shared in the pod", spec: { shareProcessNamespace: true }, want: { network: "POD", ipc: "POD", pid: "POD" } },
   ];
   for (const { name, spec, want } of namespaces)
-    it(`a sandbox has ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
+    it(`a sandbox uses ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
 
-  it("a sandbox has the user, groups, SELinux options and sysctls of the pod, and is privileged if any container is", () => {
+  it("a sandbox has the pod's user, groups, SELinux options and sysctls, and is privileged if any container is privileged", () => {
     const securityContext = {
       runAsUser: 65534,
       runAsGroup: 100,
@@ -93,18 +93,18 @@ describe("podSandboxConfig", () => {
 
   const long = "a".repeat(62);
   const hostnames: { name: string; pod: PodOptions; want: string | undefined }[] = [
-    { name: "of the spec", pod: { spec: { hostname: "web-0", subdomain: "web" } }, want: "web-0" },
+    { name: "in the spec", pod: { spec: { hostname: "web-0", subdomain: "web" } }, want: "web-0" },
     {
       name: "with the domain if setHostnameAsFQDN is set",
       pod: { spec: { hostname: "web-0", subdomain: "web", setHostnameAsFQDN: true } },
       want: "web-0.web.new.svc.cluster.local",
     },
     { name: "without a domain if there is no subdomain", pod: { spec: { setHostnameAsFQDN: true } }, want: "foo" },
-    { name: "none, on the host network", pod: { hostNetwork: true }, want: undefined },
+    { name: "undefined on the host network", pod: { hostNetwork: true }, want: undefined },
     { name: "of at most 63 characters", pod: { name: "b".repeat(70) }, want: "b".repeat(63) },
     { name: "without a dash or dot at its end when truncated", pod: { name: `${long.slice(1)}.-and more` }, want: long.slice(1) },
     {
-      name: "of hostnameOverride only",
+      name: "in hostnameOverride, if set",
       pod: { spec: { hostname: "x", subdomain: "y", hostnameOverride: "db.example.com" } },
       want: "db.example.com",
     },
@@ -120,7 +120,7 @@ describe("podSandboxConfig", () => {
     expect(() => config(fqdn(65))).toThrow("is too long (64 characters is the max, 65 characters requested)");
   });
 
-  it("maps ports of sidecars and regular containers, unique by name and by value in each", () => {
+  it("maps the ports of sidecars and regular containers, each name and value once per container", () => {
     const ports = [
       { name: "web", containerPort: 80, hostPort: 8080 },
       { name: "web", containerPort: 81 },
@@ -215,12 +215,12 @@ describe("podDns", () => {
 
   const resolvConfs: { name: string; text: string; want: object }[] = [
     {
-      name: "options of several lines are combined, and the last value counts",
+      name: "options of several lines are combined, and the last value of an option is used",
       text: "options timeout:1 rotate\noptions timeout:2 edns0",
       want: { ...none, options: ["timeout:2", "rotate", "edns0"] },
     },
     {
-      name: "the last search line counts, and the root is no domain",
+      name: "the last search line is used, and the root domain is omitted",
       text: "search a b\nsearch . c. d",
       want: { ...none, searches: ["c", "d"] },
     },

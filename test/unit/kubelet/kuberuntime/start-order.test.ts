@@ -19,7 +19,7 @@ function pulls(node: NodeHarness): readonly (readonly [string, number])[] {
   );
 }
 
-test("[node-agent 131] starts an app only after the preceding proxy was pulled and its postStart hook has ended", async () => {
+test("[node-agent 131] starts an app container only after the preceding proxy's image was pulled and its postStart hook has ended", async () => {
   let hookEndedMs = Number.NaN;
   const exec = () => {
     hookEndedMs = node.clock.now() + 5 * SECONDS;

@@ -44,33 +44,33 @@ describe("the instance of a log request", () => {
       want: text(`container "c" in pod "p" is terminated`),
     },
     {
-      name: "is the previous one with previous",
+      name: "is the previous one with previous=true",
       state: running,
       lastState: ended("containerd://before"),
       previous: true,
       want: instance("before"),
     },
     {
-      name: "is none with previous when there was none",
+      name: "is none with previous=true when there was no previous one",
       state: running,
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "is not the one that just ended with previous",
+      name: "is not the latest terminated one with previous=true",
       state: ended("containerd://now"),
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "is none with previous without an id",
+      name: "is none with previous=true when the previous one has no id",
       state: running,
       lastState: ended(""),
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "is none during creation",
+      name: "is none while the container is created",
       state: waiting("ContainerCreating"),
       want: text(`container "c" in pod "p" is waiting to start: ContainerCreating`),
     },
@@ -87,7 +87,7 @@ describe("the instance of a log request", () => {
     { name: "is none in an unknown waiting state", state: {}, want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
     { name: "is none without any state", want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
   ];
-  it.each(cases)("the log's instance $name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
+  it.each(cases)("the container instance whose log is returned $name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
     const entry = { ...NOW, ...(state && { state }), ...(lastState && { lastState }) };
     expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
   });

@@ -36,7 +36,7 @@ function runtime() {
 
 const address = { network: { ip: "10.0.0.1", additionalIps: [] } };
 
-describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
+describe("[node-agent 505] cached inspections of sandboxes and containers", () => {
   it("a READY sandbox or RUNNING container is inspected only once", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });

@@ -37,7 +37,7 @@ test("OC4 drops entries unused for ten minutes and keeps used ones, whatever the
   expect(read).toEqual(["used", "unused", "unused"]);
 });
 
-test("[node-agent 508] OC1 lists a source's bundles each five seconds, and absent ones each half second", async () => {
+test("[node-agent 508] OC1 lists a source's bundles every five seconds, and every half second while there are none", async () => {
   const clock = createVirtualClock(0);
   const read: string[] = [];
   let failure: Error | undefined;

@@ -31,7 +31,7 @@ describe("operations", () => {
   const gate = () => Promise.withResolvers<string>();
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-  it("OP2 returns the outcome to a sync iteration that waits, and does not enqueue the pod", async () => {
+  it("OP2 returns the outcome to a waiting sync iteration, and does not enqueue the pod", async () => {
     expect(await operations.run({ ...PULL, waitMs: 10, act: () => Promise.resolve("image") })).toBe("image");
     const act = (): Promise<never> => Promise.reject(new Error("no"));
     await expect(operations.run({ ...PULL, waitMs: 10, act })).rejects.toThrow(new Error("no"));

@@ -107,7 +107,11 @@ describe("nodeStatus", () => {
   it.each<{ readonly name: string; readonly fields: Partial<NodeStatusInput>; readonly message: string }>([
     { name: "the runtime is down", fields: { runtimeError: "container runtime is down" }, message: "container runtime is down" },
     { name: "the network is not ready", fields: { networkError: "no cni" }, message: "no cni" },
-    { name: "both", fields: { runtimeError: "down", networkError: "no cni" }, message: "[down, no cni]" },
+    {
+      name: "the runtime is down and the network is not ready",
+      fields: { runtimeError: "down", networkError: "no cni" },
+      message: "[down, no cni]",
+    },
     {
       name: "the capacity is unknown",
       fields: { facts: { ...facts, resources: { ...facts.resources, memoryBytes: 0, ephemeralStorageBytes: 0 } } },
@@ -162,7 +166,7 @@ describe("nodeStatus", () => {
 });
 
 describe("nodeStatusPatch", () => {
-  it("replaces the addresses of a node that has moved", () => {
+  it("replaces the addresses of a node whose IP address changed", () => {
     const { addresses: _moved, ...rest } = nodeStatus(input());
     const stored = { status: { ...rest, addresses: [{ type: "InternalIP", address: "192.0.2.99" }] } };
     const patch = nodeStatusPatch(nodeStatus(input())) as JsonObject; // it is sent as JSON
@@ -209,9 +213,9 @@ describe("nodeStatusChanged", () => {
     },
     { name: "an absent field instead of an empty one", after: without(before, "images"), want: false },
     { name: "another quantity", after: { ...before, capacity: { ...before.capacity, cpu: "3" } }, want: true },
-    { name: "a condition", after: nodeStatus(input({ previous: before, networkError: "x" })), want: true },
-    { name: "an image", after: nodeStatus(input({ images: [image("a", 1, 1)] })), want: true },
-    { name: "an address", after: { ...before, addresses: [] }, want: true },
+    { name: "another condition status", after: nodeStatus(input({ previous: before, networkError: "x" })), want: true },
+    { name: "an additional image", after: nodeStatus(input({ images: [image("a", 1, 1)] })), want: true },
+    { name: "another address", after: { ...before, addresses: [] }, want: true },
   ])("the status changes with $name: $want", ({ after, want }) => {
     expect(nodeStatusChanged(before, after)).toBe(want);
   });
@@ -227,11 +231,11 @@ describe("nodeEvents", () => {
   const rebooted = nodeStatus(input({ facts: { ...facts, bootId: "b2" } }));
   it.each<{ readonly name: string; readonly before: NodeStatus | undefined; readonly after: NodeStatus; readonly want: readonly string[] }>(
     [
-      { name: "a new node", before: undefined, after: well, want: [] },
-      { name: "no change", before: well, after: well, want: [] },
-      { name: "a node that becomes not ready", before: well, after: unwell, want: ["Normal NodeNotReady"] },
-      { name: "recovers", before: unwell, after: well, want: ["Normal NodeReady"] },
-      { name: "boots", before: unwell, after: rebooted, want: ["Warning Rebooted", "Normal NodeReady"] },
+      { name: "none for a new node", before: undefined, after: well, want: [] },
+      { name: "none without a change", before: well, after: well, want: [] },
+      { name: "NodeNotReady when the node becomes NotReady", before: well, after: unwell, want: ["Normal NodeNotReady"] },
+      { name: "NodeReady when the node becomes Ready again", before: unwell, after: well, want: ["Normal NodeReady"] },
+      { name: "Rebooted and NodeReady after a reboot", before: unwell, after: rebooted, want: ["Warning Rebooted", "Normal NodeReady"] },
     ],
   )("Events of a node: $name", ({ before, after, want }) => {
     const events = nodeEvents("n1", before, after);

@@ -38,7 +38,7 @@ describe("--node-labels [node-agent 433]", () => {
     { text: `${"a".repeat(64)}=b`, wrong: "name part must be no more than 63 bytes" },
     { text: "/a=b", wrong: "prefix part must be non-empty" },
     { text: "a/b/c=d", wrong: "a qualified name must consist of" },
-  ])("--node-labels '$text' is parsed or rejected", ({ text, want, wrong }) => {
+  ])("parses --node-labels '$text', or rejects it as the kubelet does", ({ text, want, wrong }) => {
     if (wrong === undefined) expect(parseNodeLabels(text)).toEqual(want);
     else expect(() => parseNodeLabels(text)).toThrow(wrong);
   });
@@ -60,7 +60,7 @@ describe("--register-with-taints [node-agent 434]", () => {
     { text: "a=b:Never", wrong: "invalid taint effect: Never, unsupported taint effect" },
     { text: "a=-:NoSchedule", wrong: "invalid taint spec: a=-:NoSchedule, a valid label must be" },
     { text: "a=1:NoSchedule,a=2:NoSchedule", wrong: "duplicated taints with the same key and effect: a=2:NoSchedule" },
-  ])("--register-with-taints '$text' is parsed or rejected", ({ text, want, wrong }) => {
+  ])("parses --register-with-taints '$text', or rejects it as the kubelet does", ({ text, want, wrong }) => {
     if (wrong === undefined) expect(parseTaints(text)).toEqual(want);
     else expect(() => parseTaints(text)).toThrow(wrong);
   });
@@ -78,7 +78,7 @@ describe("a Node at registration [node-agent 435]", () => {
     expect(node.spec).toEqual({ taints, providerID: "aws:///i-1" });
   });
 
-  it("with an external cloud provider, a new Node has the uninitialized taint and only its hostname as address", () => {
+  it("with an external cloud provider, a new Node has the uninitialized taint, and only its hostname as an address", () => {
     const node = nodeBody(input(cloud));
     expect(node.spec?.taints).toEqual([{ key: "node.cloudprovider.kubernetes.io/uninitialized", value: "true", effect: "NoSchedule" }]);
     expect(node.status?.addresses).toEqual([hostname]);

@@ -17,7 +17,7 @@ const NONE: ShutdownSettings = { totalMs: 0, criticalMs: 0, byPriority: [] };
 
 describe("[node-agent 454] periods", () => {
   test.each<{ name: string; settings: Partial<ShutdownSettings>; want: readonly (readonly [number, number])[] }>([
-    { name: "nothing", settings: {}, want: [] },
+    { name: "none by default", settings: {}, want: [] },
     {
       name: "all for regular pods",
       settings: { totalMs: 30_000 },
@@ -27,7 +27,7 @@ describe("[node-agent 454] periods", () => {
       ],
     },
     {
-      name: "a part for critical pods",
+      name: "some for critical pods",
       settings: { totalMs: 30_000, criticalMs: 10_000 },
       want: [
         [0, 20],
@@ -85,7 +85,7 @@ describe("[node-agent 454] periods", () => {
       settings: { totalMs: 2_000, criticalMs: 999 },
       want: ["invalid configuration: shutdownGracePeriodCriticalPods 999ms must be either zero or otherwise >= 1 sec"],
     },
-  ])("rejects invalid settings: $want", ({ settings, want }) => expect(shutdownMistakes({ ...NONE, ...settings })).toEqual(want));
+  ])("validates settings with the errors $want", ({ settings, want }) => expect(shutdownMistakes({ ...NONE, ...settings })).toEqual(want));
 });
 
 describe("[node-agent 454] groups", () => {

@@ -65,7 +65,7 @@ function ended(node: NodeHarness): readonly string[] {
     .toSorted();
 }
 
-test("[node-agent 456] lets the shutdown proceed after the pods have ended, low priorities first, and each pod reports the reason", async () => {
+test("[node-agent 456] lets the shutdown proceed after the pods have terminated, low priorities first, and each pod reports the reason", async () => {
   const { node, logind } = await started();
   const uid = await node.create("low", { containers: [APP] });
   await node.create("critical", { containers: [APP], priority: CRITICAL });
@@ -144,7 +144,7 @@ test("[node-agent 456] a runtime that does not stop a pod delays neither other p
   await node.until("the other one is told", () => ended(node).includes("critical"), 2 * SECONDS);
 });
 
-test("[node-agent 456] a pod that has just succeeded and was not observed yet stays Succeeded", async () => {
+test("[node-agent 456] a pod that succeeded just before the shutdown, unobserved, becomes Succeeded", async () => {
   const { node, logind } = await started({ images: { "job:1": { exitAfterMs: 3_100 } } });
   const uid = await node.create("job", { containers: [{ name: "app", image: "job:1" }], restartPolicy: "Never" });
   await running(node, "job");
@@ -155,7 +155,7 @@ test("[node-agent 456] a pod that has just succeeded and was not observed yet st
   expect(node.pod("job")?.status).toMatchObject({ phase: "Succeeded", reason: "Terminated" });
 });
 
-test("[node-agent 456] makes the node Ready, admits pods and takes a lock after a cancelled shutdown", async () => {
+test("[node-agent 456] makes the node Ready, admits pods and takes an inhibitor lock after a cancelled shutdown", async () => {
   const { node, logind } = await started();
   await node.create("p", { containers: [APP] });
   await running(node, "p");

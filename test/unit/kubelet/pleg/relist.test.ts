@@ -31,21 +31,26 @@ describe("relist", () => {
   const RUNNING = "CONTAINER_RUNNING";
   const EXITED = "CONTAINER_EXITED";
   it.each([
-    { name: "new and running", before: undefined, now: [container("c", RUNNING)], want: ["Started c"] },
-    { name: "new and exited already", before: undefined, now: [container("c", EXITED)], want: ["Died c"] },
-    { name: "new and created", before: undefined, now: [container("c", "CONTAINER_CREATED")], want: [] },
-    { name: "unchanged", before: record({ c: "running" }), now: [container("c", RUNNING)], want: [] },
-    { name: "created, then started", before: record({ c: "created" }), now: [container("c", RUNNING)], want: ["Started c"] },
-    { name: "[node-agent 87] running, then exited", before: record({ c: "running" }), now: [container("c", EXITED)], want: ["Died c"] },
-    { name: "[node-agent 87] exited, then gone", before: record({ c: "exited" }), now: [], want: ["Removed c"] },
-    { name: "[node-agent 87] running, then gone", before: record({ c: "running" }), now: [], want: ["Died c", "Removed c"] },
-    { name: "created, then gone", before: record({ c: "created" }), now: [], want: ["Died c", "Removed c"] },
-    { name: "unknown, then gone", before: record({ c: "unknown" }), now: [], want: ["Died c", "Removed c"] },
-    { name: "running, then unknown", before: record({ c: "running" }), now: [container("c", "CONTAINER_UNKNOWN")], want: [] },
-    { name: "unknown, then running", before: record({ c: "unknown" }), now: [container("c", RUNNING)], want: ["Started c"] },
+    { name: "a new running container", before: undefined, now: [container("c", RUNNING)], want: ["Started c"] },
+    { name: "a new container that has already exited", before: undefined, now: [container("c", EXITED)], want: ["Died c"] },
+    { name: "a new created container", before: undefined, now: [container("c", "CONTAINER_CREATED")], want: [] },
+    { name: "an unchanged container", before: record({ c: "running" }), now: [container("c", RUNNING)], want: [] },
+    { name: "a container created, then started", before: record({ c: "created" }), now: [container("c", RUNNING)], want: ["Started c"] },
+    {
+      name: "[node-agent 87] a container running, then exited",
+      before: record({ c: "running" }),
+      now: [container("c", EXITED)],
+      want: ["Died c"],
+    },
+    { name: "[node-agent 87] a container exited, then removed", before: record({ c: "exited" }), now: [], want: ["Removed c"] },
+    { name: "[node-agent 87] a container running, then removed", before: record({ c: "running" }), now: [], want: ["Died c", "Removed c"] },
+    { name: "a container created, then removed", before: record({ c: "created" }), now: [], want: ["Died c", "Removed c"] },
+    { name: "a container unknown, then removed", before: record({ c: "unknown" }), now: [], want: ["Died c", "Removed c"] },
+    { name: "a container running, then unknown", before: record({ c: "running" }), now: [container("c", "CONTAINER_UNKNOWN")], want: [] },
+    { name: "a container unknown, then running", before: record({ c: "unknown" }), now: [container("c", RUNNING)], want: ["Started c"] },
     { name: "a new sandbox", before: undefined, now: [sandbox("s", "SANDBOX_READY")], want: ["Started s"] },
     { name: "a sandbox that died", before: record({ s: "running" }), now: [sandbox("s", "SANDBOX_NOTREADY")], want: ["Died s"] },
-    { name: "a dead sandbox that is gone", before: record({ s: "exited" }), now: [], want: ["Removed s"] },
+    { name: "a dead sandbox that was removed", before: record({ s: "exited" }), now: [], want: ["Removed s"] },
     {
       name: "a restart while another container runs",
       before: record({ s: "running", a: "running", b: "running" }),
@@ -83,7 +88,7 @@ describe("relist", () => {
     });
   });
 
-  it("[node-agent 87] repeats only failed inspections in the next relist", () => {
+  it("[node-agent 87] retries only failed inspections in the next relist", () => {
     const before = relist(undefined, [], [container("a", RUNNING, "one"), container("b", RUNNING, "two")]).record;
     const now = [container("a", EXITED, "one"), container("a2", RUNNING, "one"), container("b", EXITED, "two")];
     const first = relist(before, [], now);

@@ -37,7 +37,7 @@ test.each<{ name: string; phases: Parameters<typeof isActive>[1]; active: readon
     phases: { hasRelisted: false },
     active: ["none", "syncing", "terminating"],
   },
-])("[node-agent 133] a pod with $name is active if its worker is in state $active", ({ phases, active }) => {
+])("[node-agent 133] a pod with $name is active if its worker state is one of $active", ({ phases, active }) => {
   const all: readonly (keyof typeof WORKERS)[] = ["none", "syncing", "terminating", "terminated"];
   expect(all.filter((worker) => isActive(worker, phases))).toEqual(active);
 });

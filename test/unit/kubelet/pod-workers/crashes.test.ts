@@ -36,7 +36,7 @@ const hook = { exec: { command: ["hook"] } };
 
 const STORIES: readonly Story[] = [
   {
-    name: "a pod with all features, created and deleted",
+    name: "a pod with all features that is created and deleted",
     async play(node, unstarted) {
       const uid = await node.create("p", {
         terminationGracePeriodSeconds: 6,
@@ -72,7 +72,7 @@ const STORIES: readonly Story[] = [
     },
   },
   {
-    name: "a static pod, changed and removed",
+    name: "a static pod that is changed and removed",
     async play(node) {
       node.setManifest("web.yaml", { name: "web", spec: { containers: [{ name: "app", image: "hooked:1" }] } });
       await node.until("its mirror is ready", () => node.isReady("web-n1"));

@@ -47,7 +47,7 @@ const restarted: readonly { readonly name: string; readonly spec: Spec; readonly
     act: loseSandbox,
   },
   {
-    name: "loses its sandbox while another container is done, OnFailure",
+    name: "loses its sandbox while another container is completed, OnFailure",
     spec: { restartPolicy: "OnFailure", containers: [APP, { name: "done", image: "init:1" }] },
     act: loseSandbox,
   },
@@ -99,11 +99,11 @@ test("[node-agent 127] does not restart a container that fails its liveness prob
 test.each([
   { how: "is deleted", act: async (node: NodeHarness) => await node.delete("p"), phase: undefined },
   {
-    how: "passes its deadline",
+    how: "exceeds its active deadline",
     act: async (node: NodeHarness) => await node.patch("p", { spec: { activeDeadlineSeconds: 1 } }),
     phase: "Failed",
   },
-])("[node-agent 127] ends a pod that $how during the stop, and starts nothing", async ({ act, phase }) => {
+])("[node-agent 127] terminates a pod that $how during the stop, and starts no container", async ({ act, phase }) => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
   await node.until("it runs", () => status(node)?.state?.running !== undefined);
@@ -129,7 +129,7 @@ test("[node-agent 127] restarts the stopped container even if its image is chang
   expect(node.phase("p")).toBe("Running");
 });
 
-test("[node-agent 127] counts the back-off from the previous exit, however long the stop takes", async () => {
+test("[node-agent 127] measures the back-off from the previous exit, however long the stop takes", async () => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
   await node.until("the fifth runs", async () => (await node.containers(uid)).at(-1)?.metadata.attempt === 4, 200 * SECONDS);
@@ -162,7 +162,7 @@ async function crashed(kept: boolean, { verb, nth }: { readonly verb: string; re
   return node;
 }
 
-test.each(KEPT)("[node-agent 128] restarts the container when the agent dies $when and its NodeStore survives", async ({ fatal }) => {
+test.each(KEPT)("[node-agent 128] restarts the container when the agent is killed $when and its NodeStore is kept", async ({ fatal }) => {
   const node = await crashed(true, fatal);
   await node.until("the next one runs", () => {
     expect(status(node)?.state?.terminated).toBeUndefined();
@@ -170,7 +170,7 @@ test.each(KEPT)("[node-agent 128] restarts the container when the agent dies $wh
   });
 });
 
-test("[node-agent 128] a container that no longer has to be stopped and exits by itself counts as completed", async () => {
+test("[node-agent 128] a container whose stop is no longer necessary and that exits by itself is completed", async () => {
   const node = new NodeHarness({ images: { ...IMAGES, "ends:1": { ...SLOW, exitAfterMs: 40 * SECONDS } } });
   const store = createMemoryNodeStore();
   node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
@@ -204,7 +204,7 @@ test("[node-agent 128] a stored container restart is removed with its pod, even 
   await node.until("nothing is kept of it", async () => (await store.rows("restarts")).size === 0);
 });
 
-test("[node-agent 128] if agent and NodeStore are lost between stop and start, the exit counts as after a kubelet restart", async () => {
+test("[node-agent 128] if agent and NodeStore are lost between stop and start, the exit is treated as after a kubelet restart", async () => {
   const node = await crashed(false, { verb: "createContainer", nth: 2 });
   await node.until("it ended", () => node.phase("p") === "Succeeded");
 });
@@ -251,7 +251,7 @@ function hooked(): { readonly node: NodeHarness; readonly hooks: readonly number
   return { node, hooks };
 }
 
-test("[node-agent 130] keeps the container running without the hook, as after a kubelet restart, when the agent dies between start and postStart hook", async () => {
+test("[node-agent 130] keeps the container running without the hook, as after a kubelet restart, when the agent is killed between start and postStart hook", async () => {
   const { node, hooks } = hooked();
   node.fateOf = ({ verb }) => (verb === "startContainer" && node.lives === 1 ? "dieAfter" : "live");
   node.start();

@@ -24,7 +24,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toEqual(record({ startedAtMs: NOW_MS + 5, token: 1 }));
   });
 
-  it("[node-agent 41] records that a UID is recreated during termination, and terminates the first pod", () => {
+  it("[node-agent 41] records that a pod with the same UID is created during termination, and continues to terminate the first pod", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.drain();
@@ -39,7 +39,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, gracePeriodSeconds: 30, restartRequested: true });
   });
 
-  it("[node-agent 41] records a recreated UID for a finished pod too, and ignores its other updates", () => {
+  it("[node-agent 41] also records a pod created with the UID of a finished pod, and ignores its other updates", () => {
     const finished = started({ terminatingAtMs: NOW_MS, terminatedAtMs: NOW_MS, finished: true });
     expect(acceptUpdate(finished, update({ kind: "create" }))).toEqual({
       record: { ...finished, restartRequested: true },
@@ -198,7 +198,7 @@ describe("acceptUpdate", () => {
     expect(worker.record?.pending).toEqual({ kind: "sync", sinceMs: NOW_MS });
   });
 
-  it("[node-agent 118] ends the sync iteration in progress only if the grace period becomes shorter", () => {
+  it("[node-agent 118] cancels the sync iteration in progress only if the grace period becomes shorter", () => {
     const worker = new Worker();
     worker.update({ kind: "create", specGracePeriodSeconds: 300 });
     worker.drain();
@@ -244,7 +244,7 @@ describe("startSync", () => {
   });
 
   it.each(["start", "notYet", "never"] as const)(
-    "[node-agent 53] finishes a static pod that was killed before it started, at gate %s",
+    "[node-agent 53] finishes a static pod that was killed before it started, even if the start gate returns %s",
     (gate) => {
       const worker = new Worker();
       worker.gate = gate;
@@ -353,7 +353,7 @@ describe("lost records", () => {
   it.each<{ name: string; rest: Partial<PodUpdate>; works: string[]; grace: number }>([
     { name: "a running or crash-looping pod is synced", rest: { mayRun: true }, works: ["sync"], grace: 0 },
     {
-      name: "a pod being deleted keeps terminating with the API server's grace",
+      name: "a pod being deleted keeps terminating with its deletionGracePeriodSeconds",
       rest: { mayRun: true, deletionTimestamp: true, deletionGracePeriodSeconds: 20 },
       works: ["terminating", "terminated"],
       grace: 20,

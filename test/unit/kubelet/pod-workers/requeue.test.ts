@@ -30,9 +30,9 @@ describe("requeueDelayMs", () => {
     },
     { name: "when the back-off ends", outcome: error("CrashLoopBackOff", 20_000), want: [20_000, 30_000] },
     { name: "sooner than after an error, if the back-off ends sooner", outcome: error("CrashLoopBackOff", 4_000), want: [4_000, 6_000] },
-    { name: "after 60 s of a longer back-off", outcome: error("CrashLoopBackOff", 300_000), want: [60_000, 90_000] },
+    { name: "after 60 s if the back-off is longer", outcome: error("CrashLoopBackOff", 300_000), want: [60_000, 90_000] },
     { name: "[node-agent 134] when a volume is retried", outcome: volume(4_000), want: [4_000, 4_000] },
-    { name: "[node-agent 134] after 60 s of a longer volume delay", outcome: volume(122_000), want: [60_000, 60_000] },
+    { name: "[node-agent 134] after 60 s if the volume delay is longer", outcome: volume(122_000), want: [60_000, 60_000] },
     { name: "immediately when the back-off is over", outcome: error("CrashLoopBackOff", -1), want: [0, 0] },
   ])("[node-agent 56] a pod is requeued $name", ({ outcome, want }) => {
     expect([requeueDelayMs(outcome, 0), requeueDelayMs(outcome, 1)]).toEqual(want);

@@ -40,7 +40,7 @@ describe("restartDecision", () => {
     expect(waits([0, 0, 600_000, 600_001])).toEqual([0, 10, 20, 0]);
   });
 
-  it("counts the back-off from the exit, with kubectl's message", () => {
+  it("measures the back-off from the exit, and reports it with the kubelet's message", () => {
     const foo1 = exited("foo1", 1, { finishedAtMs: NOW_MS - 4000 });
     expect(decide([foo1], { delayMs: 10_000, lastUpdateMs: NOW_MS - 5000 })).toEqual({
       start: false,
@@ -91,7 +91,7 @@ describe("restartDecision", () => {
 });
 
 describe("restartBackOffKey", () => {
-  it("the back-off key has pod, container and hash, so that a changed image starts without back-off", () => {
+  it("the back-off key contains the pod, the container and its hash, so that a changed image starts without back-off", () => {
     expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v1" }))).toBe("foo_new_12345678_foo1_a7ccf167");
     expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v2" }))).not.toContain("a7ccf167");
   });

@@ -36,7 +36,7 @@ describe("startGate", () => {
     },
     {
       id: "53",
-      name: "the pod waits alone",
+      name: "only this pod waits",
       start: { waitingUids: ["self"] },
       records: { self: STATIC },
       verdict: "start",

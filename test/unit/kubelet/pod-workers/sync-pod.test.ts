@@ -104,7 +104,7 @@ test.each(["createContainer", "runPodSandbox", "startContainer"])(
   },
 );
 
-test.each([5, 40])("[node-agent 118] a grace period shortened %i s after the deletion applies immediately", async (later) => {
+test.each([5, 40])("[node-agent 118] a grace period shortened %i s after the deletion takes effect immediately", async (later) => {
   const node = await startedNode({ images: { "deaf:1": { stopAfterMs: "never" } } });
   const uid = await node.create("p", { terminationGracePeriodSeconds: 300, containers: [{ ...APP, image: "deaf:1" }] });
   await node.until("ready", () => node.isReady("p"));
@@ -145,8 +145,8 @@ test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] stops s
   expect(made.map(({ verb: one }) => one)).toEqual(verb === "imageStatus" ? [] : ["createContainer"]);
 });
 
-test.each(["under a living host", "with the host"])(
-  "[node-agent 120] keeps running pods, ends terminating ones and restarts the back-off when the NodeStore is lost %s",
+test.each(["while the agent keeps running", "together with the agent"])(
+  "[node-agent 120] keeps pods running, finishes terminating ones and resets the back-off when the NodeStore is lost %s",
   async (how) => {
     const node = await startedNode({
       images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 }, "slow:1": { stopAfterMs: 20 * SECONDS } },
@@ -167,7 +167,7 @@ test.each(["under a living host", "with the host"])(
     const counted = node.pod("loops")?.status?.containerStatuses?.[0]?.restartCount ?? 0;
 
     const before = node.calls.length;
-    if (how === "with the host") node.start();
+    if (how === "together with the agent") node.start();
     else await flush(node.agent.ports.store);
     // Without the loss it would be 80 s and more.
     await node.until(
@@ -201,7 +201,7 @@ test("[node-agent 121] kills nothing while a source is not ready", async () => {
   expect(await node.running(uid)).toEqual(["app"]);
 });
 
-test("[node-agent 122] restarts no running container after the agent was down for 60 s, and reports exits in the meantime with their codes", async () => {
+test("[node-agent 122] restarts no running container after the agent was down for 60 s, and reports containers that exited in the meantime with their exit codes", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 50 * SECONDS, exitCode: 3 } } });
   const uid = await node.create("runs", { containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, periodSeconds: 5 } }] });
   await node.create("ends", { restartPolicy: "Never", containers: [{ ...APP, image: "ends:1" }] });
@@ -250,7 +250,7 @@ test("[node-agent 124] restores lost due times within 2 s", async () => {
   expect([...(await store.agenda("pods")).keys()].toSorted()).toEqual(uids.toSorted());
 });
 
-test("[node-agent 126] ends the old pod completely before the new one starts after a manifest change, with one mirror pod", async () => {
+test("[node-agent 126] terminates the old pod completely before the new one starts after a manifest change, and keeps only one mirror pod", async () => {
   const node = await startedNode({ manifests: true, images: { "slow:1": { stopAfterMs: 8 * SECONDS } } });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [{ ...APP, image: "slow:1" }] } });
   await node.until("ready", () => node.isReady("web-n1"));
@@ -285,7 +285,7 @@ test("[node-agent 126] the new pod does not inherit restarts or status of the ol
   expect(node.pod("web-n1")?.status?.containerStatuses?.[0]?.restartCount).toBe(0);
 });
 
-test("[node-agent 117] counts an instance that never started as a restart, and removes it after its successor exists", async () => {
+test("[node-agent 117] counts the replacement of a container that never started as a restart, and removes the old one once its successor exists", async () => {
   const node = await startedNode();
   let failures = 0;
   node.fateOf = ({ verb }) => (verb === "startContainer" && ++failures <= 3 ? { fail: new CriError("Unavailable", "no answer") } : "live");
@@ -295,7 +295,7 @@ test("[node-agent 117] counts an instance that never started as a restart, and r
   expect(node.pod("p")?.status?.containerStatuses?.[0]?.restartCount).toBe(3);
 });
 
-test("ends the pod and its mirror when its manifest is removed", async () => {
+test("terminates the pod and deletes its mirror pod when its manifest is removed", async () => {
   const node = await startedNode({ manifests: true });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [APP] } });
   await node.until("ready", () => node.isReady("web-n1"));

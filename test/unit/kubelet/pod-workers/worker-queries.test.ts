@@ -66,11 +66,11 @@ describe("queries on pod workers", () => {
     },
     {
       id: "[node-agent 121] ",
-      name: "an unknown pod while a source is not ready: nothing of it may be removed",
+      name: "an unknown pod while a source is not ready, so that nothing may be removed",
       syncedOnce: false,
       yes: ["couldHaveRunningContainers"],
     },
-  ])("$id a worker's queries for $name", ({ record, syncedOnce = true, yes }) => {
+  ])("$id returns the expected answers to the queries for $name", ({ record, syncedOnce = true, yes }) => {
     expect(all(record, syncedOnce)).toEqual(yes);
     if (record !== undefined) expect(all(record, false)).toEqual(yes);
   });

@@ -13,25 +13,29 @@ test.each([
   { keyType: "ECDSAP384", details: { namedCurve: "secp384r1" }, signature: "ecdsa-with-SHA384" },
   { keyType: "ECDSAP521", details: { namedCurve: "secp521r1" }, signature: "ecdsa-with-SHA512" },
   { keyType: "ED25519", details: {}, signature: "ED25519" },
-])("[node-agent 509] a key of type $keyType signs an empty request", { timeout: 60_000 }, async ({ keyType, details, signature }) => {
-  const { privateKey, proof } = await generateKeyAndProof(keyType);
-  expect(privateKey).toMatch(/^-----BEGIN PRIVATE KEY-----\n/);
-  const key = createPrivateKey(privateKey);
-  expect(key.asymmetricKeyDetails).toMatchObject(details);
-  const openssl = (...args: readonly string[]) =>
-    spawnSync("openssl", ["req", "-inform", "DER", "-noout", ...args], { input: proof, encoding: "utf8" });
-  const { stdout: text, stderr } = openssl("-verify", "-text");
-  expect(stderr).toMatch(/verify OK/u);
-  expect(text).toContain(`Signature Algorithm: ${signature}`);
-  expect(text).toMatch(/Subject: *\n/);
-  expect(openssl("-pubkey").stdout).toBe(createPublicKey(key).export({ type: "spki", format: "pem" }));
-});
+])(
+  "[node-agent 509] a key of type $keyType signs an empty certificate request",
+  { timeout: 60_000 },
+  async ({ keyType, details, signature }) => {
+    const { privateKey, proof } = await generateKeyAndProof(keyType);
+    expect(privateKey).toMatch(/^-----BEGIN PRIVATE KEY-----\n/);
+    const key = createPrivateKey(privateKey);
+    expect(key.asymmetricKeyDetails).toMatchObject(details);
+    const openssl = (...args: readonly string[]) =>
+      spawnSync("openssl", ["req", "-inform", "DER", "-noout", ...args], { input: proof, encoding: "utf8" });
+    const { stdout: text, stderr } = openssl("-verify", "-text");
+    expect(stderr).toMatch(/verify OK/u);
+    expect(text).toContain(`Signature Algorithm: ${signature}`);
+    expect(text).toMatch(/Subject: *\n/);
+    expect(openssl("-pubkey").stdout).toBe(createPublicKey(key).export({ type: "spki", format: "pem" }));
+  },
+);
 
-it("[node-agent 509] an unknown key type is an error of the volume", async () => {
+it("[node-agent 509] an unknown key type is a volume error", async () => {
   await expect(generateKeyAndProof("RSA1024")).rejects.toEqual(new VolumeError('while generating keypair: unknown key type "RSA1024"'));
 });
 
-it("[node-agent 509] an empty request equals Go's bytes", () => {
+it("[node-agent 509] an empty certificate request equals Go's bytes", () => {
   // Made for this test by Go's crypto/x509; nothing is opened by it.
   const key = createPrivateKey(`-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f

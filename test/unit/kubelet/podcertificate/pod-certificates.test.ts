@@ -146,7 +146,7 @@ it("[node-agent 511] refreshes in time with another key, and uses the old one un
   expect(harness.events).toEqual([]);
 });
 
-it("[node-agent 511] keeps an overdue certificate while the API server is away, and reports it", async () => {
+it("[node-agent 511] keeps an overdue certificate while the API server is unavailable, and reports it", async () => {
   await harness.current();
   harness.issue(0);
   const key = await harness.current();
@@ -178,7 +178,7 @@ it("[node-agent 511] reports why there is no request yet, and retries", async ()
   expect(harness.requests).toHaveLength(1);
 });
 
-it("[node-agent 511] creates another request if one was deleted, and none after a refusal", async () => {
+it("[node-agent 511] creates another request if one was deleted, and none after a denial", async () => {
   await harness.current();
   harness.requests[0] = { metadata: { name: "gone" }, spec: {} };
   expect(await harness.current()).toBe(PENDING);
@@ -198,7 +198,7 @@ it("[node-agent 511] runs one step of a source at a time, and those of other sou
   expect(harness.requests).toHaveLength(3);
 });
 
-it("[node-agent 511] forgets the keys of a deleted pod and of a former process, and logs none", async () => {
+it("[node-agent 511] never reuses the key of a deleted pod or of an earlier agent process, and logs no key", async () => {
   const keys: string[] = [];
   for (let turn = 0; turn < 3; turn++) {
     await harness.current();

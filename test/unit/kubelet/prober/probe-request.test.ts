@@ -30,36 +30,40 @@ const invalid = { kind: "invalid", message: expect.stringMatching(/./u) as strin
 
 describe("[node-agent 97] probeRequest", () => {
   const table: readonly { readonly name: string; readonly spec: ProbeSpec; readonly podIp?: string; readonly want: ProbeRequest }[] = [
-    { name: "a command", spec: { exec: { command: ["cat", "/x"] } }, want: { kind: "exec", command: ["cat", "/x"], timeoutSeconds: 1 } },
     {
-      name: "a command with variables, as far as the spec contains their values",
+      name: "runs a command",
+      spec: { exec: { command: ["cat", "/x"] } },
+      want: { kind: "exec", command: ["cat", "/x"], timeoutSeconds: 1 },
+    },
+    {
+      name: "expands variables in a command if the spec contains their values",
       spec: { exec: { command: ["$(A)$(EMPTY)", "$(REFERENCE)", "$(SECRET)", "$(OTHER)", "$$(A)"] }, timeoutSeconds: 7 },
       want: { kind: "exec", command: ["a", "$(A)", "", "$(OTHER)", "$(A)"], timeoutSeconds: 7 },
     },
-    { name: "a GET to the pod", spec: { httpGet: { port: 8080, path: "/" } }, want: { kind: "http", request: http } },
-    { name: "a port by name", spec: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request: http } },
+    { name: "sends a GET to the pod", spec: { httpGet: { port: 8080, path: "/" } }, want: { kind: "http", request: http } },
+    { name: "resolves a port name", spec: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request: http } },
     {
-      name: "no port by a number in a string",
+      name: "rejects a number in a string that is not a port name",
       spec: { httpGet: { port: "8080", path: "/" } },
       want: { kind: "invalid", message: 'port "8080" not found' },
     },
     {
-      name: "no port by a number that is no valid port",
+      name: "rejects an invalid port number",
       spec: { tcpSocket: { port: 65_536 } },
       want: { kind: "invalid", message: "invalid port number: 65536" },
     },
     {
-      name: "a port name that is a number is a name",
+      name: "resolves a port name that looks like a number",
       spec: { httpGet: { port: "9", path: "/" } },
       want: { kind: "http", request: { ...http, port: 9090 } },
     },
     {
-      name: "another host and scheme, within the timeout",
+      name: "uses the host, scheme and timeout of the spec",
       spec: { httpGet: { port: 1, host: "example.test", scheme: "https" }, timeoutSeconds: 3 },
       want: { kind: "http", request: { ...http, scheme: "HTTPS", host: "example.test", port: 1, path: "", timeoutMs: 3000 } },
     },
     {
-      name: "headers of the spec instead of the defaults, in any case",
+      name: "replaces default headers by those of the spec, whatever their case",
       spec: {
         httpGet: {
           port: 8080,
@@ -83,7 +87,7 @@ describe("[node-agent 97] probeRequest", () => {
       },
     },
     {
-      name: "empty headers remove the defaults",
+      name: "removes default headers that the spec sets to an empty value",
       spec: {
         httpGet: {
           port: 8080,
@@ -96,27 +100,31 @@ describe("[node-agent 97] probeRequest", () => {
       },
       want: { kind: "http", request: { ...http, headers: [] } },
     },
-    { name: "TCP", spec: { tcpSocket: { port: "web" } }, want: { kind: "tcp", host: POD_IP, port: 8080, timeoutMs: 1000 } },
     {
-      name: "TCP to another host",
+      name: "opens a TCP connection",
+      spec: { tcpSocket: { port: "web" } },
+      want: { kind: "tcp", host: POD_IP, port: 8080, timeoutMs: 1000 },
+    },
+    {
+      name: "opens a TCP connection to another host",
       spec: { tcpSocket: { port: 1, host: "h" } },
       want: { kind: "tcp", host: "h", port: 1, timeoutMs: 1000 },
     },
     {
-      name: "gRPC",
+      name: "sends a gRPC health check",
       spec: { grpc: { port: 5000, service: "db" }, timeoutSeconds: 2 },
       want: {
         kind: "grpc",
         request: { host: POD_IP, port: 5000, service: "db", userAgent: `kube-probe/${OWN_RELEASE.name}`, timeoutMs: 2000 },
       },
     },
-    { name: "an unknown port name", spec: { httpGet: { port: "nope" } }, want: invalid },
-    { name: "port 0", spec: { tcpSocket: { port: 0 } }, want: invalid },
-    { name: "port 65536", spec: { tcpSocket: { port: 65_536 } }, want: invalid },
-    { name: "no handler", spec: {}, want: invalid },
-    { name: "no address", spec: { tcpSocket: { port: 1 } }, podIp: "", want: invalid },
+    { name: "rejects an unknown port name", spec: { httpGet: { port: "nope" } }, want: invalid },
+    { name: "rejects port 0", spec: { tcpSocket: { port: 0 } }, want: invalid },
+    { name: "rejects port 65536", spec: { tcpSocket: { port: 65_536 } }, want: invalid },
+    { name: "rejects a probe without a handler", spec: {}, want: invalid },
+    { name: "rejects a probe of a pod without an address", spec: { tcpSocket: { port: 1 } }, podIp: "", want: invalid },
   ];
-  it.each(table)("a probe request: $name", ({ spec, podIp = POD_IP, want }) => {
+  it.each(table)("probeRequest: $name", ({ spec, podIp = POD_IP, want }) => {
     expect(probeRequest(spec, container, podIp)).toEqual(want);
   });
 });
@@ -138,25 +146,25 @@ describe("[node-agent 98] hookRequest", () => {
     readonly podIp?: string;
     readonly want: HookRequest;
   }[] = [
-    { name: "a command without expansion", handler: { exec: { command: ["$(A)"] } }, want: { kind: "exec", command: ["$(A)"] } },
-    { name: "a sleep", handler: { sleep: { seconds: 3 } }, want: { kind: "sleep", seconds: 3 } },
-    { name: "a GET", handler: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request } },
+    { name: "runs a command without expansion", handler: { exec: { command: ["$(A)"] } }, want: { kind: "exec", command: ["$(A)"] } },
+    { name: "sleeps", handler: { sleep: { seconds: 3 } }, want: { kind: "sleep", seconds: 3 } },
+    { name: "sends a GET to the pod", handler: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request } },
     {
-      name: "port 80 for an empty port",
+      name: "uses port 80 for an empty port",
       handler: { httpGet: { port: "", path: "/" } },
       want: { kind: "http", request: { ...request, port: 80 } },
     },
     {
-      name: "a number in a string",
+      name: "rejects a number in a string that is not a port name",
       handler: { httpGet: { port: "8080" } },
       want: { kind: "invalid", message: 'port "8080" not found' },
     },
-    { name: "an unknown port name", handler: { httpGet: { port: "nope" } }, want: invalid },
-    { name: "no address", handler: { httpGet: { port: 1 } }, podIp: "", want: invalid },
-    { name: "TCP", handler: { tcpSocket: { port: 1 } }, want: invalid },
-    { name: "nothing", handler: {}, want: invalid },
+    { name: "rejects an unknown port name", handler: { httpGet: { port: "nope" } }, want: invalid },
+    { name: "rejects a hook of a pod without an address", handler: { httpGet: { port: 1 } }, podIp: "", want: invalid },
+    { name: "rejects a TCP hook", handler: { tcpSocket: { port: 1 } }, want: invalid },
+    { name: "rejects a hook without a handler", handler: {}, want: invalid },
   ];
-  it.each(table)("a hook request: $name", ({ handler, podIp = POD_IP, want }) => {
+  it.each(table)("hookRequest: $name", ({ handler, podIp = POD_IP, want }) => {
     expect(hookRequest(handler, { container, podIp, timeoutMs: 5000 })).toEqual(want);
   });
 });
@@ -168,7 +176,7 @@ describe("outcomes", () => {
     expect(execOutcome({ exitCode: 127, stdout: "", stderr: "" }).result).toBe("Failure");
   });
 
-  it("[node-agent 486] the outcome contains 10 KiB of a command's output in whole characters, and nothing else is kept in memory", () => {
+  it("[node-agent 486] the outcome contains at most 10 KiB of a command's output, in whole characters, and the rest is not kept in memory", () => {
     const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
     expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
     setFlagsFromString("--expose-gc");
@@ -186,7 +194,7 @@ describe("outcomes", () => {
     expect(kept).toHaveLength(20);
   });
 
-  it("[node-agent 85] outcomes emit Events for a failure, an error and a warning, and none for a success", () => {
+  it("[node-agent 85] emits Events for a failure, an error and a warning, but not for a success", () => {
     expect(probeNote("liveness", { result: "Success", output: "ok" })).toBeUndefined();
     const note = { type: "Warning", reason: "Unhealthy" };
     expect(probeNote("liveness", { result: "Failure", output: "no" })).toEqual({ ...note, message: "Liveness probe failed: no" });

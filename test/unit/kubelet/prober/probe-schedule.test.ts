@@ -8,7 +8,7 @@ describe("nextDueMs", () => {
     { name: "a period after the last slot", due: 0, period: 10, now: 2_000, want: 10_000 },
     { name: "a period after a run at its slot", due: 5_000, period: 10, now: 5_000, want: 15_000 },
     { name: "at the next slot if a run lasts until then", due: 0, period: 10, now: 10_000, want: 10_000 },
-    { name: "[node-agent 123] missed slots are skipped", due: 0, period: 10, now: 31_000, want: 40_000 },
+    { name: "[node-agent 123] at the next slot after missed ones", due: 0, period: 10, now: 31_000, want: 40_000 },
     { name: "a period after the last slot, even if the clock was set back", due: 60_000, period: 10, now: 0, want: 70_000 },
     { name: "after the default period", due: 0, period: undefined, now: 1, want: 10_000 },
     { name: "after the default period if the period is 0", due: 0, period: 0, now: 1, want: 10_000 },
@@ -51,8 +51,8 @@ describe("firstDueMs", () => {
   it.each([
     { name: "immediately", started: 0, now: 60_000, random: 0.5, want: 60_000 },
     { name: "immediately when the agent has run for a period", started: 0, now: 10_000, random: 0.5, want: 10_000 },
-    { name: "a part of a period later right after the start", started: 0, now: 9_999, random: 0.5, want: 14_999 },
-    { name: "before the end of the first period", started: 0, now: 0, random: 0.999_999_9, want: 9_999 },
+    { name: "within one period after the agent's start", started: 0, now: 9_999, random: 0.5, want: 14_999 },
+    { name: "within the rest of the agent's first period", started: 0, now: 0, random: 0.999_999_9, want: 9_999 },
   ])("the first probe is due: $name", ({ started, now, random, want }) => {
     expect(firstDueMs({ agentStartedAtMs: started, periodSeconds: 10, nowMs: now, random })).toBe(want);
   });

@@ -109,7 +109,7 @@ describe("the stats summary", () => {
     ]);
   });
 
-  it("[node-agent 309] the stats summary contains only CPU and memory on request; omits an unknown rate", () => {
+  it("[node-agent 309] the stats summary contains only CPU and memory on request, and omits an unknown rate", () => {
     const { node, pods } = summaryOf({ ...MEASURED, nanoCores: new Map([["main", 3]]) });
     expect(Object.keys(node)).toEqual(["nodeName", "startTime", "cpu", "memory"]);
     expect(pods).toHaveLength(1);
@@ -131,7 +131,7 @@ it("[node-agent 310] computes a rate over at least a second, and only within one
   expect(look(8_000, 10)).toBeUndefined();
 });
 
-it("[node-agent 309] uses the kernel's values for the machine", () => {
+it("[node-agent 309] uses the kernel's values for the node", () => {
   const heads =
     "Inter-|   Receive                  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs\n";
   const row = (name: string, rx: number): string => `${name}: ${rx} 1 2 0 0 0 0 0 ${rx + 1} 1 3 0 0 0 0 0\n`;

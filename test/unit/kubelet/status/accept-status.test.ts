@@ -57,9 +57,9 @@ describe("versions", () => {
   });
 });
 
-describe("unchanged statuses", () => {
+describe("changed and unchanged statuses", () => {
   const table: readonly { name: string; before?: Partial<PodStatus>; next: Partial<PodStatus>; isNews: boolean }[] = [
-    { name: "absent, null and empty", before: { reason: "" }, next: { ephemeralContainerStatuses: [] }, isNews: false },
+    { name: "absent, null and empty values", before: { reason: "" }, next: { ephemeralContainerStatuses: [] }, isNews: false },
     { name: "other clients' conditions", next: { conditions: [ready("True"), { type: "example.com/g", status: "False" }] }, isNews: false },
     {
       name: "the order of conditions",
@@ -67,8 +67,8 @@ describe("unchanged statuses", () => {
       next: { conditions: [{ type: "PodScheduled", status: "True" }, ready("True")] },
       isNews: false,
     },
-    { name: "claims of resources", next: { resourceClaimStatuses: [{ name: "c" }] }, isNews: false },
-    { name: "a condition's generation alone", next: { conditions: [ready("True", { observedGeneration: 9 })] }, isNews: false },
+    { name: "resource claim statuses", next: { resourceClaimStatuses: [{ name: "c" }] }, isNews: false },
+    { name: "only a condition's observedGeneration", next: { conditions: [ready("True", { observedGeneration: 9 })] }, isNews: false },
     { name: "a condition's status", next: { conditions: [ready("False")] }, isNews: true },
     { name: "a condition's message", next: { conditions: [ready("True", { message: "m" })] }, isNews: true },
     { name: "a removed condition of the kubelet", next: { conditions: [] }, isNews: true },
@@ -77,7 +77,7 @@ describe("unchanged statuses", () => {
     { name: "a container", next: { containerStatuses: [running("a")] }, isNews: true },
     { name: "a message", next: { message: "m" }, isNews: true },
   ];
-  it.each(table)("a status that differs in $name → changed $isNews", ({ before, next, isNews }) => {
+  it.each(table)("a status that differs in $name is accepted as changed: $isNews", ({ before, next, isNews }) => {
     const cached = accept(undefined, status(before));
     expect(accept(cached, status(next)) !== cached).toBe(isNews);
   });
@@ -135,7 +135,7 @@ describe("leaving Terminated", () => {
       refused: false,
     },
     {
-      name: "OnFailure, ended with 0",
+      name: "OnFailure, exited with 0",
       pod: nodePod({ containers: ["a"], restartPolicy: "OnFailure" }),
       was: succeeded("a"),
       is: waiting("a"),
@@ -172,7 +172,7 @@ describe("leaving Terminated", () => {
       refused: false,
     },
   ];
-  it.each(table)("a transition out of Terminated: $name → rejected $refused", ({ pod, was, is, refused }) => {
+  it.each(table)("a transition out of Terminated is rejected: $refused for $name", ({ pod, was, is, refused }) => {
     const cached = accept(undefined, status({ containerStatuses: [was] }), { pod });
     const next = status({ containerStatuses: [is], phase: "Pending" });
     expect(accept(cached, next, { pod, force: true }) === cached).toBe(refused);

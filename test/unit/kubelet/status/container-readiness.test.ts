@@ -58,7 +58,7 @@ it.each([waiting("a"), succeeded("a"), failed("a"), backOff("a", 1), ended("a", 
 it.each([
   { name: "ended with 0", status: succeeded("a"), want: [false, true] },
   { name: "failed", status: failed("a"), want: [false, false] },
-  { name: "running", status: running("a"), want: [true, false] },
-])("treats a plain init container that $name → started, ready = $want", ({ status, want }) => {
+  { name: "runs", status: running("a"), want: [true, false] },
+])("a plain init container that $name → started, ready = $want", ({ status, want }) => {
   expect(judged(containerSpec("a"), status, { isInit: true })).toEqual(want);
 });

@@ -20,7 +20,7 @@ const ALL = { requests: { cpu: "200m", memory: "64Mi" }, limits: { cpu: "400m", 
 const SET = { cpuShares: 102, cpuQuota: 20_000, cpuPeriod: 100_000, memoryLimitInBytes: 96 * 2 ** 20 };
 
 const table: readonly Case[] = [
-  { name: "no requests and limits are reported as none", want: { resources: {} } },
+  { name: "absent requests and limits are omitted", want: { resources: {} } },
   {
     name: "a running container has the runtime's values, and the memory request that was set",
     allocated: ALL,
@@ -37,12 +37,12 @@ const table: readonly Case[] = [
     want: { allocatedResources: ALL.requests, resources: ALL },
   },
   {
-    name: "a runtime without values: the allocated resources",
+    name: "the allocated resources if the runtime returns none",
     allocated: ALL,
     want: { allocatedResources: ALL.requests, resources: ALL },
   },
   {
-    name: "a runtime without values any more: the last values of the same container",
+    name: "the last values of the same container if the runtime no longer returns any",
     allocated: ALL,
     previous: running("app", { resources: { limits: { cpu: "300m" }, requests: { memory: "16Mi" } } }),
     want: {
@@ -63,7 +63,7 @@ const table: readonly Case[] = [
     want: { allocatedResources: { cpu: "1m" }, resources: { requests: { cpu: "1m" }, limits: { cpu: "5m" } } },
   },
   {
-    name: "CPU shares of a container with only a memory request are reported as none",
+    name: "CPU shares of a container with only a memory request are omitted",
     allocated: { requests: { memory: "64Mi" } },
     observed: { resources: { cpuShares: 2, memoryLimitInBytes: 0 } },
     want: { allocatedResources: { memory: "64Mi" }, resources: { requests: { memory: "64Mi" } } },

@@ -32,7 +32,7 @@ function statusOf({ pod = nodePod({ containers: ["a"] }), instances = [], previo
   return containerStatuses(known, group)[0] ?? {};
 }
 
-describe("without an instance", () => {
+describe("a container without an instance in the runtime", () => {
   const table: readonly (Case & { readonly name: string; readonly want: Partial<ContainerStatusEntry> })[] = [
     {
       name: "waits to be created",
@@ -43,30 +43,30 @@ describe("without an instance", () => {
       pod: nodePod({ initContainers: ["i"], containers: ["a"] }),
       want: { state: { waiting: { reason: "PodInitializing" } } },
     },
-    { name: "keeps its state once it has ended", previous: ended("a", 3), want: ended("a", 3) },
+    { name: "keeps its state once it has terminated", previous: ended("a", 3), want: ended("a", 3) },
     {
       name: "keeps restart count and last termination while it waits",
       previous: backOff("a", 1),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 1, lastState: backOff("a", 1).lastState ?? {} },
     },
     {
-      name: "counts as ended if it ran: restartCount + 1, and the pod does not return to Pending",
+      name: "is terminated if it ran, with an incremented restartCount",
       previous: running("a", { restartCount: 2 }),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 3, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "counts as ended while the pod is being deleted: restartCount is unchanged",
+      name: "is terminated while the pod is being deleted, with an unchanged restartCount",
       pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }),
       previous: running("a", { restartCount: 2 }),
       want: { restartCount: 2, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "keeps a known termination if it ran before and after it",
+      name: "keeps a known last termination if it has run since",
       previous: running("a", { restartCount: 2, lastState: ended("a", 7).state ?? {} }),
       want: { restartCount: 2, lastState: ended("a", 7).state ?? {} },
     },
     {
-      name: "could not be created",
+      name: "waits with the reason if it could not be created",
       reason: { reason: "ErrImagePull", message: "no such image" },
       want: { state: { waiting: { reason: "ErrImagePull", message: "no such image" } }, lastState: {} },
     },
@@ -74,7 +74,7 @@ describe("without an instance", () => {
   it.each(table)("a container without an instance $name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
 });
 
-describe("with containers in the runtime", () => {
+describe("a container with instances in the runtime", () => {
   it("reports all fields of a running container", () => {
     expect(statusOf({ instances: [container({ name: "a", restartCount: 1 })] })).toEqual({
       name: "a",
@@ -111,13 +111,16 @@ describe("with containers in the runtime", () => {
   });
 
   it.each([
-    { name: "the same container", id: "containerd://a-0", want: "bye" },
-    { name: "no other container", id: "containerd://a-9", want: undefined },
-  ])("keeps a message that was reported for $name, when the termination log no longer exists", ({ id, want }) => {
-    const state = { terminated: { exitCode: 3, message: "bye", containerID: id } };
-    const { state: now } = statusOf({ instances: [exited("a", 3)], previous: ended("a", 3, { state }) });
-    expect(now?.terminated?.message).toBe(want);
-  });
+    { name: "the same container id", id: "containerd://a-0", want: "bye" },
+    { name: "another container id, whose message is dropped", id: "containerd://a-9", want: undefined },
+  ])(
+    "keeps a reported termination message only for the same container when the termination log no longer exists: $name",
+    ({ id, want }) => {
+      const state = { terminated: { exitCode: 3, message: "bye", containerID: id } };
+      const { state: now } = statusOf({ instances: [exited("a", 3)], previous: ended("a", 3, { state }) });
+      expect(now?.terminated?.message).toBe(want);
+    },
+  );
 
   const table: readonly (Case & { readonly name: string; readonly want: Partial<ContainerStatusEntry> })[] = [
     { name: "CREATED waits", instances: [container({ name: "a", state: "CONTAINER_CREATED" })], want: { state: { waiting: {} } } },
@@ -127,7 +130,7 @@ describe("with containers in the runtime", () => {
       want: { state: { waiting: {} } },
     },
     {
-      name: "UNKNOWN ended, if it ran",
+      name: "UNKNOWN is terminated, if it ran",
       instances: [container({ name: "a", state: "CONTAINER_UNKNOWN" })],
       previous: running("a", { restartCount: 4 }),
       want: { state: { terminated: UNSEEN }, restartCount: 5 },
@@ -170,7 +173,7 @@ describe("with containers in the runtime", () => {
 });
 
 describe("a failed start", () => {
-  it("[node-agent 92] moves the termination to lastState", () => {
+  it("[node-agent 92] moves the previous termination to lastState", () => {
     expect(statusOf({ instances: [exited("a", 1)], reason: CRASH })).toMatchObject({
       state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } },
       lastState: { terminated: { exitCode: 1 } },

@@ -69,7 +69,7 @@ it("reports the initial state of a pod without instances", () => {
   ]);
 });
 
-describe("[node-agent 92] a container that exits has the expected status", () => {
+describe("[node-agent 92] the status after a container has exited", () => {
   const crash = { a: { reason: "CrashLoopBackOff", message: "back-off" } };
   const table: readonly {
     policy: "Always" | "OnFailure" | "Never";
@@ -85,16 +85,19 @@ describe("[node-agent 92] a container that exits has the expected status", () =>
     { policy: "Never", exitCode: 1, terminal: false, want: ["Failed", "terminated", "False"] },
     { policy: "Never", exitCode: 1, terminal: true, want: ["Failed", "terminated", "False"] },
   ];
-  it.each(table)("$policy, exit code $exitCode, pod terminal $terminal → $want", ({ policy, exitCode, terminal, want }) => {
-    const pod = nodePod({ containers: ["a"], restartPolicy: policy });
-    const before = generate({ pod });
-    const current = observed({ containers: [exited("a", exitCode, { restartCount: 2 })] });
-    const status = generate({ pod, observed: current, previous: before, reasons: crash, terminal });
-    const [entry] = status.containerStatuses ?? [];
-    expect([status.phase, Object.keys(entry?.state ?? {})[0], statusOf(status, "Ready")]).toEqual(want);
-    expect(entry?.restartCount).toBe(2);
-    expect((entry?.state?.terminated ?? entry?.lastState?.terminated)?.exitCode).toBe(exitCode);
-  });
+  it.each(table)(
+    "phase, state and Ready are $want under $policy after exit code $exitCode, pod terminal: $terminal",
+    ({ policy, exitCode, terminal, want }) => {
+      const pod = nodePod({ containers: ["a"], restartPolicy: policy });
+      const before = generate({ pod });
+      const current = observed({ containers: [exited("a", exitCode, { restartCount: 2 })] });
+      const status = generate({ pod, observed: current, previous: before, reasons: crash, terminal });
+      const [entry] = status.containerStatuses ?? [];
+      expect([status.phase, Object.keys(entry?.state ?? {})[0], statusOf(status, "Ready")]).toEqual(want);
+      expect(entry?.restartCount).toBe(2);
+      expect((entry?.state?.terminated ?? entry?.lastState?.terminated)?.exitCode).toBe(exitCode);
+    },
+  );
 });
 
 describe("the phase", () => {
@@ -187,11 +190,11 @@ describe("an abnormal termination", () => {
 describe("the active deadline", () => {
   const pod = nodePod({ containers: ["a"], spec: { activeDeadlineSeconds: 60 } });
   const table: readonly { name: string; startTime?: string; seconds?: number; want: boolean }[] = [
-    { name: "passed to the second", startTime: ago(60), want: true },
-    { name: "not passed yet", startTime: ago(59), want: false },
-    { name: "no start yet", want: false },
+    { name: "passed exactly now", startTime: ago(60), want: true },
+    { name: "has not passed yet", startTime: ago(59), want: false },
+    { name: "belongs to a pod without a startTime", want: false },
   ];
-  it.each(table)("[node-agent 100] a pod whose active deadline has $name → $want", ({ startTime, want }) => {
+  it.each(table)("[node-agent 100] an active deadline that $name is exceeded: $want", ({ startTime, want }) => {
     const status: PodStatus = { phase: "Running", ...(startTime !== undefined && { startTime }) };
     expect(isPastActiveDeadline(pod, status, NOW_MS)).toBe(want);
     expect(isPastActiveDeadline({ ...pod, status }, undefined, NOW_MS)).toBe(want);
@@ -239,7 +242,7 @@ describe("conditions", () => {
   });
 });
 
-it("readiness uses the probe results of the runtime's container id", () => {
+it("readiness uses the probe results for the container id in the runtime", () => {
   const asked: string[] = [];
   const probes: StatusInput["probes"] = {
     readiness: (id) => (asked.push(id), "Failure"),

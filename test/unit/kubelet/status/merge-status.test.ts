@@ -35,27 +35,32 @@ function patched(api: PodStatus | undefined, merged: PodStatus): PodStatus {
 
 describe("conditions", () => {
   const table: readonly { name: string; api: PodCondition[]; cached: PodCondition[]; want: PodCondition[] }[] = [
-    { name: "the kubelet's from the cache", api: [ready("False")], cached: [ready("True")], want: [ready("True")] },
+    { name: "the kubelet's conditions are taken from the cache", api: [ready("False")], cached: [ready("True")], want: [ready("True")] },
     {
-      name: "[node-agent 79] other clients' from the API server",
+      name: "[node-agent 79] other clients' conditions are taken from the API server",
       api: [foreign("True")],
       cached: [foreign("False"), ready("True")],
       want: [foreign("True"), ready("True")],
     },
     {
-      name: "[node-agent 79] removed ones of other clients stay removed",
+      name: "[node-agent 79] conditions that other clients removed stay removed",
       api: [],
       cached: [foreign("True"), ready("True")],
       want: [ready("True")],
     },
     {
-      name: "removed ones of the kubelet are removed",
+      name: "conditions that the kubelet removed are removed",
       api: [ready("True"), { type: "PodResizePending", status: "True" }],
       cached: [ready("True")],
       want: [ready("True")],
     },
     { name: "no DisruptionTarget while the pod runs", api: [], cached: [disruption("m")], want: [] },
-    { name: "DisruptionTarget of other clients stays", api: [disruption("api")], cached: [disruption("cache")], want: [disruption("api")] },
+    {
+      name: "another client's DisruptionTarget is kept",
+      api: [disruption("api")],
+      cached: [disruption("cache")],
+      want: [disruption("api")],
+    },
   ];
   it.each(table)("merged conditions: $name", ({ api, cached, want }) => {
     expect(merge({ phase: "Running", conditions: api }, { phase: "Running", conditions: cached }).conditions).toEqual(want);
@@ -222,18 +227,21 @@ describe("[node-agent 82] canBeDeleted", () => {
   const { podIsFinished: _, ...unfinished } = entry;
   const table: readonly { name: string; deleting?: boolean; phase?: string; cached?: CachedStatus; mirror?: boolean; want: boolean }[] = [
     { name: "not finished", cached: unfinished, want: false },
-    { name: "finished, but the API server says Running", phase: "Running", want: false },
+    { name: "finished, but Running at the API server", phase: "Running", want: false },
     { name: "finished and terminal", want: true },
     { name: "finished and Succeeded", phase: "Succeeded", want: true },
     { name: "not being deleted", deleting: false, want: false },
     { name: "a mirror pod", mirror: true, want: false },
   ];
-  it.each(table)("a pod can be deleted: $name → $want", ({ deleting = true, phase = "Failed", cached = entry, mirror = false, want }) => {
-    const pod = nodePod({
-      status: { phase },
-      ...(deleting && { deletionTimestamp: ago(5) }),
-      ...(mirror && { annotations: { "kubernetes.io/config.mirror": "hash" } }),
-    });
-    expect(canBeDeleted(pod, cached)).toBe(want);
-  });
+  it.each(table)(
+    "canBeDeleted is $want for a pod that is $name",
+    ({ deleting = true, phase = "Failed", cached = entry, mirror = false, want }) => {
+      const pod = nodePod({
+        status: { phase },
+        ...(deleting && { deletionTimestamp: ago(5) }),
+        ...(mirror && { annotations: { "kubernetes.io/config.mirror": "hash" } }),
+      });
+      expect(canBeDeleted(pod, cached)).toBe(want);
+    },
+  );
 });

@@ -13,9 +13,9 @@ it.each([
 ])("[node-agent 101] a pod on a node with $hostIps reports $want", ({ hostIps, want }) => expect(hostAddresses(hostIps)).toEqual(want));
 
 const runtime: readonly { name: string; hostIps: readonly string[]; ips: readonly string[]; want: readonly string[] }[] = [
-  { name: "one", hostIps: [V4], ips: ["10.1.0.5"], want: ["10.1.0.5"] },
+  { name: "a single address", hostIps: [V4], ips: ["10.1.0.5"], want: ["10.1.0.5"] },
   {
-    name: "the first of each family, the node's first",
+    name: "the first address of each family, the node's primary family first",
     hostIps: [V4],
     ips: ["fd00::5", "10.1.0.5", "10.1.0.6"],
     want: ["10.1.0.5", "fd00::5"],

@@ -36,23 +36,23 @@ describe("ContainersReady", () => {
       want: ["False", "ContainersNotReady", "containers with unready status: [s b a]"],
     },
     {
-      name: "some unknown too",
+      name: "some not ready, and some unknown",
       statuses: [ready("s"), running("b")],
       want: ["False", "ContainersNotReady", "containers with unknown status: [a], containers with unready status: [b]"],
     },
     {
-      name: "[node-agent 92] succeeded",
+      name: "[node-agent 92] a succeeded pod",
       statuses: [succeeded("s"), succeeded("a"), succeeded("b")],
       phase: "Succeeded",
       want: ["False", "PodCompleted"],
     },
     {
-      name: "succeeded with an unknown container",
+      name: "a succeeded pod with an unknown container",
       statuses: [succeeded("s"), succeeded("b")],
       phase: "Succeeded",
       want: ["False", "ContainersNotReady", "containers with unknown status: [a], containers with unready status: [s b]"],
     },
-    { name: "[node-agent 92] failed", statuses: [ready("s"), ready("a"), ready("b")], phase: "Failed", want: ["False", "PodFailed"] },
+    { name: "[node-agent 92] a failed pod", statuses: [ready("s"), ready("a"), ready("b")], phase: "Failed", want: ["False", "PodFailed"] },
   ];
   it.each(table)("ContainersReady: $name → $want", ({ statuses, phase, want }) => {
     expect(said("ContainersReady", pod, statuses, phase)).toEqual(want);
@@ -66,16 +66,16 @@ describe("Ready with readiness gates", () => {
   const h: PodCondition = { type: "h", status: "True" };
   const table: readonly { name: string; conditions: readonly PodCondition[]; want: Said }[] = [
     {
-      name: "[node-agent 84] missing",
+      name: "[node-agent 84] a missing condition",
       conditions: [h],
       want: ["False", "ReadinessGatesNotReady", 'corresponding condition of pod readiness gate "example.com/g" does not exist.'],
     },
     {
-      name: "[node-agent 84] False",
+      name: "[node-agent 84] a condition with status False",
       conditions: [g("False"), h],
       want: ["False", "ReadinessGatesNotReady", 'the status of pod readiness gate "example.com/g" is not "True", but False'],
     },
-    { name: "[node-agent 84] True", conditions: [g("True"), h], want: ["True"] },
+    { name: "[node-agent 84] a condition with status True", conditions: [g("True"), h], want: ["True"] },
     {
       name: "both gates pending",
       conditions: [g("Unknown")],
@@ -107,19 +107,25 @@ describe("Initialized", () => {
     { name: "no init containers", pod: nodePod(), want: ["True"] },
     { name: "no statuses", pod: plain, want: ["False", "UnknownContainerStatuses"] },
     {
-      name: "one done, one running",
+      name: "one init container completed, one running",
       pod: plain,
       statuses: [done("i"), running("j"), waiting("a")],
       want: ["False", "ContainersNotInitialized", "containers with incomplete status: [j]"],
     },
     {
-      name: "one unknown, one failed",
+      name: "one init container unknown, one failed",
       pod: plain,
       statuses: [failed("j"), waiting("a")],
       want: ["False", "ContainersNotInitialized", "containers with unknown status: [i], containers with incomplete status: [j]"],
     },
-    { name: "[node-agent 92] all done", pod: plain, statuses: [done("i"), done("j"), waiting("a")], want: ["True"] },
-    { name: "succeeded", pod: plain, statuses: [done("i"), done("j"), succeeded("a")], phase: "Succeeded", want: ["True", "PodCompleted"] },
+    { name: "[node-agent 92] all init containers completed", pod: plain, statuses: [done("i"), done("j"), waiting("a")], want: ["True"] },
+    {
+      name: "a succeeded pod",
+      pod: plain,
+      statuses: [done("i"), done("j"), succeeded("a")],
+      phase: "Succeeded",
+      want: ["True", "PodCompleted"],
+    },
     { name: "a regular container runs", pod: plain, statuses: [running("i"), running("j"), running("a")], want: ["True"] },
     { name: "a regular container ran", pod: sidecar, statuses: [running("s"), failed("a")], want: ["True"] },
     { name: "sidecar started", pod: sidecar, statuses: [started("s"), waiting("a")], want: ["True"] },
@@ -148,19 +154,19 @@ it("PodReadyToStartContainers is False if a sandbox must be created, and PodSche
 });
 
 it.each([
-  { name: "none", sandboxes: [], message: "no pod sandbox exists" },
+  { name: "missing", sandboxes: [], message: "no pod sandbox exists" },
   {
-    name: "two ready",
+    name: "two ready ones",
     sandboxes: [sandbox({ id: "b" }), sandbox()],
     message: "multiple pod sandboxes are ready and need to be reconciled",
   },
   { name: "not ready", sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], message: "pod sandbox is not ready" },
   {
-    name: "one on the host's network",
+    name: "on the host's network",
     sandboxes: [sandbox({ networkMode: "NODE" })],
     message: "network namespace mode changed and sandbox needs to be recreated",
   },
-  { name: "one without an IP", sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })], message: "pod sandbox has no IP address" },
+  { name: "without an IP", sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })], message: "pod sandbox has no IP address" },
 ])("PodReadyToStartContainers has a reason for sandboxes that are $name", ({ sandboxes, message }) => {
   const conditions = ownedConditions(nodePod(), observed({ sandboxes }), { phase: "Pending", statuses: [], others: [] });
   expect(brief(conditions.find(({ type }) => type === "PodReadyToStartContainers"))).toEqual(["False", "PodSandboxNotReady", message]);

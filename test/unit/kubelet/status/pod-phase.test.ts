@@ -40,7 +40,7 @@ describe("regular containers", () => {
     },
     { name: "[node-agent 69] one failed, the pod is terminated", statuses: [succeeded("a"), failed("b")], terminal: true, want: "Failed" },
     {
-      name: "one in a back-off after exit 0, the pod is terminated: stopped is not succeeded",
+      name: "one in a back-off after exit 0, the pod is terminated: not treated as succeeded",
       statuses: [succeeded("a"), backOff("b", 0)],
       terminal: true,
       want: "Failed",
@@ -69,7 +69,7 @@ describe("regular containers", () => {
 
   const own: readonly { name: string; policies: readonly [Policy, Policy]; statuses: readonly ContainerStatusEntry[]; want: string }[] = [
     {
-      name: "Never and OnFailure, one failed for good",
+      name: "Never and OnFailure, one failed and not restarted",
       policies: ["Never", "OnFailure"],
       statuses: [failed("a"), succeeded("b")],
       want: "Failed",

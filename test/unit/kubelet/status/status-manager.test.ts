@@ -111,7 +111,7 @@ test("[node-agent 470] reads the pod again after a lost response", async () => {
   expect(node.isReady("p")).toBe(true);
 });
 
-test("[node-agent 79] reverts other writers' changes to the agent's fields within 10 s, and keeps their own fields", async () => {
+test("[node-agent 79] reverts other writers' changes to the agent's fields within 10 s, and keeps fields of other writers", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -185,7 +185,7 @@ test("[node-agent 82] never finalizes the deletion of a mirror pod, but recreate
   expect(await node.containers(node.manifestUid("web.yaml"))).toHaveLength(1);
 });
 
-test("[node-agent 125] an older status that arrives after a newer one is replaced", async () => {
+test("[node-agent 125] replaces an older status that was written after a newer one", async () => {
   const node = await startedNode();
   let late: SentStatus | undefined;
   node.fateOf = ({ port, verb, args }) => {

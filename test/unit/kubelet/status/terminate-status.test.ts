@@ -50,7 +50,7 @@ it("a terminated pod is no longer ready", () => {
   ]);
 });
 
-describe("init containers i, j, k and a waiting regular one", () => {
+describe("init containers i, j, k and a waiting regular container", () => {
   const table: readonly {
     name: string;
     init: readonly ContainerStatusEntry[];
@@ -58,26 +58,36 @@ describe("init containers i, j, k and a waiting regular one", () => {
     want: readonly (number | "-")[];
   }[] = [
     {
-      name: "[node-agent 81] initialization never started: the first counts as failed, the regular container still waits",
+      name: "[node-agent 81] initialization never started: the first is treated as failed, the regular container still waits",
       init: [waiting("i"), waiting("j"), waiting("k")],
       want: [137, "-", "-", "-"],
     },
     {
-      name: "all up to the last one that ever started count as failed",
+      name: "all init containers up to the last one that ever started are treated as failed",
       init: [waiting("i"), backOff("j", 1), waiting("k")],
       want: [137, 137, "-", "-"],
     },
-    { name: "the last one failed", init: [succeeded("i"), succeeded("j"), failed("k")], want: [0, 0, 1, "-"] },
-    { name: "the last one ended with 0", init: [succeeded("i"), succeeded("j"), succeeded("k")], want: [0, 0, 0, 137] },
+    { name: "the last init container failed", init: [succeeded("i"), succeeded("j"), failed("k")], want: [0, 0, 1, "-"] },
+    { name: "the last init container exited with 0", init: [succeeded("i"), succeeded("j"), succeeded("k")], want: [0, 0, 0, 137] },
     {
-      name: "the last one ended with 0 in an earlier instance",
+      name: "the last init container exited with 0 in an earlier instance",
       init: [succeeded("i"), succeeded("j"), backOff("k", 0)],
       want: [0, 0, 137, 137],
     },
-    { name: "the regular one ran", init: [waiting("i"), waiting("j"), waiting("k")], regular: started("a"), want: [137, "-", "-", 137] },
-    { name: "the regular one ended", init: [succeeded("i"), succeeded("j"), waiting("k")], regular: ended("a", 3), want: [0, 0, "-", 3] },
     {
-      name: "the regular one ran in an earlier instance",
+      name: "the regular container ran",
+      init: [waiting("i"), waiting("j"), waiting("k")],
+      regular: started("a"),
+      want: [137, "-", "-", 137],
+    },
+    {
+      name: "the regular container terminated",
+      init: [succeeded("i"), succeeded("j"), waiting("k")],
+      regular: ended("a", 3),
+      want: [0, 0, "-", 3],
+    },
+    {
+      name: "the regular container ran in an earlier instance",
       init: [waiting("i"), waiting("j"), waiting("k")],
       regular: backOff("a", 1),
       want: [137, "-", "-", 137],

@@ -27,10 +27,14 @@ const hard = (signal: Threshold["signal"], value: Threshold["value"]): Threshold
 const MI = 1024 ** 2;
 
 it.each<Settings & { readonly name: string; readonly want: readonly Threshold[] }>([
-  { name: "nothing", want: [] },
-  { name: "0% and 100% are no thresholds", hard: "memory.available<0%,nodefs.available<100%", want: [] },
+  { name: "no flags", want: [] },
+  { name: "0% and 100% set no threshold", hard: "memory.available<0%,nodefs.available<100%", want: [] },
   { name: "an absolute amount", hard: "memory.available<150Mi", want: [hard("memory.available", { amount: 150 * MI })] },
-  { name: "a percentage, in 32 bits", hard: "nodefs.available<10.5%", want: [hard("nodefs.available", { share: Math.fround(0.105) })] },
+  {
+    name: "a percentage, as a 32-bit float",
+    hard: "nodefs.available<10.5%",
+    want: [hard("nodefs.available", { share: Math.fround(0.105) })],
+  },
   {
     name: "hard before soft, with or without spaces",
     hard: " memory.available < 150Mi ,pid.available<1k",
@@ -43,7 +47,7 @@ it.each<Settings & { readonly name: string; readonly want: readonly Threshold[] 
     ],
   },
   {
-    name: "minimum reclaim, for hard and soft ones",
+    name: "minimum reclaim for hard and soft thresholds",
     hard: "imagefs.available<150Mi",
     soft: "imagefs.available<20%",
     grace: "imagefs.available=0.5h",
@@ -89,7 +93,7 @@ it.each<Settings & { readonly want: string }>([
   expect(() => parsed(settings)).toThrow(expect.objectContaining({ name: "EvictionSettingError", message: want }));
 });
 
-it("[node-agent 249] copies the node's hard memory threshold to that of all pods, if their limit is enforced", () => {
+it("[node-agent 249] copies the node's hard memory threshold to allocatableMemory.available if the limit of the kubepods cgroup is enforced", () => {
   const of = (hardOnes: string, enforcesPods: boolean) =>
     parseThresholds({
       hard: parseStatements(hardOnes, "<"),

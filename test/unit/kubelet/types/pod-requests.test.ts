@@ -11,7 +11,7 @@ describe("podRequests", () => {
   it.each([
     { name: "the sum of the containers", given: nodePod({ containers: [cpu("a", "100m"), cpu("b", "0.2"), "c"] }), want: 300 },
     {
-      name: "the largest init container, if that is more",
+      name: "those of the largest init container, if they are larger",
       given: nodePod({ containers: [cpu("a", "100m")], initContainers: [cpu("i", "1"), cpu("j", "2")] }),
       want: 2000,
     },
@@ -28,14 +28,18 @@ describe("podRequests", () => {
       }),
       want: 4000,
     },
-    { name: "the overhead in addition", given: nodePod({ containers: [cpu("a", "1")], spec: { overhead: { cpu: "250m" } } }), want: 1250 },
     {
-      name: "the pod's own requests instead",
+      name: "the sum plus the pod overhead",
+      given: nodePod({ containers: [cpu("a", "1")], spec: { overhead: { cpu: "250m" } } }),
+      want: 1250,
+    },
+    {
+      name: "the pod-level requests plus the pod overhead, if set",
       given: nodePod({ containers: [cpu("a", "1")], spec: { resources: { requests: { cpu: "3" } }, overhead: { cpu: "1" } } }),
       want: 4000,
     },
-    { name: "less than a thousandth, rounded up", given: nodePod({ containers: [cpu("a", "100u")] }), want: 1 },
-    { name: "nothing without a quantity", given: nodePod({ containers: [cpu("a", "much")] }), want: 0 },
+    { name: "rounded up to a millicore", given: nodePod({ containers: [cpu("a", "100u")] }), want: 1 },
+    { name: "0 for an invalid quantity", given: nodePod({ containers: [cpu("a", "much")] }), want: 0 },
   ])("a pod's requests are $name", ({ given, want }) => {
     expect(wholeAmount(podRequests(given), "cpu")).toBe(want);
   });

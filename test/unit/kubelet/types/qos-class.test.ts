@@ -9,7 +9,7 @@ const full: Resources = { limits: { cpu: "1", memory: "1Gi" }, requests: { cpu: 
 
 const table: readonly { name: string; resources: readonly Resources[]; init?: Resources; want: string }[] = [
   { name: "no requests", resources: [{}, {}], want: "BestEffort" },
-  { name: "requests of 0 count as none", resources: [{ limits: { cpu: "0" }, requests: { memory: "0" } }], want: "BestEffort" },
+  { name: "requests of 0 are treated as none", resources: [{ limits: { cpu: "0" }, requests: { memory: "0" } }], want: "BestEffort" },
   { name: "other resources do not count", resources: [{ limits: { "example.com/gpu": "1" } }], want: "BestEffort" },
   { name: "[node-agent 114] limits = requests, in any notation", resources: [full, full], want: "Guaranteed" },
   { name: "limits without requests are used as requests", resources: [{ limits: { cpu: "1", memory: "1Gi" } }], want: "Guaranteed" },

@@ -26,7 +26,7 @@ describe("podFieldText", () => {
     { name: "one annotation, unescaped", fieldPath: "metadata.annotations['builder']", want: "me" },
     { name: "a label that does not exist", fieldPath: "metadata.labels['x']", want: "" },
     { name: "a missing label with the name of an Object.prototype property", fieldPath: "metadata.labels['constructor']", want: "" },
-    { name: "a missing annotation with such a name", fieldPath: "metadata.annotations['toString']", want: "" },
+    { name: "a missing annotation with the name of an Object.prototype property", fieldPath: "metadata.annotations['toString']", want: "" },
   ];
   it.each(table)("a pod field: $name", ({ fieldPath, want }) => {
     expect(podFieldText(pod, fieldPath)).toBe(want);
@@ -56,15 +56,15 @@ describe("resourceFieldText", () => {
     { name: "thousandths of a CPU", resource: "limits.cpu", divisor: "1m", want: "1250" },
     { name: "requested CPUs, rounded up", resource: "requests.cpu", divisor: "0", want: "1" },
     { name: "bytes", resource: "limits.memory", want: "67108864" },
-    { name: "in units of the divisor", resource: "limits.memory", divisor: "1Ki", want: "65536" },
-    { name: "in units of a decimal divisor, rounded up", resource: "requests.memory", divisor: "1M", want: "34" },
+    { name: "memory in units of the divisor", resource: "limits.memory", divisor: "1Ki", want: "65536" },
+    { name: "memory in units of a decimal divisor, rounded up", resource: "requests.memory", divisor: "1M", want: "34" },
     { name: "requested storage", resource: "requests.ephemeral-storage", divisor: "1k", want: "1000000" },
     { name: "huge pages", resource: "limits.hugepages-2Mi", divisor: "1Mi", want: "4" },
-    { name: "of an init container", container: "first", resource: "limits.cpu", want: "2" },
+    { name: "a resource of an init container", container: "first", resource: "limits.cpu", want: "2" },
     { name: "[node-agent 109] a CPU limit that is not set: the node's allocatable", container: "bare", resource: "limits.cpu", want: "4" },
     { name: "a memory limit that is not set", container: "bare", resource: "limits.memory", want: "1073741824" },
     { name: "a storage limit that is not set", resource: "limits.ephemeral-storage", divisor: "1Gi", want: "2" },
-    { name: "huge pages that are not set", container: "bare", resource: "limits.hugepages-1Gi", want: "0" },
+    { name: "a huge pages limit that is not set", container: "bare", resource: "limits.hugepages-1Gi", want: "0" },
     { name: "a request that is not set", container: "bare", resource: "requests.memory", want: "0" },
   ];
   it.each(table)("a resource field: $name", ({ container = "sized", resource, divisor, want }) => {

@@ -26,7 +26,7 @@ function watched(node: NodeHarness): readonly string[] {
 }
 
 // The in-memory API server has neither of the two resources, as releases before 1.37 by default.
-test("[node-agent 512] a pod with both sources waits on an API server without them", async () => {
+test("[node-agent 512] a pod with clusterTrustBundle and podCertificate sources waits if the API server serves neither", async () => {
   const node = await startedNode();
   const calls = watched(node);
   const certificate = { signerName: "a.test/s", keyType: "ED25519", keyPath: "key" };
@@ -46,7 +46,7 @@ test("[node-agent 512] a pod with both sources waits on an API server without th
   expect(forget).toHaveBeenCalledWith(uid);
 });
 
-test("[node-agent 512] a pod that projects other sources causes no such request", async () => {
+test("[node-agent 512] a pod with other projected sources causes no requests for these kinds", async () => {
   const node = await startedNode();
   const calls = watched(node);
   await node.create("p", projecting({ downwardAPI: { items: [{ path: "name", fieldRef: { fieldPath: "metadata.name" } }] } }) as never);

@@ -68,7 +68,7 @@ describe("volumePayload", () => {
     },
     { name: "nothing of a ConfigMap without keys", volume: { configMap: { name: "empty" } }, want: [] },
     {
-      name: "[node-agent 108] an optional ConfigMap without one of the keys",
+      name: "[node-agent 108] the other keys of an optional ConfigMap that lacks one of the listed keys",
       volume: {
         configMap: {
           name: "app",
@@ -189,7 +189,7 @@ describe("volumePayload", () => {
     },
     { name: "without an owner if one container sets no user", pod: nodePod({ containers: [as(1), as(undefined)] }), want: "token 644" },
     {
-      name: "left to the group of the pod's volumes",
+      name: "of mode 600 without an owner if the pod sets fsGroup",
       pod: nodePod({ containers: [as(undefined)], spec: { securityContext: { fsGroup: 9 } } }),
       want: "token 600",
     },
@@ -250,7 +250,7 @@ describe("volumePayload", () => {
   });
 });
 
-it("[node-agent 109] lists every token of a pod, with the API's defaults", () => {
+it("[node-agent 109] lists every projected token of a pod, with the API's defaults", () => {
   const volumes: VolumeSpec[] = [
     { name: "a", projected: { sources: [{ serviceAccountToken: { path: "t" } }, { configMap: { name: "c" } }] } },
     { name: "b", configMap: { name: "c" } },

@@ -34,12 +34,12 @@ describe("volumePlans", () => {
       want: { name: "v", plugin: "kubernetes.io~host-path", kind: "hostPath", path: "/srv", type: "DirectoryOrCreate" },
     },
     {
-      name: "a hostPath that is not checked",
+      name: "a hostPath without a type check",
       volume: { hostPath: { path: "/srv" } },
       want: { name: "v", plugin: "kubernetes.io~host-path", kind: "hostPath", path: "/srv", type: "" },
     },
     {
-      name: "[node-agent 108] a ConfigMap, which is not secret",
+      name: "[node-agent 108] a ConfigMap, which may be stored on disk",
       volume: { configMap: { name: "c" } },
       want: { name: "v", plugin: "kubernetes.io~configmap", kind: "payload", tmpfs: false },
     },
@@ -59,7 +59,7 @@ describe("volumePlans", () => {
       want: { name: "v", plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true },
     },
     {
-      name: "a claim, which the pod waits for",
+      name: "a PersistentVolumeClaim, which the pod waits for",
       volume: { persistentVolumeClaim: { claimName: "c" } },
       want: {
         name: "v",
@@ -88,7 +88,7 @@ describe("volumePlans", () => {
       want: { name: "v", plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true },
     },
     {
-      name: "a source that does not exist yet, which the pod waits for",
+      name: "a volume source of an unknown type, which the pod waits for",
       // No such field exists.
       volume: { projected: { sources: [{ secret: { name: "s" } }, { moon: { path: "ca" } } as object] } },
       want: { name: "v", plugin: "", kind: "unsupported", message: "projected source moon is not supported by this node agent" },
@@ -105,16 +105,22 @@ describe("volumePlans", () => {
   });
 
   const boundTable: { name: string; sizeLimit?: string; pod: Parameters<typeof nodePod>[0]; allocatableMi?: number; wantMi: number }[] = [
-    { name: "the smallest limit: its own", sizeLimit: "1Mi", pod: { containers: [withMemory("a", "4Mi")] }, allocatableMi: 9, wantMi: 1 },
     {
-      name: "the smallest limit: the pod's",
+      name: "its own limit, if that is the smallest",
+      sizeLimit: "1Mi",
+      pod: { containers: [withMemory("a", "4Mi")] },
+      allocatableMi: 9,
+      wantMi: 1,
+    },
+    {
+      name: "the pod's limit, if that is the smallest",
       sizeLimit: "5Mi",
       pod: { containers: [withMemory("a", "4Mi")] },
       allocatableMi: 9,
       wantMi: 4,
     },
     {
-      name: "the smallest limit: the node's",
+      name: "the node's allocatable memory, if that is the smallest",
       sizeLimit: "5Mi",
       pod: { containers: [withMemory("a", "4Mi")] },
       allocatableMi: 3,
@@ -122,13 +128,13 @@ describe("volumePlans", () => {
     },
     { name: "the sum of the containers' limits", pod: { containers: [withMemory("a", "4Mi"), withMemory("b", "2Mi")] }, wantMi: 6 },
     {
-      name: "no pod limit if a container has none",
+      name: "the node's allocatable memory if a container has no limit",
       pod: { containers: [withMemory("a", "4Mi"), "b"] },
       allocatableMi: 9,
       wantMi: 9,
     },
     {
-      name: "an init container with the sidecar before it, if they need more",
+      name: "the limits of an init container and the sidecar before it, if their sum is larger",
       pod: {
         containers: [withMemory("a", "4Mi")],
         initContainers: [sidecarSpec("s", { resources: { limits: { memory: "1Mi" } } }), withMemory("i", "8Mi"), withMemory("j", "2Mi")],
@@ -136,7 +142,7 @@ describe("volumePlans", () => {
       wantMi: 9,
     },
     {
-      name: "containers with sidecars and overhead",
+      name: "the limits of containers and sidecars plus the overhead",
       pod: {
         containers: [withMemory("a", "4Mi")],
         initContainers: [sidecarSpec("s", { resources: { limits: { memory: "1Mi" } } })],
@@ -145,7 +151,7 @@ describe("volumePlans", () => {
       wantMi: 7,
     },
   ];
-  it.each(boundTable)("limits memory by $name", ({ sizeLimit, pod, allocatableMi, wantMi }) => {
+  it.each(boundTable)("limits an in-memory volume to $name", ({ sizeLimit, pod, allocatableMi, wantMi }) => {
     const volumes = [{ name: "v", emptyDir: { medium: "Memory", ...(sizeLimit !== undefined && { sizeLimit }) } }];
     const plans = volumePlans(
       nodePod({ ...pod, spec: { ...pod?.spec, volumes } }),

@@ -17,13 +17,13 @@ async function apply(body: unknown, manager: string, path = `${CONFIGMAPS}/c`, f
   return answer;
 }
 
-describe("managed fields by default", () => {
-  test("a write without an apply has none", async () => {
+describe("managedFields before and after the first apply", () => {
+  test("an object that was never applied has no managedFields", async () => {
     const { body } = await fixture.post(DEPLOYMENTS, deployment("web"));
     expect(at(body, "metadata.managedFields")).toBeUndefined();
   });
 
-  test("the first apply gives the fields that were there to before-first-apply", async () => {
+  test("the first apply records the existing fields under before-first-apply", async () => {
     await fixture.post(CONFIGMAPS, { ...CONFIG, data: { a: "1" } });
     const { body } = await apply({ ...CONFIG, data: { b: "2" } }, "one");
     expect(at(body, "metadata.managedFields.0.manager")).toBe("one");
@@ -47,7 +47,7 @@ test("the body may be YAML", async () => {
   expect([status, at(body, "data.a")]).toEqual([201, "yes"]);
 });
 
-test("a body that is neither JSON nor YAML is refused", async () => {
+test("a body that is neither JSON nor YAML is rejected", async () => {
   const { status, body } = await apply("{a: [", "one");
   expect([status, at(body, "message")]).toEqual([400, expect.stringMatching(/^error decoding patch: /)]);
 });

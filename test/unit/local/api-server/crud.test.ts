@@ -30,7 +30,7 @@ test("gives a created object uid, resourceVersion, generation and a creation tim
   expect(metaText(body, "uid")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u);
 });
 
-test("appends five of upstream's characters to at most 58 of generateName", async () => {
+test("appends five characters of upstream's alphabet to at most 58 characters of generateName", async () => {
   const { post } = setUp();
   const { body } = await post(PODS, pod("", { name: "", generateName: `${"x".repeat(70)}-` }));
   expect(metaText(body, "name")).toMatch(/^x{58}[bcdfghjklmnpqrstvwxz2456789]{5}$/u);
@@ -99,7 +99,7 @@ test.each([
     message: "a lowercase RFC 1123 subdomain",
   },
   {
-    name: "surge and unavailable both 0",
+    name: "maxSurge and maxUnavailable both 0",
     path: DEPLOYMENTS,
     body: deployment("a", { strategy: { rollingUpdate: { maxSurge: 0, maxUnavailable: 0 } } }),
     code: 422,
@@ -200,7 +200,7 @@ test("/status of a Deployment keeps spec and labels, accepts annotations, and ke
   expect(body["status"]).toEqual({ replicas: 1, observedGeneration: 1 });
 });
 
-test("/status omits replicas 0 of a Deployment, and keeps it of a ReplicaSet", async () => {
+test("/status omits replicas: 0 of a Deployment, and keeps it for a ReplicaSet", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   await post(REPLICASETS, replicaSet("rs"));
@@ -269,7 +269,7 @@ test.each([
     code: 422,
     message: 'metadata.uid: Invalid value: "other": field is immutable',
   },
-] as const)("answers $code to $name", async ({ send, meta, code, message }) => {
+] as const)("returns $code for $name", async ({ send, meta, code, message }) => {
   const { post, put, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const answer =
@@ -327,7 +327,7 @@ test("takes selector and labels of a ReplicationController from its template", a
   expect(at(body, "spec.replicas")).toBe(1);
 });
 
-test("sets a pod's node once through /binding", async () => {
+test("binds a pod to a node through /binding, but not twice", async () => {
   const { post, get } = setUp();
   await post(PODS, pod("p"));
   const binding = { apiVersion: "v1", kind: "Binding", metadata: { name: "p" }, target: { kind: "Node", name: "n1" } };
@@ -358,7 +358,7 @@ test("an in-process caller cannot modify stored objects or objects returned to o
   expect(at((await get(`${CONFIGMAPS}/c`)).body, "data.a")).toBe("1");
 });
 
-test("listeners receive the author of a write", async () => {
+test("listeners receive the user who made a write", async () => {
   const { post, server } = setUp();
   const seen: string[] = [];
   const stop = server.onRequest(({ verb, resource, name, status, fieldManager, userAgent }) =>

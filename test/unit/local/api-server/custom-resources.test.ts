@@ -91,7 +91,7 @@ describe("a CustomResourceDefinition", () => {
     expect((await get("/apis/demo.example.com")).body["preferredVersion"]).toEqual({ groupVersion: "demo.example.com/v1", version: "v1" });
   });
 
-  test("waits for names that another one has", async () => {
+  test("is not established until another definition no longer uses its names", async () => {
     const { post, get, remove, clock } = await served();
     await post(CRDS, definition({ plural: "places", kind: "Place", shortNames: ["st"] }));
     await clock.advance(1_000);
@@ -102,7 +102,7 @@ describe("a CustomResourceDefinition", () => {
     expect(conditions((await get(path)).body)).toEqual(["NamesAccepted=True NoConflicts", "Established=True InitialNamesAccepted"]);
   });
 
-  test("deletes its objects, and theirs, before it is gone", async () => {
+  test("is removed after its custom resources and their dependents are deleted", async () => {
     const { post, get, remove, clock, server } = await served();
     const { body } = await post(SITES, site("a"));
     const owner = { apiVersion: "demo.example.com/v1", kind: "Site", name: "a", uid: objectAt(body, "metadata")?.["uid"] ?? "" };
@@ -115,7 +115,7 @@ describe("a CustomResourceDefinition", () => {
     expect(await server.request({ method: "GET", path: SITES })).toMatchObject({ kind: "text", status: 404 });
   });
 
-  test("with a conversion webhook is refused by an error that names it", async () => {
+  test("with a conversion webhook is rejected with an error that contains the webhook's URL", async () => {
     const { post } = setUp();
     const conversion = {
       strategy: "Webhook",
@@ -127,7 +127,7 @@ describe("a CustomResourceDefinition", () => {
     expect(body["message"]).toContain("sites.demo.example.com");
   });
 
-  test("has one warning for all CEL rules but that of immutable()", async () => {
+  test("returns one warning for all CEL rules except that of immutable()", async () => {
     const { server } = setUp();
     const rules = [{ rule: "self > 0" }, { rule: "self < 9" }];
     const schema = {
@@ -147,7 +147,7 @@ describe("a CustomResourceDefinition", () => {
 });
 
 describe("a custom resource", () => {
-  test("is pruned, defaulted and given a generation; its status is apart", async () => {
+  test("is pruned and defaulted, gets a generation, and has a separate status", async () => {
     const { post, patch, get } = await served();
     const { body } = await post(SITES, { ...site("a", { unknown: 1 }), status: { ready: 3 } });
     expect(body).toMatchObject({ spec: { image: "nginx", replicas: 1 }, metadata: { generation: 1 } });
@@ -165,7 +165,7 @@ describe("a custom resource", () => {
     { spec: { image: 1 }, says: 'spec.image: Invalid value: "integer": spec.image in body must be of type string: "integer"' },
     { spec: { ports: [{ port: 1 }, { port: 1 }] }, says: 'spec.ports[1]: Duplicate value: {"port":1}' },
     { spec: { ports: [{}] }, says: "spec.ports[0].port: Required value" },
-  ])("is refused with upstream's text: $says", async ({ spec, says }) => {
+  ])("is rejected with upstream's message: $says", async ({ spec, says }) => {
     const { post } = await served();
     const { status, body } = await post(SITES, site("a", spec as JsonObject));
     expect({
@@ -177,7 +177,7 @@ describe("a custom resource", () => {
     });
   });
 
-  test("keeps a field that is immutable", async () => {
+  test("rejects a change of an immutable field", async () => {
     const { post, patch } = await served();
     await post(SITES, site("a"));
     const { status, body } = await patch(`${SITES}/a`, MERGE, { spec: { image: "other" } });
@@ -188,7 +188,7 @@ describe("a custom resource", () => {
     expect((await patch(`${SITES}/a`, MERGE, { spec: { image: "nginx", replicas: 2 } })).status).toBe(200);
   });
 
-  test("refuses unknown fields with fieldValidation=Strict", async () => {
+  test("rejects unknown fields with fieldValidation=Strict", async () => {
     const { post } = await served();
     const { status, body } = await post(SITES, site("a", { ports: [{ port: 1, nam: "x" }] }), { fieldValidation: "Strict" });
     expect([status, body["message"]]).toEqual([
@@ -201,13 +201,13 @@ describe("a custom resource", () => {
     { fieldValidation: "", warning: '299 - "unknown field \\"spec.a\\"", 299 - "unknown field \\"spec.b\\""' },
     { fieldValidation: "Warn", warning: '299 - "unknown field \\"spec.a\\"", 299 - "unknown field \\"spec.b\\""' },
     { fieldValidation: "Ignore", warning: undefined },
-  ])("has warnings about unknown fields with fieldValidation=$fieldValidation", async ({ fieldValidation, warning }) => {
+  ])("returns the expected warnings about unknown fields with fieldValidation=$fieldValidation", async ({ fieldValidation, warning }) => {
     const { server } = await served();
     const answer = await server.request({ method: "POST", path: SITES, body: site("a", { a: 1, b: 2 }), query: { fieldValidation } });
     expect([answer.status, answer.headers["warning"]]).toEqual([201, warning]);
   });
 
-  test("is refused if an apply sets null where null may not be", async () => {
+  test("is rejected if an apply sets a field to null that is not nullable", async () => {
     const { server } = await served();
     const headers = { "content-type": "application/apply-patch+yaml" };
     const body = site("a", { ports: [{ port: 1, name: null }] });
@@ -222,7 +222,7 @@ describe("a custom resource", () => {
     });
   });
 
-  test("is scaled, watched, selected and printed", async () => {
+  test("can be scaled, watched, selected and printed", async () => {
     const { post, patch, get, watch } = await served();
     const stream = await watch(SITES, { resourceVersion: "0" });
     await post(SITES, { ...site("a"), metadata: { name: "a", labels: { app: "x" } } });
@@ -247,7 +247,7 @@ describe("a custom resource", () => {
     ]);
   });
 
-  test("is applied by the list types of its schema", async () => {
+  test("is merged by an apply according to the list types of its schema", async () => {
     const { server } = await served();
     const apply = async (fieldManager: string, spec: JsonObject): Promise<JsonObject> => {
       const headers = { "content-type": "application/apply-patch+yaml" };
@@ -264,7 +264,7 @@ describe("a custom resource", () => {
     expect(await apply("one", {})).toMatchObject({ spec: { ports: [{ port: 2 }] } });
   });
 
-  test("is served in each version, and stored in one", async () => {
+  test("is served in every version, and stored in one", async () => {
     const two = { name: "v2", served: true, storage: true, schema: { openAPIV3Schema: SCHEMA } };
     const one = { name: "v1", served: true, storage: false, schema: { openAPIV3Schema: SCHEMA } };
     const { post, get, server } = await served(definition({}, {}, { versions: [one, two] }));
@@ -275,7 +275,7 @@ describe("a custom resource", () => {
     expect((await get("/apis/demo.example.com")).body["preferredVersion"]).toMatchObject({ version: "v2" });
   });
 
-  test("may have the kind of a built-in one", async () => {
+  test("may have the same kind as a built-in resource", async () => {
     const { post } = await served(definition({ plural: "pods", kind: "Pod", shortNames: [] }));
     const { status, body } = await post("/apis/demo.example.com/v1/namespaces/default/pods", { ...site("a"), kind: "Pod" });
     expect([status, body["spec"], body["status"]]).toEqual([201, { image: "nginx", replicas: 1 }, undefined]);

@@ -83,7 +83,7 @@ test("a long integer of a template keeps its digits in protobuf; all other numbe
   });
 });
 
-test("rejects a truncated protobuf body completely", () => {
+test("rejects a truncated protobuf body", () => {
   expect(() => decodeProtobuf(CREATE_DEPLOYMENT.subarray(0, 100))).toThrow("unexpected EOF");
   expect(() => decodeProtobuf(Buffer.from("{}"))).toThrow("does not appear to be a protobuf message");
 });
@@ -99,7 +99,7 @@ test("restores defaults that a patch removes", async () => {
   ]);
 });
 
-test("keeps a size of 0", async () => {
+test("does not default replicas: 0", async () => {
   const { post } = setUp();
   expect(at((await post(DEPLOYMENTS, deployment("web", { replicas: 0 }))).body, "spec.replicas")).toBe(0);
 });

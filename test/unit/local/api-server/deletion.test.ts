@@ -60,7 +60,7 @@ test.each([
     preconditions: { resourceVersion: "1" },
     message: "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record",
   },
-])("answers 409 to a failed precondition: $preconditions", async ({ preconditions, message }) => {
+])("returns 409 for a failed precondition: $preconditions", async ({ preconditions, message }) => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p"));
   const { status: code, body } = await fixture.remove(`${PODS}/p`, { preconditions });
@@ -159,7 +159,7 @@ test("ignores an owner with the same name and another uid, but not a second, exi
   expect(at((await fixture.get(`${PODS}/q`)).body, "metadata.ownerReferences")).toEqual([ownedBy(rs.body)]);
 });
 
-test("ignores owners of kinds that are not served here", async () => {
+test("ignores owners of kinds that this API server does not serve", async () => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", { ownerReferences: [{ apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "1" }] }));
   await fixture.clock.advance(1_000);

@@ -7,7 +7,7 @@ function names({ body }: Answer): string[] {
   return Array.isArray(items) ? items.map((item) => String(at(item, "metadata.name"))) : [];
 }
 
-test("shows the state of the first page in all pages, whatever happens meanwhile", async () => {
+test("returns the same snapshot in all pages, whatever changes in the meantime", async () => {
   const { get, post, remove } = setUp();
   for (const name of ["a", "c", "e"]) await post(CONFIGMAPS, { metadata: { name } });
   const first = await get(CONFIGMAPS, { limit: "1" });
@@ -19,7 +19,7 @@ test("shows the state of the first page in all pages, whatever happens meanwhile
   expect(metaText(second.body, "resourceVersion")).toBe(metaText(first.body, "resourceVersion"));
 });
 
-test("returns 410 for an expired page token, and a token to continue inconsistently", async () => {
+test("returns 410 for an expired page token, and a token for an inconsistent continuation", async () => {
   const { get, post, server } = setUp();
   for (const name of ["a", "b"]) await post(CONFIGMAPS, { metadata: { name } });
   const first = await get(CONFIGMAPS, { limit: "1" });

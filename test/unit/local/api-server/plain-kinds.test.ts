@@ -10,7 +10,7 @@ const template: JsonObject = { spec: { restartPolicy: "OnFailure", containers: [
 it.each([
   { kind: "Job", spec: { template } },
   { kind: "CronJob", spec: { schedule: "* * * * *", jobTemplate: { spec: { template } } } },
-])("a $kind keeps its pod template, with defaults", async ({ kind, spec }) => {
+])("stores the pod template of a $kind, with defaults", async ({ kind, spec }) => {
   const { post } = setUp();
   const path = `/apis/batch/v1/namespaces/default/${kind.toLowerCase()}s`;
   const answer = await post(path, { apiVersion: "batch/v1", kind, metadata: { name: "a" }, spec });

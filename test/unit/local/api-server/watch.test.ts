@@ -44,7 +44,7 @@ test("WatchList ends its initial events with a marked bookmark", async () => {
   });
 });
 
-test("sends an object that stops matching a selector as deleted, and one that starts as added", async () => {
+test("sends DELETED for an object that stops matching a selector, and ADDED for one that starts to match", async () => {
   const { post, patch, watch, server } = setUp();
   await post(PODS, pod("p", { labels: { app: "a" } }));
   const stream = await watch(PODS, { labelSelector: "app=a", resourceVersion: server.resourceVersion });
@@ -63,7 +63,7 @@ test.each([
   { selector: "spec.nodeName=", want: ["p", "q"] },
   { selector: "spec.nodeName!=", want: ["r"] },
   { selector: "status.phase=Pending,metadata.namespace=default", want: ["p", "q", "r"] },
-])("field selector $selector", async ({ selector, want }) => {
+])("a watch selects objects by field selector $selector", async ({ selector, want }) => {
   const { post, watch } = setUp();
   for (const name of ["p", "q"]) await post(PODS, pod(name));
   await post(PODS, pod("r", {}, { nodeName: "n1" }));

@@ -47,7 +47,7 @@ test("nodes are Ready, schedulable, and renew their leases every 10 s", async ()
   await nodes.stop();
 });
 
-test("does not start a pod that is deleted during the list, and uses a changed one in its current state", async () => {
+test("does not start a pod that is deleted during a streamed list, and starts a changed pod in its current state", async () => {
   const { server, clock, post, get } = setUp();
   for (const name of ["a", "b"]) await post(PODS, pod(name));
   const [a, b] = [(await get(`${PODS}/a`)).body, (await get(`${PODS}/b`)).body];
@@ -149,7 +149,7 @@ test("leaves pods to a scheduler without bindPods, and ignores other nodes' pods
   await nodes.stop();
 });
 
-test.each(["closeWatches", "expireWatches"] as const)("the nodes continue after %s", async (fault) => {
+test.each(["closeWatches", "expireWatches"] as const)("the nodes continue after a watch fault: %s", async (fault) => {
   const nodes = await run();
   await nodes.post(PODS, pod("a"));
   await nodes.clock.advance(1_000);

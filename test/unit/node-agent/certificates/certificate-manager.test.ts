@@ -122,7 +122,7 @@ async function until(what: string, holds: () => boolean | Promise<boolean>): Pro
 }
 
 describe("a manager without a certificate", () => {
-  it("requests a certificate, and stores it as a kubelet does [node-agent 424]", async () => {
+  it("requests a certificate, and stores it as the kubelet does [node-agent 424]", async () => {
     const manager = await managed(signer("sign"));
     expect(manager.current()).toBeUndefined();
     void manager.run(ending.signal);
@@ -210,7 +210,7 @@ describe("a manager with a certificate", () => {
     expect((await managed(signer("forget"))).current()).toBeUndefined();
   });
 
-  it("uses a given first certificate, and replaces it immediately [node-agent 426]", async () => {
+  it("uses a supplied initial certificate, and replaces it immediately [node-agent 426]", async () => {
     const first = await given();
     const manager = await managed(signer("sign"), { first });
     expect(manager.current()).toBe(first);
@@ -251,7 +251,7 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
       "kubelet_server_expiration_renew_errors",
       "kubelet_certificate_manager_server_rotation_seconds",
     ],
-  ] as const)("metrics of %s: time to expiry, failures, age at rotation", async (signerName, ttl, failures, lived) => {
+  ] as const)("exposes time to expiry, failures and age at rotation for the signer %s", async (signerName, ttl, failures, lived) => {
     const metrics = counted();
     const kube = signer("unreachable", "deny", "sign", "forget");
     const manager = await managed(kube, { metrics, signerName });
@@ -299,8 +299,8 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
   });
 });
 
-describe("the files", () => {
-  it("the store rejects a certificate for another key, or a file in place of the link, and keeps the existing files [node-agent 428]", async () => {
+describe("the certificate files", () => {
+  it("the store rejects a certificate for another key, or a file in place of the symbolic link, and keeps the existing files [node-agent 428]", async () => {
     const [one, other] = await Promise.all(["a", "b"].map((name) => ca.pki.clientCertificate(name, [])));
     const store = files();
     const first = { cert: one?.certificate ?? "", key: one?.key ?? "" };
@@ -348,7 +348,7 @@ describe("joining [node-agent 429]", () => {
   it.each([
     { title: "a minute", given: {}, asked: 31 },
     { title: "the startup timeout", given: { startupTimeoutMs: 20_000 }, asked: 11 },
-  ])("waits for the API server for $title, then reports the error", async ({ given, asked }) => {
+  ])("retries while the API server is unreachable for $title, then reports the error", async ({ given, asked }) => {
     const kube = signer("unreachable");
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog(), ...given };
     const joining = joinCluster(options, ending.signal);
@@ -377,7 +377,7 @@ describe("joining [node-agent 429]", () => {
   it.each([
     { fate: "forbidden", asked: 31, want: { reason: "Forbidden" } },
     { fate: "invalid", asked: 1, want: { reason: "Invalid" } },
-  ] as const)("reports a permanent failure: $fate, after $asked calls", async ({ fate, asked, want }) => {
+  ] as const)("reports the failure '$fate' after $asked calls", async ({ fate, asked, want }) => {
     const kube = signer(fate);
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     const joining = joinCluster(options, ending.signal).catch((error: unknown) => error);

@@ -58,7 +58,7 @@ describe("[node-agent 482] the timer for probes", () => {
     expect(looks.length).toBeLessThanOrEqual(12);
   });
 
-  it("the timer ends with the host", async () => {
+  it("the timer stops when the host stops", async () => {
     const { clock, store, ending, ended } = watch();
     await store.schedule("probes", "a", 10_000);
     await clock.advance(10);

@@ -34,7 +34,7 @@ test("[node-agent 484] a thousand probes that never get a response delay no othe
   expect(ran).toHaveLength(1_001);
 });
 
-test("runs a probe once more if it becomes due during its own run", async () => {
+test("runs a probe again after its run if it became due during that run", async () => {
   const ends: (() => void)[] = [];
   const { clock, store } = hosted(async () => await new Promise<void>((resolve) => void ends.push(resolve)));
   await store.schedule("probes", "p/app/liveness", 0);

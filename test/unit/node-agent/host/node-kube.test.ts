@@ -25,7 +25,7 @@ function start(...errors: readonly Error[]) {
   return { kube: createNodeKube({ heartbeats: kube, calls: kube }, clock), clock, calls };
 }
 
-describe("a node's client of the API server", () => {
+describe("a node agent's API client", () => {
   it("retries reads with a 403 until the node authorizer knows the pod", async () => {
     const { kube, clock, calls } = start(forbidden, forbidden);
     const got = kube.get("pods", "default", "web");
@@ -42,7 +42,7 @@ describe("a node's client of the API server", () => {
     expect(calls).toHaveLength(4);
   });
 
-  it("retries neither other failures nor the node's own calls", async () => {
+  it("retries neither other failures nor calls for the Node itself", async () => {
     const conflict = new KubeApiError({ code: 409, reason: "Conflict" });
     const once = start(conflict);
     await expect(once.kube.get("pods", "default", "web")).rejects.toBe(conflict);

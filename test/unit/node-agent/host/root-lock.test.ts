@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { lockRoot, RootInUseError } from "../../../../shared/node-agent/host/root-lock.ts";
 
-describe("the lock of an agent's root", () => {
+describe("the lock on an agent's root directory", () => {
   let root = "";
   beforeEach(async () => {
     root = join(await mkdtemp(join(tmpdir(), "deltaloop-root-")), "kubelet");

@@ -200,10 +200,10 @@ describe("following a log", () => {
   });
 
   it.each([
-    { asking: "who he is", kind: "TokenReview" },
-    { asking: "whether he may", kind: "SubjectAccessReview" },
+    { asking: "to authenticate it", kind: "TokenReview" },
+    { asking: "to authorize it", kind: "SubjectAccessReview" },
   ])(
-    "[node-agent 499] following does not begin for a client that disconnected while the API server was queried $asking",
+    "[node-agent 499] following a log does not begin for a client that disconnected while the API server was queried $asking",
     async ({ kind }) => {
       const { review } = fixture.script;
       const answered = Promise.withResolvers<void>();
@@ -225,7 +225,7 @@ describe("following a log", () => {
     },
   );
 
-  it("[node-agent 499] following ends with its client even if the client requested an upgrade, which logs do not support", async () => {
+  it("[node-agent 499] following a log ends when its client disconnects, even if the client requested an upgrade, which logs do not support", async () => {
     const client = await connected(fixture.port);
     const upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
     client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\n${upgrade}Authorization: Bearer ${TOKEN}\r\n\r\n`);

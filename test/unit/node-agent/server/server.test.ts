@@ -58,7 +58,7 @@ describe("authentication", () => {
     expect(reviews).toEqual([]);
   });
 
-  it("returns the subject of a certificate of the configured CA, with its groups and extra fields", async () => {
+  it("returns the subject of a certificate signed by the configured CA, with its groups and extra fields", async () => {
     await start();
     expect(await fixture.ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 200 });
     expect(asked(fixture, "TokenReview")).toEqual([]);
@@ -107,7 +107,7 @@ describe("authentication", () => {
     expect(await fixture.ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 401 });
   });
 
-  it("returns the API server's user of a token, reviewed once in two minutes, and never logs the token", async () => {
+  it("returns the user from a TokenReview, caches it for two minutes, and never logs the token", async () => {
     const { ask, script, log } = await start();
     for (const token of [TOKEN, TOKEN, "wrong", "wrong"])
       expect(await ask(LOGS, { token }), token).toMatchObject({ code: token === TOKEN ? 200 : 401 });
@@ -197,7 +197,7 @@ describe("authorization", () => {
     expect(subresourcesOf(path)).toEqual(want),
   );
 
-  it("denies with upstream's message, and caches a denial for 30 s and a permission for 5 min", async () => {
+  it("denies with upstream's message, and caches a denial for 30 s and an approval for 5 min", async () => {
     const { ask, upgrade, script } = await start();
     const { review } = script;
     script.review = (each) => (each.kind === "TokenReview" ? review(each) : { allowed: false });
@@ -229,7 +229,7 @@ describe("authorization", () => {
     expect(questions()).toBe(5);
   });
 
-  it("returns 500 if the SubjectAccessReview makes no decision, and denies if it both allows and denies", async () => {
+  it("returns 500 if the SubjectAccessReview request fails, and 403 if the review both allows and denies", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) => {
@@ -252,7 +252,7 @@ describe("authorization", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 200 });
   });
 
-  it("authorizes the path that is served, in whatever notation it is requested", async () => {
+  it("authorizes the normalized path that it serves, however the request writes it", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) =>
@@ -293,7 +293,7 @@ describe("the paths", () => {
     expect(await ask("/portForward/shop/web/u1/main")).toMatchObject({ code: 404 });
   });
 
-  it("returns the agent's options, and the pods in the runtime [node-agent 305] [node-agent 306]", async () => {
+  it("/configz returns the agent's options, and /runningpods the pods in the runtime [node-agent 305] [node-agent 306]", async () => {
     const { ask } = await start();
     expect(JSON.parse((await ask("/configz")).body)).toEqual({ kubeletconfig: { kind: "KubeletConfiguration", maxPods: 110 } });
     for (const path of ["/runningpods", "/runningpods/"])

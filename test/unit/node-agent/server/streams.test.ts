@@ -115,7 +115,7 @@ const closed = (socket: Duplex): Promise<void> =>
   });
 
 describe("a command in a container", () => {
-  it("a command is passed to the runtime unchanged, in the newest running container [node-agent 102]", async () => {
+  it("a command is passed unchanged to the runtime for the newest running container [node-agent 102]", async () => {
     const socket = await upgraded();
     socket.destroy();
     expect(fixture.execs).toEqual([
@@ -123,7 +123,7 @@ describe("a command in a container", () => {
     ]);
   });
 
-  it("a command with a terminal has one output", async () => {
+  it("a command with a terminal has a single output stream", async () => {
     const { socket } = await fixture.upgrade("/exec/shop/web/u1/main?command=sh&output=1&error=1&tty=1");
     socket?.destroy();
     expect(fixture.execs).toEqual([{ containerId: "c1", cmd: ["sh"], tty: true, stdin: false, stdout: true, stderr: false }]);
@@ -158,7 +158,7 @@ describe("a command in a container", () => {
     await closed(socket);
   });
 
-  it("a stream is closed when its client disconnects, and the client is disconnected when the runtime disconnects", async () => {
+  it("a stream is closed when its client or the runtime disconnects", async () => {
     const seen = Promise.withResolvers<Duplex>();
     runtime.serve = (socket) => seen.resolve(socket.resume());
     const client = await upgraded();
@@ -169,7 +169,7 @@ describe("a command in a container", () => {
     await closed(await upgraded());
   });
 
-  it("a stream ends with the server", async () => {
+  it("a stream is closed when the server stops", async () => {
     const seen = Promise.withResolvers<Duplex>();
     runtime.serve = (socket) => seen.resolve(socket.resume());
     const client = await upgraded();
@@ -223,7 +223,7 @@ describe("a command that cannot be run", () => {
     "http://[::2]/",
     "nonsense",
     "",
-  ])("a command is not forwarded to %j", async (url) => {
+  ])("a stream is not forwarded to the runtime URL %j", async (url) => {
     fixture.script.execUrl = url;
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toMatchObject({
@@ -233,7 +233,7 @@ describe("a command that cannot be run", () => {
   });
 
   it.each(["http://127.0.0.1:1/exec/x", "http://127.1.2.3:1/", "http://[::1]:1/", "http://localhost:1/"])(
-    "a command is forwarded to %j",
+    "a stream is forwarded to the runtime URL %j",
     (url) => {
       expect(streamingAddress(url).href).toBe(url);
     },
@@ -242,7 +242,7 @@ describe("a command that cannot be run", () => {
 
 describe("attaching to a running process", () => {
   const attach = "/attach/shop/web";
-  it("attach uses the requested streams, and the container's terminal [node-agent 300]", async () => {
+  it("attach uses the requested streams, and a terminal if the container has one [node-agent 300]", async () => {
     (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1`)).socket?.destroy();
     (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1&tty=1`)).socket?.destroy();
     (await fixture.upgrade(`${attach}/u1/shell?input=1&output=1&error=1`)).socket?.destroy();
@@ -292,7 +292,7 @@ describe("ports of a pod", () => {
     ["?port=65536", 400, `unable to parse "65536" as a port`],
     ["?port=0", 400, `port "0" must be > 0`],
     ["/u2?port=80", 404, "pod not found"],
-  ])("ports of a WebSocket client are validated: %j is %i %s [node-agent 301]", async (query, code, body) => {
+  ])("ports of a WebSocket client are validated: %j returns %i '%s' [node-agent 301]", async (query, code, body) => {
     const { answer } = await fixture.upgrade(`${forward}${query}`, overWebSocket);
     expect([answer.statusCode, await bodyOf(answer)]).toEqual([code, body]);
     expect(fixture.forwards).toEqual([]);
@@ -316,7 +316,7 @@ describe("the run endpoint", () => {
     expect(await fixture.ask("/run/shop/web/main?cmd=ls", post)).toEqual({ code: 500, body: `container not found ("main")` });
   });
 
-  it("[node-agent 499] a run request ends with the client that waits for it", async () => {
+  it("[node-agent 499] a run request is aborted when its client disconnects", async () => {
     const runs = Promise.withResolvers<AbortSignal | undefined>();
     fixture.script.execSync = (_cmd, signal) => {
       runs.resolve(signal);

@@ -66,7 +66,7 @@ describe("with an API server", () => {
   }
   const names = (pods: readonly NodePod[]): string => pods.map(({ metadata }) => metadata.name).join(" ");
 
-  it("follows only the pods of its node, across ended, expired and lost watches", async () => {
+  it("follows only the pods of its node, across ended, expired and broken watches", async () => {
     const { server, kube, create, close } = await serve();
     try {
       await create("a");
@@ -111,7 +111,7 @@ describe("with an API server", () => {
   });
 });
 
-describe("its requests and deliveries", () => {
+describe("requests and deliveries of the API source", () => {
   const object = (name: string, rv: string, phase = "Pending"): object => ({
     metadata: { name, namespace: "shop", uid: `uid-${name}`, resourceVersion: rv },
     spec: { containers: [{ name: "c", image: "i" }] },

@@ -103,7 +103,7 @@ describe("a directory", () => {
   });
 
   // https://github.com/kubernetes/kubernetes/issues/136962
-  it("[node-agent 64] also returns the pod of a backup file, which has the same name and another UID", async () => {
+  it("[node-agent 64] also returns the pod of a backup file, with the same name and another UID", async () => {
     await Promise.all([write("web.yaml", YAML("web")), write("web.yaml.backup", YAML("web"))]);
     const source = start(directory, createVirtualClock(0));
     expect(await source.next()).toEqual(["web-n1", "web-n1"]);
@@ -246,8 +246,8 @@ describe("a file", () => {
       place: "a link to a FIFO",
       make: async (path: string) => (execFileSync("mkfifo", [join(directory, ".fifo")]), await symlink(".fifo", path)),
     },
-    { place: "a link to a kernel file that waits", make: async (path: string) => await symlink("/proc/kmsg", path) },
-    { place: "a link to a device without an end", make: async (path: string) => await symlink("/dev/zero", path) },
+    { place: "a link to a kernel file whose read blocks", make: async (path: string) => await symlink("/proc/kmsg", path) },
+    { place: "a link to a device that never ends", make: async (path: string) => await symlink("/dev/zero", path) },
   ])("a file that is $place does not stop the source", async ({ make }) => {
     await write("web.yaml", YAML("web"));
     await make(join(directory, "a.yaml"));
@@ -261,7 +261,7 @@ describe("a file", () => {
 describe("manifestPod", () => {
   const defaulted = manifestPod(YAML("web"), "/m/web.yaml", "n1");
 
-  it("parses YAML like the kubelet: a mode is octal, `yes` a boolean, a time a string, and the last of two equal keys counts", () => {
+  it("parses YAML like the kubelet: a mode is octal, `yes` a boolean, a time a string, and the last of two equal keys is used", () => {
     const text = `
 apiVersion: v1
 kind: Pod

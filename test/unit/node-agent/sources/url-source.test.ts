@@ -117,14 +117,14 @@ describe("the HTTP source", () => {
   });
 
   it.each([
-    ["another status", text("{}", 404), "the server responded with status 404"],
-    ["what is no JSON and no YAML", text("{["), "manifest at http://127.0.0.1"],
-    ["another kind", text('{"apiVersion":"apps/v1","kind":"Deployment"}'), "expected apiVersion v1 and kind Pod"],
-    ["one bad pod of two", text(list(pod("web"), { metadata: {} })), "item 2 of 2: manifest at"],
-    ["a list of no items", text('{"apiVersion":"v1","kind":"PodList","items":5}'), "not a v1 PodList"],
+    ["a status other than 200", text("{}", 404), "the server responded with status 404"],
+    ["a body that is neither JSON nor YAML", text("{["), "manifest at http://127.0.0.1"],
+    ["an object of another kind", text('{"apiVersion":"apps/v1","kind":"Deployment"}'), "expected apiVersion v1 and kind Pod"],
+    ["one invalid pod of two", text(list(pod("web"), { metadata: {} })), "item 2 of 2: manifest at"],
+    ["a list without items", text('{"apiVersion":"v1","kind":"PodList","items":5}'), "not a v1 PodList"],
     ["more than 1 MiB", text(" ".repeat(2 ** 20 + 1)), "larger than 1 MiB"],
     ["a broken connection", ((response) => void response.destroy()) satisfies Answer, "no response from 127.0.0.1"],
-    ["redirects without end", ((response) => void response.writeHead(302, { location: "/again" }).end()) satisfies Answer, "more than 10"],
+    ["endless redirects", ((response) => void response.writeHead(302, { location: "/again" }).end()) satisfies Answer, "more than 10"],
     [
       "a redirect to a file",
       ((response) => void response.writeHead(302, { location: "file:///etc/passwd" }).end()) satisfies Answer,
@@ -171,7 +171,7 @@ describe("the HTTP source", () => {
 
   it.each([
     ["headers", (() => undefined) satisfies Answer],
-    ["an end", ((response) => void response.writeHead(200).write("apiVersion: v1")) satisfies Answer],
+    ["a complete body", ((response) => void response.writeHead(200).write("apiVersion: v1")) satisfies Answer],
   ])("[node-agent 64a] abandons a response without %s after 10 s", async (_what, answer) => {
     const serving = await serve(answer);
     const source = start(`http://127.0.0.1:${serving.port}/`);
@@ -209,7 +209,7 @@ describe("the HTTP source", () => {
 describe("the HTTP source behind a proxy", () => {
   const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
 
-  it("reads http:// URLs through HTTP_PROXY, with its own credentials for each", async () => {
+  it("reads http:// URLs through HTTP_PROXY, with separate credentials for proxy and server", async () => {
     const proxy = await serve(text(JSON.stringify(pod("web"))));
     vi.stubEnv("HTTP_PROXY", `http://proxy:${SECRET}@127.0.0.1:${proxy.port}`);
     const source = start("http://me:mine@manifests.test:81/pods?a=b");

@@ -91,13 +91,13 @@ const of = ([resource, fields]: Placed): Readonly<Record<string, unknown>> => ({
   ...fields,
 });
 
-it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))("$name: records no secret value", ({ placed }) => {
+it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))("records no secret value of $name", ({ placed }) => {
   expect(JSON.stringify(of(placed))).toContain("CANARY-");
   expect(found([JSON.stringify(recorded(placed[0], of(placed), digester))])).toEqual([]);
 });
 
 it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))(
-  "$name: reads recorded evidence as it was written",
+  "reads recorded evidence of $name as it was written",
   ({ placed }) => {
     const [resource] = placed;
     const shown = JSON.parse(JSON.stringify(recorded(resource, of(placed), digester))) as {
@@ -156,7 +156,7 @@ function linesOf(raw: boolean): string {
   return [JSON.stringify({ t: at(0), k: "meta", format: 2, raw }), ...lines].join("\n");
 }
 
-it("a stripped capture has the verdict of a complete one", async () => {
+it("explain has the same verdict for a stripped capture as for a complete one", async () => {
   const [whole, stripped] = await Promise.all(
     [true, false].map(async (raw) => {
       const census = new StateCensus(digester);
@@ -169,7 +169,7 @@ it("a stripped capture has the verdict of a complete one", async () => {
   expect(stripped).toEqual(whole);
 });
 
-it("two states at the same time have the same start times of pods", async () => {
+it("pods have the same start times in two states at the same time", async () => {
   const census = new StateCensus(digester);
   await captureIn(bytesHeld(Buffer.from(linesOf(true))), "f", { census });
   const starts = [...census.state().startsOf("uid-web-a")];

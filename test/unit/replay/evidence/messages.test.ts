@@ -116,7 +116,7 @@ it.each<{ readonly text: string; readonly reason?: string; readonly want: string
     want: "volume attached elsewhere",
     slots: { volume: "pvc-1" },
   },
-])("$want: $text", ({ text, reason, want, slots = {} }) => {
+])("classifies as '$want': $text", ({ text, reason, want, slots = {} }) => {
   const message = kept(text, reason);
   expect(message).toEqual({ class: want, slots });
   expect(messageOf(JSON.parse(JSON.stringify(message)), reason, digester)).toEqual(message);
@@ -130,7 +130,7 @@ describe("a message of no listed format", () => {
     `FailedPreStopHook ${canary("hook")}`,
     `pods "web" is forbidden: ${canary("admission")}`,
     `0/x nodes ${canary("scheduler")}`,
-  ])("is kept as length and digest: %s", (text) => {
+  ])("is recorded as length and digest: %s", (text) => {
     const message = kept(text);
     expect(message).toEqual({ length: text.length, digest: expect.stringMatching(/^[\w-]{22}$/) as string });
     expect(messageOf(message, "", digester)).toEqual(message);

@@ -78,7 +78,7 @@ describe("the first cause", () => {
       words: /access denied, or the repository does not exist/,
     },
     {
-      name: "out of memory",
+      name: "an OOM kill",
       objects: [crash({ reason: "OOMKilled", exitCode: 137 })],
       kind: "container out of memory",
       words: /out of memory \(limit 64Mi\)/,
@@ -188,7 +188,7 @@ describe("the first cause", () => {
       words: /ResourceQuota small refuses new pods: requested pods=1, used pods=3/,
     },
     {
-      name: "a node that reports no status, not the pods on it",
+      name: "a node that no longer reports its status, not the pods on it",
       objects: [node("Unknown", "NodeStatusUnknown"), pod({ container: { readinessProbe }, status: { phase: "Running" }, state: running })],
       kind: "node silent",
       words: /node n1 does not report/,
@@ -415,7 +415,7 @@ it.each([
   { leftSeconds: 121, near: [] },
   { leftSeconds: 120, near: ["Progressing True, 120 of 600 s left"] },
   { leftSeconds: -5, near: ["Progressing True, 0 of 600 s left"] },
-])("reports $leftSeconds s before the progress deadline that it is near, as an effect: $near", ({ leftSeconds, near }) => {
+])("reports $near as an effect $leftSeconds s before the progress deadline", ({ leftSeconds, near }) => {
   const progressing = { type: "Progressing", status: "True", reason: "ReplicaSetUpdated", lastUpdateTime: at(leftSeconds - 600) };
   const { findings, health } = verdictOn(
     deployment({ status: { conditions: [progressing] } }),
@@ -426,7 +426,7 @@ it.each([
   expect(health).toBe("stuck");
 });
 
-it("reports no near deadline of a paused or complete rollout", () => {
+it("reports no approaching deadline for a paused or complete rollout", () => {
   const near = { type: "Progressing", status: "True", reason: "ReplicaSetUpdated", lastUpdateTime: at(-599) };
   const paused = deployment({ spec: { paused: true }, status: { conditions: [near] } });
   const complete = deployment({

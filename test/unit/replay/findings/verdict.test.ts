@@ -17,9 +17,9 @@ const QUOTA = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: po
 
 describe("a deletion", () => {
   it.each<{ readonly name: string; readonly finalizer: string; readonly help: RegExp }>([
-    { name: "held by a finalizer", finalizer: "example.com/hold", help: /controller that owns the finalizer/ },
+    { name: "blocked by a finalizer", finalizer: "example.com/hold", help: /controller that owns the finalizer/ },
     { name: "in the foreground", finalizer: "foregroundDeletion", help: /dependents that are not deleted/ },
-  ])("a deletion $name is a separate state even if the rollout is complete", ({ finalizer, help }) => {
+  ])("reports a Deployment whose deletion is $name as DELETING, even if the rollout is complete", ({ finalizer, help }) => {
     const metadata = { deletionTimestamp: at(-60), finalizers: [finalizer] };
     const verdict = verdictOn(deployment({ metadata, status: { replicas: 3, updatedReplicas: 3 } }), ...oldPods);
     expect(verdict.health).toBe("deleting");
@@ -46,7 +46,7 @@ it("prints no time and no writer of a change that no field manager owns", () => 
   expect(changesOf(deployment({ metadata: { managedFields: [] } }), pod())).toContain("at an unknown time (not recorded who)");
 });
 
-it("lists the change that matches the cause first, even for a pause that was not recorded", () => {
+it("lists the change that explains the cause first, even for a pause whose change was not recorded", () => {
   const managedFields = [managerOf("kubectl-rollout", -200, { "f:paused": {} }), managerOf("kubectl-set", -100, imageField)];
   expect(changesOf(deployment({ spec: { paused: true }, metadata: { managedFields } }), pod())).toMatch(
     /^ paused false → true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
@@ -57,7 +57,7 @@ const textOf = (...objects: readonly Placed[]): string => verdictText(verdictOn(
 const first = (resource: Placed[0]): Placed => [resource, { metadata: { name: "web-a", uid: "uid-other", resourceVersion: "1" } }];
 const backOff = (message?: string): Placed => pod({ state: { ...waiting("ImagePullBackOff", message) } });
 
-it("offers no rollback without an earlier revision", () => {
+it("suggests no rollback without an earlier revision", () => {
   const text = textOf(first("replicasets"), backOff());
   expect(text).toContain("kubectl -n shop set image deployment/web web=IMAGE");
   expect(text).not.toContain("rollout undo");
@@ -67,11 +67,11 @@ it.each([
   { message: undefined, words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: 'Back-off pulling image "app:v2"', words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: "a text of another kubelet", words: "the message is of no known format, reason ImagePullBackOff (certain)" },
-])("reports what is known of an image pull with the message $message", ({ message, words }) => {
+])("reports an image pull error with the message $message", ({ message, words }) => {
   expect(textOf(backOff(message))).toContain(words);
 });
 
-it("offers to undo a rollout only for changes that only the new pods have", () => {
+it("suggests to undo a rollout only for changes that only the new pods have", () => {
   expect(textOf(backOff())).toContain("rollout undo");
   const away = { type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", lastTransitionTime: at(-120) };
   const silent: Placed = [
@@ -83,7 +83,7 @@ it("offers to undo a rollout only for changes that only the new pods have", () =
   expect(text).not.toContain("rollout undo");
 });
 
-it("offers maxSurge 0 against a quota only while old pods can be removed", () => {
+it("suggests maxSurge 0 for an exceeded quota only while old pods can be removed", () => {
   expect(textOf(refused(QUOTA))).toContain("or set maxSurge 0");
   const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
     resource,
@@ -92,7 +92,7 @@ it("offers maxSurge 0 against a quota only while old pods can be removed", () =>
   expect(textOf(refused(QUOTA), ...noOldPods)).not.toContain("set maxSurge");
 });
 
-it("counts pods from the objects while the status is of an earlier generation", () => {
+it("counts the pod objects while the status is of an earlier generation", () => {
   const stale = { metadata: { generation: 3 }, status: { replicas: 3, updatedReplicas: 3 } };
   expect(textOf(deployment(stale), backOff())).toContain("Effect 3 of 3 pods available, 1 updated, 4 in total");
   const others = oldPods.map(([resource, { metadata }]): Placed => [
@@ -113,7 +113,7 @@ it("reports a pause as the cause only if it delays a changed template", () => {
   expect(verdictOn(deployment({ spec, status: none })).health).toBe("stuck");
 });
 
-it("reports what a rolling update waits for, until when, and no rules", () => {
+it("reports which pods a rolling update waits for and until when, without rule numbers", () => {
   const text = textOf(pod({ state: { ...waiting("ContainerCreating") } }));
   expect(text).toMatch(/Cause the rolling update waits .* allows no deletion of an old one; waiting for: pod\/web-b-1 /);
   expect(text).toContain("progress by 10:15:10Z; then it reports ProgressDeadlineExceeded");
@@ -137,7 +137,7 @@ it("a verdict has at most 25 lines of 80 columns, whatever the length of names a
   expect(lines.filter(({ length }) => length > 80)).toEqual([]);
 });
 
-it("lists different unknowns for a capture and for a cluster", () => {
+it("lists different unknown facts for a capture and for a cluster", () => {
   const verdict = verdictOn(pod({ state: { ...waiting("ContainerCreating") } }));
   expect(verdictText(verdict)).toContain("Unknown   not read: events");
   expect(verdictText(verdict, { recorded: true })).toContain("Unknown   not recorded: events");
