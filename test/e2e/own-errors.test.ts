@@ -122,7 +122,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
     {
       what: "a mapping that names no key",
       text: HEAD + controller("c", `for: Pod, watches: [watch(ConfigMap, { by: { label: "no key" } })]`),
-      want: 'deltaloop: c: `watches of ConfigMap: label` has "no key", which is no valid key: use one as in "example.com/team"',
+      want: 'deltaloop: c: `watches of ConfigMap: label` has "no key", which is not a valid key: use one as in "example.com/team"',
     },
   ])("reports $what in one line, and starts nothing", async ({ text, want }) => {
     expect(await refused([await file(text)])).toEqual([typeof want === "string" ? want : expect.stringMatching(want)]);

@@ -162,9 +162,9 @@ it("everyCrash passes for a safe controller, and otherwise reports the crash tha
   };
   await expect(f.everyCrash(scenario)).rejects.toThrow(
     [
-      "a crash before call 1 of 4 (forgetful shop/a: get configmaps) changes the end",
+      "a crash before call 1 of 4 (forgetful shop/a: get configmaps) changes the final state",
       "  forgetful Secret shop/a-2 was created 1 times, without the crash 0 times",
-      '  repeat it: everyCrash(scenario, { at: "before 1" })',
+      '  to reproduce: everyCrash(scenario, { at: "before 1" })',
     ].join("\n"),
   );
   await expect(f.everyCrash(scenario, { at: "after 99" })).rejects.toThrow('there is no crash "after 99"');
