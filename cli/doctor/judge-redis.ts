@@ -71,9 +71,14 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
     );
   else if (percent > MEMORY_PERCENT_MAX)
     findings.push(
-      warning("redis.memory", used, "Give Redis more memory before it rejects writes: about 800 bytes per pod, and twice that for a new epoch.", {
-        number: percent,
-      }),
+      warning(
+        "redis.memory",
+        used,
+        "Give Redis more memory before it rejects writes: about 800 bytes per pod, and twice that for a new epoch.",
+        {
+          number: percent,
+        },
+      ),
     );
   else findings.push(ok("redis.memory", used, { number: percent }));
 

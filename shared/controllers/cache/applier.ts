@@ -352,7 +352,11 @@ class MessageApplier {
         });
         return ACK;
       case "early":
-        return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: "the list manifest arrived before earlier messages of its lane" };
+        return {
+          kind: "retry",
+          afterSeconds: EARLY_MANIFEST_SECONDS,
+          why: "the list manifest arrived before earlier messages of its lane",
+        };
       case "noEpoch":
         return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the cache has no epoch" };
       case "notOpen":

@@ -67,7 +67,9 @@ function whereProblems({ primary, where }: Definition): readonly string[] {
     ...Object.keys(labels).flatMap((key) => keyProblem("where.labels", key)),
     ...Object.keys(annotations).flatMap((key) => keyProblem("where.annotations", key)),
     ...Object.keys(fields).flatMap((path) => pathProblem("where.fields", primary, path.split("."))),
-    ...namespaces.flatMap((name) => (DNS_LABEL.test(name) ? [] : [`\`where.namespaces\` has "${name}", which is not a valid namespace name`])),
+    ...namespaces.flatMap((name) =>
+      DNS_LABEL.test(name) ? [] : [`\`where.namespaces\` has "${name}", which is not a valid namespace name`],
+    ),
     ...(namespaces.length > 0 && primary.scope === "Cluster"
       ? [`\`where.namespaces\` is set, but ${primary.kind} is cluster-scoped: select by labels`]
       : []),

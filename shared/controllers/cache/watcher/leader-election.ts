@@ -241,7 +241,8 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
       if (over.aborted) return;
       if (hasWentBack) continue; // LE7: the next write is a raise
       await renew().catch((error: unknown) => {
-        if (!lost.signal.aborted) log.warn("failed to renew the watcher's Lease, retrying", { lease: options.name, error: describeError(error) });
+        if (!lost.signal.aborted)
+          log.warn("failed to renew the watcher's Lease, retrying", { lease: options.name, error: describeError(error) });
       });
     }
   };

@@ -515,7 +515,10 @@ class Term {
     const { resourceVersion } = await kube.listPage(fed, { limit: 1, metadataOnly: true }, this.#ended.signal);
     this.#aboveSinceMs.delete(resource);
     if (compareResourceVersions(resourceVersion, written) < 0)
-      this.#finish({ kind: "newEpoch", why: `${resource} are cached at resourceVersion ${written}, and the API server is at the older ${resourceVersion}` });
+      this.#finish({
+        kind: "newEpoch",
+        why: `${resource} are cached at resourceVersion ${written}, and the API server is at the older ${resourceVersion}`,
+      });
   }
 
   #noteFull(isFull: boolean): void {

@@ -155,7 +155,10 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
         await ports.clock.after(result.delayMs);
         break;
       case "stopped":
-        ports.log.warn("key not synced until you run deltaloop resume: another controller writes", { ...of(taken), why: describeStop(result.stop) });
+        ports.log.warn("key not synced until you run deltaloop resume: another controller writes", {
+          ...of(taken),
+          why: describeStop(result.stop),
+        });
         return undefined;
       case "gated":
         return nothing(result.reason);
@@ -276,7 +279,11 @@ async function endOf(
       return { outcome: { kind: "requeueAfter", delayMs: 0 } };
     }
     if (error instanceof UnprovenError) {
-      ports.log.warn("sync aborted, key requeued: cannot verify from the watcher's Lease that this cluster's watcher owns the cache", { key, controller, why: error.message });
+      ports.log.warn("sync aborted, key requeued: cannot verify from the watcher's Lease that this cluster's watcher owns the cache", {
+        key,
+        controller,
+        why: error.message,
+      });
       ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
       return { outcome: { kind: "requeueAfter", delayMs: PROOF_RETRY_MS } };
     }
