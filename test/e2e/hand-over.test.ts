@@ -322,7 +322,10 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       // Only the first write of the two changes anything, so it may take a few writes until one is upstream's.
       endUpstream = await UPSTREAM.start(cluster);
       let isStopped = false;
-      const stops = ours.watcher.line("another controller writes to the managed objects; syncing no keys until you run deltaloop resume", PATIENCE_MS);
+      const stops = ours.watcher.line(
+        "another controller writes to the managed objects; syncing no keys until you run deltaloop resume",
+        PATIENCE_MS,
+      );
       stops.then(
         () => (isStopped = true),
         () => undefined, // `line` is awaited below

@@ -128,7 +128,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
     expect(await refused([await file(text)])).toEqual([typeof want === "string" ? want : expect.stringMatching(want)]);
   });
 
-  describe("of a custom resource that the cluster has", () => {
+  describe("with a CRD that the cluster already has", () => {
     beforeAll(async () => {
       const crd = JSON.stringify(crdManifest(Website.data)).replace('"minimum":0,', '"minimum":1,');
       await cluster.client.request("POST", CRD.path, JSON.parse(crd) as object);
@@ -163,7 +163,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
         }
       });
 
-      it("reports verb and resource of a right that it has lost", async () => {
+      it("reports verb and resource of a lost permission", async () => {
         const path = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${ACCOUNT}`;
         const { rules } = (await cluster.get<{ readonly rules: readonly Rule[] }>(path)) ?? expect.fail("no ClusterRole");
         const fewer = rules.map((rule) =>
