@@ -139,7 +139,7 @@ it("refuses a definition with a mistake, and objects of unknown kinds", async ()
   const bad = defineController({ name: "Bad", for: ConfigMap, sync: () => undefined });
   await expect(world({ controllers: [bad] })).rejects.toThrow("DNS label");
   const w = await world({ controllers: [copies] });
-  await expect(w.apply({ apiVersion: "x/v1", kind: "Y", metadata: { name: "a" } })).rejects.toThrow("x/v1 Y is no kind");
+  await expect(w.apply({ apiVersion: "x/v1", kind: "Y", metadata: { name: "a" } })).rejects.toThrow("x/v1 Y is neither a kind");
   await expect(w.delete(Secret, "shop", "none")).rejects.toThrow('secrets "none" not found');
 });
 
