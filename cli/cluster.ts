@@ -70,7 +70,7 @@ async function add(name: string, flags: AddFlags): Promise<void> {
   const others = await entries(flags).catch(() => []); // the folder need not exist
   const server = new URL(config.clusters[0]?.cluster.server ?? "").href;
   const same = others.find((other) => other.kind === "vetted" && other.name !== name && new URL(other.server).href === server);
-  if (same) throw new UsageError(`${path}: its server is also that of cluster ${same.name}: remove that one first`);
+  if (same) throw new UsageError(`${path}: cluster ${same.name} has the same server: remove that cluster first`);
   await writeCluster(flags.clusters, others.find((other) => other.name === name)?.file ?? name, config);
 }
 

@@ -102,8 +102,12 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const parameters = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
   const measured =
     flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, measuredAt(flags.metrics, flags.over));
-  const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
-  if (measured !== undefined && said.length > 0) throw new UsageError(`--metrics already contains the workload: remove ${said.join(", ")}`);
+  const rateOptions = command.options.filter((option) => {
+    const name = option.attributeName();
+    return (RATES as readonly string[]).includes(name) && command.getOptionValueSource(name) === "cli";
+  });
+  if (measured !== undefined && rateOptions.length > 0)
+    throw new UsageError(`--metrics already contains the workload: remove ${rateOptions.map(({ long }) => long).join(", ")}`);
   const usage = measured === undefined ? usageOf(counts, rates) : usageOfMeasured(counts, measured);
   const { coldStartMs, series } = counts;
   const month = (given: Readonly<Record<string, string>>) => {

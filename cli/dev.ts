@@ -128,7 +128,7 @@ const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "crds", "kube
 
 async function runBuiltIn(flags: DevFlags, command: Command): Promise<number> {
   const [one] = givenOptions(command).filter((option) => ONE_CLUSTER_OPTIONS.includes(option.attributeName()));
-  if (flags.clusters !== undefined && one) throw new UsageError(`${one.long} is for one cluster: leave it out, or --clusters`);
+  if (flags.clusters !== undefined && one) throw new UsageError(`${one.long} applies to one cluster: remove it, or remove --clusters`);
   if (flags.clusters === undefined && flags.allow?.length) throw new UsageError("--allow needs --clusters");
   const [ofFiles] = givenOptions(command).filter((option) => ["yes", "builtIn", "crds"].includes(option.attributeName()));
   if (ofFiles) throw new UsageError(`${ofFiles.long} applies to controllers in files: name a file`);

@@ -42,7 +42,12 @@ export function registerHost(program: Command): void {
     .option("--metrics <host:port>", "address of the metrics and health server; port 0 selects a free port", METRICS_LISTEN)
     .addOption(clustersOption())
     .addOption(allowOption())
-    .option("--share <n>", "with --clusters: invocations of a function for one cluster", wholeNumber("--share", { min: 1, max: 50 }), 5)
+    .option(
+      "--share <n>",
+      "with --clusters: concurrent invocations of each function per cluster",
+      wholeNumber("--share", { min: 1, max: 50 }),
+      5,
+    )
     .option("--decisions", "print each sync that decides or fails as a line of JSON")
     .option("--child", "exit when standard input ends")
     .action(runHost);

@@ -8,6 +8,6 @@ import { UsageError } from "@deltaloop/base";
 export function redisFailure(option: string, url: string, error: unknown): UsageError {
   const { code } = error as NodeJS.ErrnoException;
   const said = messageOf(error) || (code ?? "no reason was given"); // an error for several addresses has an empty message
-  const why = said.startsWith("NOAUTH") ? "it asks for a password, as in redis://user:password@host" : said;
+  const why = said.startsWith("NOAUTH") ? "Redis requires a password, as in redis://user:password@host" : said;
   return new UsageError(`${option}: the Redis at ${new URL(url).host} cannot be used: ${why}`);
 }

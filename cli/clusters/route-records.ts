@@ -76,7 +76,7 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, lo
         try {
           return await invoke(cid, own, context);
         } catch (error) {
-          log.error("the records of a cluster failed", { cluster: cid, error: String(error) });
+          log.error("failed to process a cluster's records; they are redelivered", { cluster: cid, error: String(error) });
           return own.map(({ messageId }) => messageId);
         }
       }),

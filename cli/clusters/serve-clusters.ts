@@ -50,7 +50,7 @@ export function serveClusters({ directory, open, queues, share, log }: ServedClu
         else void functions.close();
       },
       (error: unknown) => {
-        log.error("the functions of a cluster cannot be opened; retrying", { cluster: cluster.name, error: describeError(error) });
+        log.error("failed to start the functions of a cluster; retrying", { cluster: cluster.name, error: describeError(error) });
         setTimeout(() => served.get(cluster.cid) === own && add(cluster), REOPEN_MS).unref();
       },
     );

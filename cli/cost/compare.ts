@@ -28,10 +28,10 @@ export function residentsOf({ prices }: Prices): readonly Resident[] {
 const CHOICES: readonly { readonly parameter: string; readonly wants: string }[] = [
   { parameter: "natGateway=false", wants: "an API server with a private address" },
   { parameter: "endpoints=false", wants: "the NAT gateway, or endpoints that the VPC has" },
-  { parameter: "store=given", wants: "a Redis or Valkey that is there" },
+  { parameter: "store=given", wants: "a Redis or Valkey server that exists already" },
   { parameter: "metrics=none", wants: "no graphs of functions, no alarms on gates, guard and parked keys" },
-  { parameter: "keyArn=none", wants: "AWS' own keys" },
-  { parameter: "watcherImage=", wants: "a place for the watchers in a cluster, which is taken to cost the same" },
+  { parameter: "keyArn=none", wants: "encryption with AWS-owned keys" },
+  { parameter: "watcherImage=", wants: "watchers that run in a cluster, at the same assumed cost" },
 ];
 
 /** The saving of each choice that changes the cost of `parameters`; `month` computes it. */

@@ -60,13 +60,13 @@ function workOf({ deployments, pods, ...perDay }: Rates): string {
   ] as const;
   const done = said.flatMap(([times, what]) => (times > 0 ? [`${times} ${what}`] : []));
   if (deployments === 0 && done.length === 0) return "an idle cluster";
-  return `${deployments} Deployments of ${pods}${done.length > 0 ? ` and, a day, ${done.join(", ")}` : ", at rest"}`;
+  return `${deployments} Deployments of ${pods}${done.length > 0 ? ` and, a day, ${done.join(", ")}` : ", idle"}`;
 }
 
 function measuredText(measured: Measured | undefined): string {
   if (measured === undefined) return "nothing";
   const { hours, messages, doorbells } = measured;
-  return `the pace of ${messages.toLocaleString("en")} messages and ${doorbells.toLocaleString("en")} doorbells in ${Number(hours.toPrecision(3))} hours`;
+  return `a measured workload of ${messages.toLocaleString("en")} messages and ${doorbells.toLocaleString("en")} doorbells in ${Number(hours.toPrecision(3))} hours`;
 }
 
 function parametersOf(parameters: Readonly<Record<string, string>>): string {

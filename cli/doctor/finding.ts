@@ -35,7 +35,7 @@ export const CHECKS = {
   "redis.version": { section: "Redis", looked: "redis_version" },
   "redis.role": { section: "Redis", looked: "role, loading" },
   "redis.policy": { section: "Redis", looked: "maxmemory_policy" },
-  "redis.evicted": { section: "Redis", looked: "evicted_keys since its start", unit: "keys" },
+  "redis.evicted": { section: "Redis", looked: "evicted_keys since Redis started", unit: "keys" },
   "redis.memory": { section: "Redis", looked: "used_memory against maxmemory", unit: "percent" },
   "redis.replicas": { section: "Redis", looked: "connected_slaves against DELTALOOP_REDIS_DURABILITY", unit: "replicas" },
   "redis.persistence": { section: "Redis", looked: "aof_enabled, status of the last save" },

@@ -20,7 +20,7 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
     return [
       warning(
         "watcher.mode",
-        "shadow: it computes writes but sends none",
+        "shadow: deltaloop computes writes but sends none",
         "Set DELTALOOP_MODE=act for watcher and functions after you have switched off the cluster's own three controllers.",
       ),
       notChecked("watcher.lease", "shadow takes no Lease"),
@@ -190,7 +190,7 @@ const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
     "Run the watcher, the functions and doctor with the same build and the same DELTALOOP_DIGEST_KEY; the watcher then opens a new epoch.",
   ],
   [/another primary/, "Wait 15 s: the watcher relists; if it stays closed, check the watcher's log."],
-  [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, check the watcher's log and at queue deltas."],
+  [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, check the watcher's log and the queue deltas."],
   [
     /: SUSPECT/,
     "Wait 15 s: the watcher relists; if it stays closed, the watcher does not run, or its messages are not applied: see watcher.lease and queue.depth.",

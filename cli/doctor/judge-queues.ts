@@ -40,9 +40,9 @@ export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {
 
 /** The consequence of a wrong attribute; wrong values of other attributes only cost time. */
 const BREAKS: Readonly<Record<string, string>> = {
-  FifoQueue: "sequences are not kept",
-  ContentBasedDeduplication: "messages are swallowed",
-  DeduplicationScope: "messages are swallowed",
+  FifoQueue: "messages arrive out of order",
+  ContentBasedDeduplication: "messages are dropped as duplicates",
+  DeduplicationScope: "messages are dropped as duplicates",
 };
 
 function judgeSettings({ name }: QueueSight, attributes: Readonly<Record<string, string | undefined>>): Finding {
@@ -99,7 +99,7 @@ function judgeDeadLetters({ name, deadLetters }: QueueSight): Finding {
     const remedy =
       name === "deltas"
         ? "Check whether the function dead-deltas runs: it takes them out and triggers a relist, and until then the gate stays closed or the cache stale."
-        : `Read why in the log of sync-${name}, then purge the dead-letter queue: the keys are safe in Redis, the sweeper rings them.`;
+        : `Read why in the log of sync-${name}, then purge the dead-letter queue: the keys remain in Redis, and the sweeper sends new doorbells.`;
     return failure("queue.deadLetters", `${more.number} messages`, remedy, more);
   }
   const wanted: Readonly<Record<string, string>> = name === "deltas" ? DEAD_DELTA_QUEUE : {};

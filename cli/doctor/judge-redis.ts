@@ -25,7 +25,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
   else findings.push(ok("redis.version", version));
 
   if (loading)
-    findings.push(failure("redis.role", "it is still loading its data", "Wait until it has read its file; calls fail until then."));
+    findings.push(failure("redis.role", "Redis is still loading its data", "Wait until Redis has loaded its data; calls fail until then."));
   else if (role === "slave")
     findings.push(
       failure(
@@ -42,8 +42,8 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
     findings.push(
       failure(
         "redis.policy",
-        `${policy}: it would evict part of the cache`,
-        "Set it to noeviction: CONFIG SET maxmemory-policy noeviction, or the parameter group of the service.",
+        `${policy}: Redis would evict part of the cache`,
+        "Set maxmemory-policy to noeviction, with CONFIG SET or in the parameter group of the service.",
       ),
     );
 
@@ -52,8 +52,8 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
     findings.push(
       warning(
         "redis.evicted",
-        `${evicted} keys since its start`,
-        "Set maxmemory-policy noeviction and give it more memory; the watcher opens a new epoch by itself after Redis has evicted its keys.",
+        `${evicted} keys since Redis started`,
+        "Set maxmemory-policy noeviction and give Redis more memory; the watcher opens a new epoch if cached keys were evicted.",
         { number: evicted },
       ),
     );
@@ -65,15 +65,20 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
       failure(
         "redis.memory",
         used,
-        "Give it more memory, or delete in the cluster what fills it: it refuses writes, so nothing acts until it has had free memory for 15 s.",
+        "Give Redis more memory, or delete objects from the cluster: Redis rejects writes, so no controller acts until Redis has had free memory for 15 s.",
         { number: percent },
       ),
     );
   else if (percent > MEMORY_PERCENT_MAX)
     findings.push(
-      warning("redis.memory", used, "Give it more memory before it refuses writes: about 800 bytes a pod, twice that for a new epoch.", {
-        number: percent,
-      }),
+      warning(
+        "redis.memory",
+        used,
+        "Give Redis more memory before it rejects writes: about 800 bytes per pod, and twice that for a new epoch.",
+        {
+          number: percent,
+        },
+      ),
     );
   else findings.push(ok("redis.memory", used, { number: percent }));
 
@@ -104,8 +109,8 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
     findings.push(
       failure(
         "redis.persistence",
-        "its last save failed",
-        "Check its disk: with stop-writes-on-bgsave-error, the default, it refuses writes until a save succeeds.",
+        "the last save to disk failed",
+        "Check the disk of Redis: with stop-writes-on-bgsave-error, the default, Redis rejects writes until a save succeeds.",
       ),
     );
   else findings.push(ok("redis.persistence", `append-only file ${appendOnly ? "on" : "off"}`));

@@ -45,7 +45,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
   const isShut = gate.kind === "seen" && !gate.value.open;
   const remedy = isShut
     ? "Open the gate first (cache.gate): keys wait for it."
-    : `Check whether ${syncFunction(controller)} runs (its event source mapping, its errors, its token), and whether the sweeper, which rings lost doorbells, runs.`;
+    : `Check whether ${syncFunction(controller)} runs (its event source mapping, its errors, its token), and whether the sweeper, which resends lost doorbells, runs.`;
   const failing = queued.value.filter(({ failures }) => failures >= FAILURES_MIN).toSorted((a, b) => b.failures - a.failures);
   return [
     ageMs < DUE_WARNING_MS ? ok("work.due", seen, more) : (ageMs < DUE_FAILURE_MS ? warning : failure)("work.due", seen, remedy, more),

@@ -115,7 +115,7 @@ function fieldText({ field, from, to }: SpecChange): string {
 }
 
 function requestText({ atMs, manager, user }: SpecChange, clock: Clock): string {
-  const by = user === undefined ? (manager === undefined ? "not recorded who" : `field manager ${manager}`) : `user ${user}`;
+  const by = user === undefined ? (manager === undefined ? "client not recorded" : `field manager ${manager}`) : `user ${user}`;
   return `at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }
 

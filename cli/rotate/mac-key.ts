@@ -24,7 +24,7 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
     if (second === undefined && finish) throw new UsageError("the secret has one key: there is no rotation to finish");
     const [old, fresh] = second === undefined ? [first, newKey()] : [second, first];
     const waited = async (): Promise<boolean> => {
-      say(`  waiting ${Math.round(waitMs / 1_000)} s until all processes have read it`);
+      say(`  waiting ${Math.round(waitMs / 1_000)} s until all processes have read the secret`);
       await after(waitMs, signal).catch(() => undefined);
       if (signal.aborted) say("interrupted; continue with: deltaloop rotate mac-key --finish");
       return !signal.aborted;
@@ -49,7 +49,7 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
         say("interrupted; continue with: deltaloop rotate mac-key --finish");
         throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
       });
-      say("3/4 data of the old key is signed with the new key");
+      say("3/4 data that the old key signed is signed with the new key");
       for (const [resource, use] of uses) say(`  ${describeUse(resource, use)}`);
       if (uses.every(([, use]) => isClean(use))) {
         await assertKeys(open, [fresh, old]);

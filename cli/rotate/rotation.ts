@@ -45,7 +45,9 @@ export async function openRotation(
   const { given, endpoint, maxAgeMs } = referencesIn(environment);
   const reference = given.get(variable);
   if (reference === undefined)
-    throw new UsageError(`${variable} is not in the environment: a key that is not in a secret is rotated by a deployment`);
+    throw new UsageError(
+      `${variable} is not in the environment: to rotate a key that is not in a secret, set the new key and deploy again`,
+    );
   const { current } = await readConfiguration(environment);
   return {
     configuration: current,

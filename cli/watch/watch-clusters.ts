@@ -35,7 +35,7 @@ export async function watchClusters(ports: ClusterSupervisorPorts, ends: AbortSi
   /** WC2 */
   function next(cid: string, work?: (signal: AbortSignal) => Promise<void>): void {
     const former = works.get(cid);
-    former?.stop.abort(new Error("the cluster is no longer listed as before"));
+    former?.stop.abort(new Error("the cluster's kubeconfig was changed or removed"));
     const stop = new AbortController();
     const signal = AbortSignal.any([ends, stop.signal]);
     const ended = Promise.resolve(former?.ended).then(async () => {

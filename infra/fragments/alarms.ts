@@ -95,7 +95,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     },
     {
       logical: `${logical}Unproven`,
-      description: `The ${logical} controller reads and writes nothing, because the Lease does not prove that this cluster's watcher fills its cache`,
+      description: `The ${logical} controller syncs no keys, because it cannot verify from the watcher's Lease that this cluster's watcher owns the cache`,
       section: "shared-cache",
       ...own("deltaloop_unproven", { function: name }),
       statistic: "Maximum",

@@ -39,7 +39,7 @@ export const OTHER_PRIMARY = "another primary serves the cache: recent writes of
 
 /** Why a build that does not support the cluster's release decides nothing. The same text as in scripts/lib/gate.lua. */
 export function otherRelease(release: string, known: readonly string[]): string {
-  return `the cluster runs Kubernetes ${release}, and this build decides for ${known.join(", ")} only`;
+  return `the cluster runs Kubernetes ${release}, and this build supports only ${known.join(", ")}`;
 }
 
 /** Why every resource is suspect after a list showed that the cache has another history (IX9). */

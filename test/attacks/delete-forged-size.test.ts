@@ -7,18 +7,21 @@ import { pod, replicaSet } from "../support/workloads.ts";
 it.each([
   { name: "another generation", generation: 2 },
   { name: "the true generation", generation: 1 },
-])("deletes no pod for a forged smaller size with $name, because the API server has another size", async ({ generation }) => {
-  const harness = await SyncHarness.create();
-  const live = await harness.api.put("replicasets", replicaSet({ replicas: 3, status: { replicas: 3 } }));
-  for (const name of ["a", "b", "c"]) await harness.api.put("pods", pod({ name, owner: { uid: live.metadata.uid } }));
-  await harness.stream();
-  harness.forge("replicasets", {
-    ...live,
-    metadata: { ...live.metadata, generation },
-    spec: { ...live.spec, replicas: 0 },
-  });
-  await harness.stream();
-  await harness.sync();
-  expect(harness.api.writes).toEqual([]);
-  expect(harness.pods.map(({ metadata }) => metadata.deletionTimestamp)).toEqual([undefined, undefined, undefined]);
-});
+])(
+  "deletes no pod for a forged row with fewer replicas and $name, because the API server returns the real count",
+  async ({ generation }) => {
+    const harness = await SyncHarness.create();
+    const live = await harness.api.put("replicasets", replicaSet({ replicas: 3, status: { replicas: 3 } }));
+    for (const name of ["a", "b", "c"]) await harness.api.put("pods", pod({ name, owner: { uid: live.metadata.uid } }));
+    await harness.stream();
+    harness.forge("replicasets", {
+      ...live,
+      metadata: { ...live.metadata, generation },
+      spec: { ...live.spec, replicas: 0 },
+    });
+    await harness.stream();
+    await harness.sync();
+    expect(harness.api.writes).toEqual([]);
+    expect(harness.pods.map(({ metadata }) => metadata.deletionTimestamp)).toEqual([undefined, undefined, undefined]);
+  },
+);

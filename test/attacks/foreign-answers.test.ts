@@ -16,7 +16,7 @@ const [TIMEOUT_MS, LANDS_AFTER_MS] = [5_000, 9_000];
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it("a pod of another namespace does not count as the response to a create of the same name", async () => {
+it("a pod of the same name in another namespace does not count as the result of an unanswered create", async () => {
   let slow = false;
   let name: string | undefined;
   cluster = await startSmallCluster({

@@ -5,9 +5,9 @@ import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
 it.each([
-  { name: "of another name", owner: { name: "other" } },
-  { name: "of another kind", owner: { kind: "ReplicationController" } },
-])("does not delete a pod whose owner is one $name", async ({ owner }) => {
+  { name: "another name", owner: { name: "other" } },
+  { name: "another kind", owner: { kind: "ReplicationController" } },
+])("does not delete a pod whose owner has $name", async ({ owner }) => {
   const harness = await SyncHarness.create();
   const { uid } = (await harness.api.put("replicasets", replicaSet({ replicas: 0 }))).metadata;
   await harness.api.put("pods", pod({ name: "victim", owner: { ...owner, uid } }));

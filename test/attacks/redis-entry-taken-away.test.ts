@@ -14,7 +14,7 @@ describe.skipIf(NO_REDIS !== undefined)("a slice entry that was removed from Red
   it.each([
     { name: "the entry", withRow: false },
     { name: "the entry and its row", withRow: true },
-  ])("a removed entry neither creates nor deletes a pod, nor blocks a lane: $name", async ({ withRow }) => {
+  ])("removing $name creates no pod, deletes no pod and blocks no lane", async ({ withRow }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     const before = await harness.pods();

@@ -38,9 +38,9 @@ describe.skipIf(NO_REDIS !== undefined)("a forged flag `gone`", () => {
   });
 
   it.each([
-    { name: "of the future", byMs: HOUR_MS },
-    { name: "of long ago", byMs: -HOUR_MS },
-  ])("$name is verified before any decision", async ({ byMs }) => {
+    { name: "in the future", byMs: HOUR_MS },
+    { name: "in the past", byMs: -HOUR_MS },
+  ])("a flag with a time $name is verified before any decision", async ({ byMs }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 5);
     await flag(owner, Date.now() + byMs);

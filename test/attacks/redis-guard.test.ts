@@ -86,7 +86,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
   });
 
   it.each([
-    { name: "that is no valid text", text: "x" },
+    { name: "with invalid content", text: "x" },
     { name: "that is fabricated", text: made({ kind: "seen", write: { ...WRITE, key: "shop/lies" }, sinceMs: 1 }) },
     { name: "that is empty", text: "" },
   ])("a stored stop $name still stops the controller, but its content is ignored", async ({ text }) => {

@@ -7,14 +7,14 @@ import { describe, expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
-describe.skipIf(NO_REDIS !== undefined)("a damaged part of a manifest", () => {
+describe.skipIf(NO_REDIS !== undefined)("a damaged part of a list manifest", () => {
   const rigOf = useAttackedSync();
 
   it.each([
-    { name: "that lists nothing any more", spoil: (part: string) => part.slice(0, part.indexOf("\n") + 1) },
-    { name: "whose signature is gone", spoil: (part: string) => part.slice(part.indexOf("\n") + 1) },
+    { name: "without its keys", spoil: (part: string) => part.slice(0, part.indexOf("\n") + 1) },
+    { name: "without its signature", spoil: (part: string) => part.slice(part.indexOf("\n") + 1) },
     { name: "that was removed", spoil: () => undefined },
-  ])("$name sweeps nothing: the resource is suspect until it is listed again", async ({ spoil }) => {
+  ])("$name removes no rows: the resource is SUSPECT until it is listed again", async ({ spoil }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     const [pod = { key: "", uid: "" }] = await harness.pods();

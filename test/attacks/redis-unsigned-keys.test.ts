@@ -42,7 +42,7 @@ describe.skipIf(NO_REDIS !== undefined)("unsigned data in Redis", () => {
       },
     },
     { name: "no lane of pods", podsMax: 5, spoil: (harness) => harness.redis.del(...harness.names.lane("pods", 0)) },
-  ])("changed to $name: deletes no pod, and creates at most the stated number", async ({ spoil, podsMax }) => {
+  ])("changed to $name: deletes no pod, and leaves at most $podsMax pods", async ({ spoil, podsMax }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     await harness.barePod("vault", "secrets");

@@ -137,7 +137,7 @@ describe("cgroupfs", () => {
     expect(await readFile(join(mount, "cpu,cpuacct/kubepods/cpu.shares"), "utf8")).toBe("2");
   });
 
-  it("CG2 version 1: a group missing in a required hierarchy does not exist", async () => {
+  it("CG2 version 1: reports a group as missing if a required hierarchy lacks it", async () => {
     for (const path of ["cpu/kubepods", "memory", "freezer"]) await mkdir(join(mount, path), { recursive: true });
     const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect(await cgroups.exists("/kubepods")).toBe(false);
@@ -161,7 +161,7 @@ describe("cgroupfs", () => {
     expect(await cgroups.children("/kubepods")).toEqual([]);
   });
 
-  it("CG2 version 2: every parent enables its controllers for its children, and a group without them does not exist", async () => {
+  it("CG2 version 2: enables the controllers in every parent, and reports a group that lacks controllers as missing", async () => {
     await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids rdma\n");
     const cgroups = createCgroups({ roots: ["/kubepods.slice"], mount });
     expect(cgroups.version).toBe(2);

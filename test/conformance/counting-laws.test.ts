@@ -126,9 +126,9 @@ const BYTES_PER_OBJECT_FORGOTTEN = 5;
 it.each(
   shareOf(
     [
-      { name: "as a stream, everything is cached at an older version", cached: true, streamed: true },
-      { name: "by pages, everything is cached at an older version", cached: true, streamed: false },
-      { name: "by pages, nothing is cached", cached: false, streamed: false },
+      { name: "WatchList, all objects cached at an older version", cached: true, streamed: true },
+      { name: "paged list, all objects cached at an older version", cached: true, streamed: false },
+      { name: "paged list, nothing cached", cached: false, streamed: false },
     ],
     1,
   ),

@@ -110,7 +110,7 @@ describe("cri over gRPC", () => {
     ]);
   });
 
-  it("CR1 sets a timeout for every call except pulls and unlimited commands", async () => {
+  it("CR1 sets a timeout for every call except pulls and commands without a timeout", async () => {
     const seconds: number[] = [];
     const note: Answer = (call, answer) => {
       const deadline = call.getDeadline();
@@ -217,7 +217,7 @@ describe("cri over gRPC", () => {
 
   /** Invalid behaviour of a gRPC server. */
   it.each<{ readonly name: string; readonly code: string; readonly act: (stream: ServerHttp2Stream) => void }>([
-    { name: "compresses", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
+    { name: "compresses its response", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
     { name: "announces more bytes than it sends", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
     { name: "sends an undecodable message", code: "Internal", act: answering([0, 0, 0, 0, 1, 0x0f]) },
     { name: "sends nothing, with status OK", code: "Internal", act: answering([]) },
@@ -230,7 +230,7 @@ describe("cri over gRPC", () => {
       act: (stream) => stream.respond({ "grpc-status": "77" }, { endStream: true }),
     },
     { name: "accepts no more calls", code: "Unavailable", act: (stream) => stream.close(7) },
-    { name: "cancels", code: "Canceled", act: (stream) => stream.close(8) },
+    { name: "cancels the call", code: "Canceled", act: (stream) => stream.close(8) },
     { name: "breaks the connection", code: "Unavailable", act: (stream) => stream.session?.destroy() },
   ])("reports the runtime as the cause when it $name", async ({ code, act }) => {
     const directory = await mkdtemp(join(tmpdir(), "dl-cri-"));

@@ -135,7 +135,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body).sort()).toEqual(["c.pods.0 2", "small"]);
     });
 
-    it("DQ6 redelivers a message after its visibility timeout unless it was deleted, with a receive count", async () => {
+    it("DQ6 redelivers a message with its receive count after the visibility timeout, unless it was deleted", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -173,7 +173,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toEqual([]);
     });
 
-    it("DQ6 moves a message beyond the receive count to the dead-letter queue", async () => {
+    it("DQ6 moves a message that exceeds the maximum receive count to the dead-letter queue", async () => {
       const { queue, source, maxReceiveCount, deadLetters } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       for (let count = 1; count <= maxReceiveCount; count++) {

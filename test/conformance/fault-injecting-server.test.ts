@@ -164,7 +164,7 @@ describe("a fault-injecting API server", () => {
       want: { code: 201, text: expect.stringMatching(/"spec":\{[^}]*"newerField"/), broke: false, done: true },
     },
   ];
-  it.each(FAULTS)("$name", async ({ fault, query, want }) => {
+  it.each(FAULTS)("simulates $name", async ({ fault, query, want }) => {
     expect(await create(fault, query)).toMatchObject(want);
   });
 
@@ -199,7 +199,7 @@ describe("a fault-injecting API server", () => {
     },
     { name: "with new fields", fault: { kind: "addFields" }, want: { text: expect.stringMatching(/"newerField".*\}\n$/s), broke: false } },
   ];
-  it.each(PIECES)("watches $name", async ({ fault, want }) => {
+  it.each(PIECES)("simulates a watch $name", async ({ fault, want }) => {
     const { road, close: end } = await startWithFaults(rule(fault, "always", { verbs: ["watch"] }));
     close = end;
     await ask(`${road.url}${LEASES}`, "POST", lease);

@@ -85,14 +85,14 @@ const CHUNKED = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 describe("a streamed response", () => {
   it.each([
-    { body: "chunked", pieces: [CHUNKED, "3\r\nabc\r\n", "2\r", "\nde\r\n0\r\n\r\n"], text: "abcde", whole: true },
-    { body: "chunked, all with the head", pieces: [`${CHUNKED}3\r\nabc\r\n0\r\n\r\n`], text: "abc", whole: true },
-    { body: "as long as its connection", pieces: ["HTTP/1.1 200 OK\r\n\r\nab", "c"], text: "abc", whole: true },
-    { body: "of a length", pieces: ["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na", "bc"], text: "abc", whole: true },
-    { body: "cut in a chunk", pieces: [CHUNKED, "3\r\nab"], text: "ab", whole: false },
-    { body: "cut between chunks", pieces: [CHUNKED, "3\r\nabc\r\n"], text: "abc", whole: false },
-    { body: "that is no chunk", pieces: [CHUNKED, "3\r\nabc\r\n", "x\r\n"], text: "abc", whole: false },
-  ])("forwards a body $body", async ({ pieces, text, whole }) => {
+    { body: "a chunked body", pieces: [CHUNKED, "3\r\nabc\r\n", "2\r", "\nde\r\n0\r\n\r\n"], text: "abcde", whole: true },
+    { body: "a chunked body that arrives with the head", pieces: [`${CHUNKED}3\r\nabc\r\n0\r\n\r\n`], text: "abc", whole: true },
+    { body: "a body that ends with its connection", pieces: ["HTTP/1.1 200 OK\r\n\r\nab", "c"], text: "abc", whole: true },
+    { body: "a body with Content-Length", pieces: ["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na", "bc"], text: "abc", whole: true },
+    { body: "a body that is cut off in a chunk, with an error", pieces: [CHUNKED, "3\r\nab"], text: "ab", whole: false },
+    { body: "a body that is cut off between chunks, with an error", pieces: [CHUNKED, "3\r\nabc\r\n"], text: "abc", whole: false },
+    { body: "a body with an invalid chunk, with an error", pieces: [CHUNKED, "3\r\nabc\r\n", "x\r\n"], text: "abc", whole: false },
+  ])("forwards $body", async ({ pieces, text, whole }) => {
     const answer = await exchangesOf({ port: await writing(...pieces) }).stream(GET, LATE);
     const received = await all(answer);
     expect(received.text).toBe(text);
@@ -222,16 +222,16 @@ describe("a proxy", () => {
 
   it.each([
     {
-      does: "refuses",
+      does: "rejects CONNECT",
       answer: "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
       says: /the proxy 127\.0\.0\.1:\d+ returned 407 for CONNECT/,
     },
     {
-      does: "answers with something else than HTTP",
+      does: "does not respond in HTTP",
       answer: "SSH-2.0-OpenSSH\r\n",
       says: /through the proxy 127\.0\.0\.1:\d+: the response does not start with HTTP/,
     },
-    { does: "never answers", answer: "", says: /^too late$/ },
+    { does: "never responds", answer: "", says: /^too late$/ },
   ])("a call fails with the reason if the proxy $does", async ({ answer, says }) => {
     const proxy = await startProxy(answer);
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: proxy.port } });

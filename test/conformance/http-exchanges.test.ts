@@ -102,10 +102,10 @@ describe("exchanges of HTTP/1.1", () => {
   });
 
   it.each<readonly [what: string, answer: string]>([
-    ["says that it closes", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"],
-    ["is of HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx"],
-    ["lets no connection rest", "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 1\r\n\r\nx"],
-  ])("HX3 does not reuse a connection that %s", async (_what, answer) => {
+    ["a response with Connection: close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"],
+    ["an HTTP/1.0 response", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx"],
+    ["a response with Keep-Alive: timeout=1", "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 1\r\n\r\nx"],
+  ])("HX3 does not reuse a connection after %s", async (_what, answer) => {
     const { exchanges, connections } = await rude((socket) => socket.write(answer));
     for (let i = 0; i < 2; i++) expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
     expect(connections()).toBe(2);
@@ -141,7 +141,7 @@ describe("exchanges of HTTP/1.1", () => {
   });
 
   it.each(["ask", "stream"] as const)(
-    "HX2 returns a response that arrived while this process was suspended beyond the timeout (%s)",
+    "HX2 returns a response that arrived while this process was suspended beyond the timeout (method %s)",
     async (verb) => {
       const { exchanges } = await rude((socket) => {
         socket.write(X);
@@ -188,10 +188,10 @@ describe("exchanges of HTTP/1.1", () => {
     }
 
     it.each<readonly [what: string, act: string]>([
-      ["an end", "socket.end()"],
-      ["a reset", "socket.resetAndDestroy()"],
-      ["an answer that nobody asked for", `socket.write(${JSON.stringify(EVIL)})`],
-    ])("sends nothing on a connection with %s pending from a busy period, for any method", async (_what, act) => {
+      ["a FIN", "socket.end()"],
+      ["a RST", "socket.resetAndDestroy()"],
+      ["an unsolicited response", `socket.write(${JSON.stringify(EVIL)})`],
+    ])("sends nothing, not even a POST, on a connection that received %s while the event loop was busy", async (_what, act) => {
       // Runs in its own thread, so it continues while this thread is busy; reports what followed the first response on its first
       // connection.
       const server = new Worker(
@@ -228,9 +228,9 @@ describe("exchanges of HTTP/1.1", () => {
     it.each<readonly [what: string, act: (socket: Socket) => void]>([
       ["ends", (socket) => socket.end()],
       ["is reset", (socket) => socket.resetAndDestroy()],
-      ["sends an invalid answer", (socket) => socket.write("pong\r\n\r\n")],
+      ["sends an invalid response", (socket) => socket.write("pong\r\n\r\n")],
     ])(
-      "repeats a GET once, immediately and on another connection, when its connection %s before a response has begun",
+      "retries a GET once, immediately and on another connection, when its connection %s before a response has begun",
       async (_what, act) => {
         const { exchanges, requests } = await renewed(act);
         await exchanges.ask(GET, BOUNDS);
@@ -305,13 +305,13 @@ describe("exchanges of HTTP/1.1", () => {
   });
 
   it.each<readonly [what: string, act: (socket: Socket) => void, expected: object]>([
-    ["closes without an answer", (socket) => socket.end(), { code: "ECONNRESET", message: "socket hang up" }],
-    ["resets", (socket) => socket.resetAndDestroy(), { code: "ECONNRESET" }],
+    ["closes without a response", (socket) => socket.end(), { code: "ECONNRESET", message: "socket hang up" }],
+    ["resets the connection", (socket) => socket.resetAndDestroy(), { code: "ECONNRESET" }],
     ["closes in the middle of a head", (socket) => socket.end("HTTP/1.1 200 O"), { code: "ECONNRESET" }],
     ["closes in the middle of a body", (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), { code: "ECONNRESET" }],
     ["speaks another protocol", (socket) => socket.write("220 smtp\r\n\r\n"), { name: "MalformedAnswerError" }],
-    ["never answers", () => undefined, { message: "too late" }],
-    ["never ends its answer", (socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), { message: "too late" }],
+    ["never responds", () => undefined, { message: "too late" }],
+    ["never ends its response", (socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), { message: "too late" }],
   ])("HX2 fails the call once and closes the connection when a server %s", async (_what, act, expected) => {
     let requests = 0;
     const ended = Promise.withResolvers<void>();
@@ -361,7 +361,7 @@ describe("exchanges of HTTP/1.1", () => {
     ["path", { ...GET, target: "/\r\nX: y" }],
     ["header", { ...GET, headers: { authorization: "Bearer secret\r\nX: y" } }],
     ["header", { ...GET, headers: { "x\r\ny": "z" } }],
-  ])("HX4 rejects a %s that contains a line break, and does not quote it", async (_what, request) => {
+  ])("HX4 rejects a %s with an invalid character, such as a line break, and does not quote it", async (_what, request) => {
     const { exchanges, connections } = await rude((socket) => socket.write(X));
     const error = await exchanges.ask(request, BOUNDS).catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(TypeError);

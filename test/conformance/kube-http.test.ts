@@ -111,7 +111,7 @@ it("sends user agent, credentials, impersonation and timeout", async () => {
   ]);
 });
 
-it("passes a token rejected with 401 to the token source, in calls and watches, until another one is rejected", async () => {
+it("passes the token that was last rejected with 401 to the token source, for calls and watches", async () => {
   const asked: (string | undefined)[] = [];
   const tokens = ["one", "two", "three"];
   let good = "two";

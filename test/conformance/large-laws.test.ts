@@ -4,6 +4,6 @@ import { describe } from "vitest";
 import { largeLaws } from "../support/large-laws.ts";
 import { startCountedSync } from "../harness/sync/counted-sync.ts";
 
-describe("large shapes in memory", () => {
+describe("large workloads in memory", () => {
   largeLaws(() => startCountedSync());
 });

@@ -20,13 +20,13 @@ it("reports the swap space of the machine", async () => {
 });
 
 it.each([
-  { map: "         0          0 4294967295\n", of: "the first namespace", expected: false },
-  { map: "         0       1000          1\n         1     100000      65536\n", of: "a rootless container", expected: true },
-  { map: "0 0 65536\n", of: "a part of the users", expected: true },
-  { map: "", of: "a namespace without a map", expected: true },
-  { map: undefined, of: "a kernel without user namespaces", expected: false },
-  { map: "no map\n", of: "an unreadable map", expected: false },
-])("reports whether $of means another user namespace: $expected", ({ map, expected }) => {
+  { map: "         0          0 4294967295\n", of: "initial namespace", expected: false },
+  { map: "         0       1000          1\n         1     100000      65536\n", of: "rootless container", expected: true },
+  { map: "0 0 65536\n", of: "part of the users", expected: true },
+  { map: "", of: "empty map", expected: true },
+  { map: undefined, of: "kernel without user namespaces", expected: false },
+  { map: "no map\n", of: "unreadable map", expected: false },
+])("recognizes a user namespace other than the initial one by its uid map ($of): $expected", ({ map, expected }) => {
   expect(isInUserNamespace(map)).toBe(expected);
 });
 

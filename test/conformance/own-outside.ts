@@ -182,7 +182,7 @@ export function outsideConformance(where: string, make: (...options: Parameters<
       expect(await outside.queued()).toEqual([]);
     });
 
-    it("are enqueued once when they leave it, and each time when they have returned", async () => {
+    it("are enqueued once when they leave `where`, and as usual after they return", async () => {
       const outside = await listed();
       await outside.drain();
       await outside.put(WEBSITES, [websiteOf("a", { rv: 6 })]);
@@ -194,7 +194,7 @@ export function outsideConformance(where: string, make: (...options: Parameters<
       expect(await outside.resync()).toEqual(["shop/a"]);
     });
 
-    it.each(["before", "after"])("are enqueued if a list finds objects that they own, %s them", async (order) => {
+    it.each(["before", "after"])("are enqueued if the objects that they own are listed %s them", async (order) => {
       const outside = await opened();
       const lists = [
         () => outside.list(DEPLOYMENTS, [deploymentOf("b", 3)], "5"),

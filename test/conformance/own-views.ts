@@ -285,7 +285,7 @@ export function ownViewsConformance(where: string, make: MakeStore, connect = em
       expect([...s.watches].sort()).toEqual(["configmaps, metadata only", "namespaces, metadata only"]);
     });
 
-    it("take last-write records with the slices of a key, and lose them with their primary", async () => {
+    it("have last-write records that are read with the slices of a key, and deleted with their primary", async () => {
       const to = { resource: "configmaps", namespace: "default" } as const;
       const home = await user.create({
         ...{ resource: "namespaces", namespace: "", fieldManager: "user" },

@@ -433,26 +433,26 @@ describe("[node-agent 97] gRPC probes", () => {
       want: { result: "Failure", output: 'service unhealthy (responded with "NOT_SERVING")' },
     },
     {
-      name: "UNKNOWN, which is left out",
+      name: "an omitted status (UNKNOWN)",
       answer: serving([]),
       want: { result: "Failure", output: 'service unhealthy (responded with "UNKNOWN")' },
     },
     {
-      name: "NotFound",
+      name: "the code NotFound",
       answer: serving([], "5"),
       want: { result: "Failure", output: "error: health rpc probe failed: 5 because" },
     },
     {
-      name: "Unimplemented, in headers alone",
+      name: "Unimplemented in a headers-only response",
       answer: (stream) => stream.respond({ ":status": 200, "grpc-status": "12" }, { endStream: true }),
       want: { result: "Failure", output: "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)" },
     },
     {
-      name: "404 of an HTTP server",
+      name: "HTTP status 404",
       answer: (stream) => stream.respond({ ":status": 404 }, { endStream: true }),
       want: { result: "Failure", output: "error: health rpc probe failed: HTTP 404 " },
     },
-  ])("a gRPC probe $name", async ({ answer, want }) => {
+  ])("a gRPC probe returns $want.result for $name", async ({ answer, want }) => {
     const server = await grpc(answer);
     expect(await check(server.port)).toEqual(want);
     await allClosed(server);
@@ -462,7 +462,7 @@ describe("[node-agent 97] gRPC probes", () => {
     { service: "", want: [0, 0, 0, 0, 0] },
     { service: "db", want: [0, 0, 0, 0, 4, 0x0a, 2, 0x64, 0x62] },
     { service: "x".repeat(200), want: [0, 0, 0, 0, 203, 0x0a, 0xc8, 1, ...Array<number>(200).fill(0x78)] },
-  ])("queries the service $service", async ({ service, want }) => {
+  ])("sends the service name “$service” in the request", async ({ service, want }) => {
     let seen: Buffer | undefined;
     const server = await grpc((stream, request) => {
       seen = request;
@@ -565,7 +565,7 @@ describe("[node-agent 489] host names", () => {
     { name: "web.", want: ["10.0.0.7"] },
     { name: "db", want: [] },
     { name: "ghost", want: [] },
-  ])("a name in the hosts file is resolved: $name", ({ name, want }) => {
+  ])("the hosts file resolves $name to $want", ({ name, want }) => {
     const text = "127.0.0.1\tlocalhost\n::1 ip6 localhost # db\n10.0.0.7 shop WEB\n10.0.0 ghost\n";
     expect(hostsEntries(name, text).map(({ address }) => address)).toEqual(want);
   });
@@ -577,7 +577,7 @@ describe("[node-agent 489] host names", () => {
     { name: "a.b.web", text: CONFIGURATION, want: ["a.b.web", "a.b.web.shop.test", "a.b.web.test"] },
     { name: "web.", text: CONFIGURATION, want: ["web."] },
     { name: "a.web", text: "", want: ["a.web"] },
-  ])("DNS queries for $name: $want", ({ name, text, want }) => {
+  ])("a lookup of $name queries DNS for $want", ({ name, text, want }) => {
     expect(resolution(name, text)).toEqual({ servers: text === "" ? [] : ["10.0.0.10", "fd00::a"], names: want });
   });
 

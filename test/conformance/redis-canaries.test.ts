@@ -41,7 +41,7 @@ afterEach(async () => {
   vi.restoreAllMocks();
 });
 
-it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === undefined ? "" : ` (${reason})`}`, async () => {
+it.skipIf(reason !== undefined)(`no canary value appears outside the API server${reason === undefined ? "" : ` (${reason})`}`, async () => {
   const [queued, stored, traced, captured] = [tapQueues(), tapRedis(), [] as string[], [] as string[]];
   const log = recordingLog();
   const system = await startEmbedded({

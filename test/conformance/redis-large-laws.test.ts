@@ -10,7 +10,7 @@ import { startCountedSync } from "../harness/sync/counted-sync.ts";
 
 const reason = ensureRedisServer();
 
-describe.skipIf(reason !== undefined)(`large shapes on Redis${reason === undefined ? "" : ` (${reason})`}`, () => {
+describe.skipIf(reason !== undefined)(`large workloads on Redis${reason === undefined ? "" : ` (${reason})`}`, () => {
   let redis: RedisServer;
   beforeAll(async () => void (redis = await startRedis()));
   afterAll(() => redis.stop());

@@ -63,7 +63,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
       want: "b: access is denied: allow secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
     },
     {
-      name: "the call itself is denied",
+      name: "the call itself",
       references: ["a"],
       refuse: ["BatchGetSecretValue", "AccessDeniedException"],
       want: "a: access is denied: allow secretsmanager:BatchGetSecretValue (on *) and secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
@@ -87,7 +87,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
       want: "a: failed with InternalServiceErrorException",
     },
   ])(
-    "report the missing permission when a request is denied, without quoting the response (SR2): $name",
+    "reports why a request was denied, without quoting the response (SR2): $name",
     async ({ references, refuse: [what = "", code = ""], want }) => {
       const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3" });
       server.refused.set(what, code);
@@ -95,7 +95,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
     },
   );
 
-  it("report a secret that has no value yet", async () => {
+  it("reports a secret that has no value yet", async () => {
     const { server, secrets } = await standIn({});
     server.values.set("empty", undefined);
     await expect(secrets.read(["empty"])).rejects.toThrow("empty: does not exist, or has no value yet (ResourceNotFoundException)");
@@ -107,20 +107,20 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
     await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: does not exist, or has no value yet \(ResourceNotFoundException\)$/);
   });
 
-  it("report the missing permission when a write is denied", async () => {
+  it("reports the missing permission when a write is denied", async () => {
     const { server, secrets } = await standIn({ a: "1" });
     server.refused.set("PutSecretValue", "AccessDeniedException");
     await expect(secrets.write("a", "2")).rejects.toThrow("a: access is denied: allow secretsmanager:PutSecretValue on it");
     expect(server.values.get("a")).toBe("1");
   });
 
-  it("time out when a request gets no response", async () => {
+  it("times out when a request gets no response", async () => {
     const { server, secrets } = await standIn({ a: "1" }, { timeoutMs: 20 });
     server.silent = true;
     await expect(secrets.read(["a"])).rejects.toThrow("a: could not be reached (ETIMEDOUT)");
   });
 
-  it("report an unknown region", async () => {
+  it("reports a missing region", async () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_DEFAULT_REGION", undefined);
     await expect(createSecrets().read(["a"])).rejects.toThrow("the region of the secrets is not known: set AWS_REGION");
@@ -182,12 +182,15 @@ describe("a secret in a file", () => {
     { was: "640", is: "640" },
     { was: "660", is: "640" },
     { was: "400", is: "600" },
-  ])("changes mode $was to $is: readable by its owner, and by its group unless other users could read it", async ({ was, is }) => {
-    const { path, write } = await place();
-    await chmod(path, Number.parseInt(was, 8));
-    await write();
-    expect(((await stat(path)).mode & 0o777).toString(8)).toBe(is);
-  });
+  ])(
+    "writes a file of mode $was with mode $is: readable by its owner, and by its group unless other users could read it",
+    async ({ was, is }) => {
+      const { path, write } = await place();
+      await chmod(path, Number.parseInt(was, 8));
+      await write();
+      expect(((await stat(path)).mode & 0o777).toString(8)).toBe(is);
+    },
+  );
 
   it.skipIf(process.getuid?.() !== 0)(
     "a secret file keeps its owner when root writes it (only root can change a file's owner)",
@@ -241,6 +244,6 @@ it.each([
   { reference: "two words", want: undefined },
   { reference: "old,new", want: undefined },
   { reference: "", want: undefined },
-])("$reference is $want", ({ reference, want }) => {
+])("parses the reference “$reference” as $want", ({ reference, want }) => {
   expect(placeOf(reference)).toEqual(want);
 });

@@ -172,7 +172,8 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
         [false, true].map((isDone) => {
           const [verb, resource, nth] = cut;
           const namespace = `${scenario.id}-${verb}-${resource.replace("/", "-")}-${nth}-${isDone ? "after" : "before"}`;
-          return { ...scenario, verb, resource, nth, isDone, namespace };
+          const title = `${scenario.id}: keeps its bounds when a function dies ${isDone ? "after" : "before"} "${verb} ${resource}" number ${nth} is executed`;
+          return { ...scenario, verb, resource, nth, isDone, namespace, title };
         }),
       ),
     );
@@ -248,7 +249,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       else await createWeb(namespace);
     }
 
-    it.each(DEATHS)("$namespace", async ({ namespace, left, made }) => {
+    it.each(DEATHS)("$title", async ({ namespace, left, made }) => {
       const changes = changesOf(namespace);
       expect(brokenIn(changes, marks.get(namespace) ?? [])).toEqual([]);
       const standing = standingOf(changes);

@@ -57,13 +57,13 @@ describe("exits with code 2 and a line for each configuration error", () => {
     ]);
   });
 
-  it("reports a server that does not answer", async () => {
+  it("reports an unreachable server at once with a startup timeout of 0s", async () => {
     const lines = await refused(["dev", "--kubeconfig", kubeconfig(), "--startup-timeout", "0s"]);
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: .*ECONNREFUSED.*--startup-timeout$/);
   });
 
-  it("reports a server that does not answer for the startup timeout", async () => {
+  it("retries an unreachable server until the startup timeout, and then reports it", async () => {
     const lines = await refused(["dev", "--kubeconfig", kubeconfig(), "--startup-timeout", "10s"]);
     expect(lines[0]).toMatch(/^deltaloop: warn: waiting for the API server https:\/\/127\.0\.0\.1:9 call=.*ECONNREFUSED/);
     expect(lines.at(-1)).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: GET \S+ fails for \d+s: /);

@@ -100,7 +100,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       });
     });
 
-    it("many invocations use few warm environments, and function logs reach LocalStack's log", async () => {
+    it("reuses a few execution environments for many invocations, and writes function logs to LocalStack's log", async () => {
       const text = await deployed.log();
       const started = text.match(/deltaloop-local-apply-deltas: environment started/g) ?? [];
       const invoked = text.match(/deltaloop-local-apply-deltas: START RequestId/g) ?? [];

@@ -108,7 +108,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       return await look();
     }
 
-    it("dev starts although a third of its writes get 429, and logs at most what it waits for", () => {
+    it("dev starts although a third of its writes get 429, and mentions 429 only in the message that it waits for the API server", () => {
       const told = road.exchanges().filter(({ rule }) => rule === "start");
       expect(told.length).toBeGreaterThan(0);
       // A client whose call fails for two seconds logs once what it waits for.

@@ -303,10 +303,10 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       ];
       await new Promise((resolve) => setTimeout(resolve, BEGUN_MS)); // FG1
       await tenant.k("patch", "deployment", "web", ...status);
-      await ours.watcher.line("another controller is at work in a namespace: none of its keys", PATIENCE_MS);
+      await ours.watcher.line("another controller writes in this namespace; syncing none of its keys", PATIENCE_MS);
       await expect(cluster.kubectl("patch", "replicaset", "deltaloop-canary", "-n", OWN_NAMESPACE, ...status)).rejects.toThrow("forbidden");
       await tenant.k("scale", "deployment/web", "--replicas=3");
-      await ours.functions.line("stopped: another controller is at work");
+      await ours.functions.line("key not synced until you run deltaloop resume: another controller writes");
       await shop.k("scale", "deployment/web", "--replicas=2");
       await cluster.rolledOut(namespace, "web");
       await ours.watcher.line("no other controller wrote the canary within 10 s: only the affected namespaces are stopped", PATIENCE_MS);
@@ -322,7 +322,10 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       // Only the first write of the two changes anything, so it may take a few writes until one is upstream's.
       endUpstream = await UPSTREAM.start(cluster);
       let isStopped = false;
-      const stops = ours.watcher.line("another controller is at work: no key is handed out until deltaloop resume", PATIENCE_MS);
+      const stops = ours.watcher.line(
+        "another controller writes to the managed objects; syncing no keys until you run deltaloop resume",
+        PATIENCE_MS,
+      );
       stops.then(
         () => (isStopped = true),
         () => undefined, // `line` is awaited below

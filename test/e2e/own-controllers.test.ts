@@ -68,7 +68,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       { can: "patch deployments", as: "scheduled-scaler", want: "yes" },
       { can: "delete pods", as: "pod-janitor", want: "yes" },
       { can: "create pods", as: "pod-janitor", want: "no" },
-    ])("lets $as $can: $want", async ({ can, as, want }) => {
+    ])("kubectl auth can-i $can as $as: $want", async ({ can, as, want }) => {
       const user = `--as=system:serviceaccount:deltaloop:deltaloop-sync-${as}`;
       // `kubectl auth can-i` exits with 1 for "no".
       const answer = await cluster.kubectl("auth", "can-i", ...can.split(" "), user).catch((error: unknown) => String(error));
@@ -198,7 +198,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
           return /→ nothing/.test(lines.at(-1) ?? "");
         }));
 
-      it("creates the objects that a primary wants, and reports them in the status", async () => {
+      it("creates the desired objects of a primary, and reports them in the status", async () => {
         await site("a");
         await eventually(
           "both objects",
@@ -221,7 +221,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         expect(await field("deployment/a", ".metadata.annotations.mine")).toBe("yes");
       });
 
-      it("creates a deleted Service again", async () => {
+      it("recreates a deleted Service", async () => {
         const uid = await field("service/a", ".metadata.uid");
         await cluster.kubectl("delete", "service", "a");
         await eventually("another Service", async () => ![uid, ""].includes(await field("service/a", ".metadata.uid").catch(() => "")));
@@ -283,7 +283,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         );
       });
 
-      it("prunes objects that are no longer wanted, and nothing else", async () => {
+      it("prunes objects that are no longer desired, and nothing else", async () => {
         await site("alone");
         await eventually("its Service", async () => (await cluster.kubectl("get", "services", "-o", "name")).includes("service/alone"));
         await cluster.kubectl("patch", SITE, "alone", "--type=merge", "-p", '{"spec":{"image":"alone"}}');
@@ -326,7 +326,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       });
     });
 
-    it("saves that change code and definitions in turn never alternate the writes of two versions", async () => {
+    it("never writes an older version again while saves change code and definitions in turn", async () => {
       const version = async (n: number): Promise<string> => {
         const path = await code(`v${n}`);
         // A definition that differs in every second version.

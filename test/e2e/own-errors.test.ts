@@ -122,13 +122,13 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
     {
       what: "a mapping that names no key",
       text: HEAD + controller("c", `for: Pod, watches: [watch(ConfigMap, { by: { label: "no key" } })]`),
-      want: 'deltaloop: c: `watches of ConfigMap: label` has "no key", which is no valid key: use one as in "example.com/team"',
+      want: 'deltaloop: c: `watches of ConfigMap: label` has "no key", which is not a valid key: use one as in "example.com/team"',
     },
   ])("reports $what in one line, and starts nothing", async ({ text, want }) => {
     expect(await refused([await file(text)])).toEqual([typeof want === "string" ? want : expect.stringMatching(want)]);
   });
 
-  describe("of a custom resource that the cluster has", () => {
+  describe("with a CRD that the cluster already has", () => {
     beforeAll(async () => {
       const crd = JSON.stringify(crdManifest(Website.data)).replace('"minimum":0,', '"minimum":1,');
       await cluster.client.request("POST", CRD.path, JSON.parse(crd) as object);
@@ -163,7 +163,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
         }
       });
 
-      it("reports verb and resource of a right that it has lost", async () => {
+      it("reports verb and resource of a lost permission", async () => {
         const path = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${ACCOUNT}`;
         const { rules } = (await cluster.get<{ readonly rules: readonly Rule[] }>(path)) ?? expect.fail("no ClusterRole");
         const fewer = rules.map((rule) =>

@@ -146,7 +146,7 @@ await whereRealPartsAre("writes of user controllers", () => {
       return events.some((event) => event.reason === reason && event.involvedObject.name === name);
     });
 
-  describe("of each kind", () => {
+  describe("a controller that owns objects of each kind", () => {
     let system: OwnSystem;
     beforeAll(async () => {
       system = await start([bundle]);
@@ -160,7 +160,7 @@ await whereRealPartsAre("writes of user controllers", () => {
       await system?.stop();
     });
 
-    it.each(KINDS)("reverts an edit of its field of a $what, and leaves what another manager set", async ({ path, kept, edit }) => {
+    it.each(KINDS)("reverts an edit of its field of a $what, and keeps the fields of another manager", async ({ path, kept, edit }) => {
       const object = at(path, "kinds", "five");
       const before = valueAt(await get(object), kept);
       await cluster.client.request("PATCH", object, { ...edit, metadata: { annotations: { mine: "yes" } } }, MERGE);
@@ -178,7 +178,7 @@ await whereRealPartsAre("writes of user controllers", () => {
       }
     });
 
-    it("is held when another user controller manages the same field, which it does not take over", async () => {
+    it("reports a field that another user controller manages, and does not take it over", async () => {
       await system.settled("bundle");
       const object = at(KINDS[2].path, "kinds", "five");
       const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "five", namespace: "kinds" }, data: { a: "of the rival" } };

@@ -142,7 +142,7 @@ describe("the project", () => {
       expect(await kubectl("get deploy,svc -o name")).toBe("deployment.apps/a\nservice/a\n");
     });
 
-    it("reverts an edit of its field, keeps one of another field, and creates a deleted Service again", async () => {
+    it("reverts an edit of its field, keeps an edit of another field, and recreates a deleted Service", async () => {
       await kubectl("scale deploy/a --replicas=9");
       await eventually("2 replicas", async () => (await kubectl("get deploy/a -o jsonpath={.spec.replicas}")) === "2");
       await kubectl("annotate deploy/a x=y");

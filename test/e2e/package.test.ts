@@ -109,7 +109,7 @@ describe("zips", () => {
     expect((await readFile(bundle, "utf8")).match(/FailedCreate|SuccessfulDelete|ReplicaSetUpdated/)?.[0]).toBeUndefined();
   });
 
-  it("omit unused modules, which Node.js does not load for them either, such as fetch", async () => {
+  it("omit unused modules such as fetch, and do not make Node.js load them", async () => {
     for (const { name, bundle } of bundles) {
       expect(
         (await readFile(bundle, "utf8")).match(/DEBUG_COLORS|RedisCloudFixed|All sentinels are unreachable|geosearchstore/)?.[0],
@@ -136,7 +136,7 @@ describe("zips", () => {
     expect(loaded.filter((each) => /undici/.test(each))).toEqual([]);
   });
 
-  it("let the command start its queue and draw a timeline with only the packages that npm installs with it", async () => {
+  it("the packed command starts its queue and draws a timeline with only the packages that npm installs with it", async () => {
     const folder = join(scratch, "installed");
     await bundleCli(ROOT, join(folder, "dist"));
     const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;

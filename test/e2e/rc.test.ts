@@ -253,7 +253,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       ["ReplicaSet", "[replicaset 106] [replicaset 114]"],
       ["Deployment", "[deployment T110] [deployment T116]"],
     ] as const)
-      it(`${rows} follows the /scale of a ${kind}, read, put and patched`, async () => {
+      it(`${rows} reads the /scale of a ${kind}, and scales it by PUT and PATCH`, async () => {
         const { resource, make } = WORKLOADS[kind];
         const namespace = `scaled-${resource}`;
         await cluster.kubectl("create", "namespace", namespace);
@@ -271,7 +271,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
         }
       });
 
-    it("[replicaset 115] a replaced and patched ReplicaSet has the wanted number of pods, and creates new ones from the new template", async () => {
+    it("[replicaset 115] a replaced and patched ReplicaSet has the desired number of pods, and creates new ones from the new template", async () => {
       await cluster.kubectl("create", "namespace", "patched");
       await cluster.apply(replicaSet("patched", 1));
       const path = `${collection("patched", "replicasets")}/web`;
@@ -305,7 +305,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       expect(created).toHaveLength(2);
     });
 
-    it("[replicaset 117] keeps conditions of other clients in a ReplicaSet's status, put and patched", async () => {
+    it("[replicaset 117] keeps conditions that other clients PUT and PATCH into a ReplicaSet's status", async () => {
       await cluster.kubectl("create", "namespace", "conditioned");
       await cluster.apply(replicaSet("conditioned", 1));
       const path = `${collection("conditioned", "replicasets")}/web`;
@@ -355,7 +355,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await cluster.client.request("PATCH", path, { metadata: { finalizers: null } }, MERGE);
     });
 
-    it("[replicaset 123] a ReplicationController has the lifecycle that a watch reports, and another client's status is corrected", async () => {
+    it("[replicaset 123] a watch shows the lifecycle of a ReplicationController, whose status is corrected after another client's write", async () => {
       await cluster.kubectl("create", "namespace", "lived");
       const seen = await watched("lived");
       const all = collection("lived", "replicationcontrollers");
@@ -416,7 +416,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       ["ReplicationController", "[replicaset 120]"],
       ["ReplicaSet", "[replicaset 112]"],
     ] as const) {
-      it(`${row} shows a ${kind}'s ReplicaFailure while the quota refuses a pod, and removes it when the pod is not wanted`, async () => {
+      it(`${row} shows a ${kind}'s ReplicaFailure while the quota refuses a pod, and removes it when the pod is no longer desired`, async () => {
         const namespace = `quota-${KINDS[kind].short}`;
         const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "two", namespace }, spec: { hard: { pods: "2" } } };
         await cluster.kubectl("create", "namespace", namespace);

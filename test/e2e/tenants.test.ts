@@ -96,7 +96,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       expect(sent.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
     });
 
-    it("continues after etcd was restored with a revision raised by a thousand million", async () => {
+    it("continues after etcd was restored with a revision raised by 1,000,000,000", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.apply(workload("Deployment", "shop"));
       const path = "/apis/apps/v1/namespaces/shop/deployments/web";

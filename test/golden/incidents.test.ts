@@ -11,18 +11,21 @@ import { FIRST_FINDINGS, firstFindings, pathOf, recordedVerdict } from "../captu
 /** Of a verdict. */
 const [HEAD_LINES, LINES_MAX, COLUMNS] = [5, 25, 80];
 
-it.each(Object.entries(INCIDENTS))("%s", async (name, { finding, wait }) => {
-  expect(gunzipSync(readFileSync(pathOf(name))).toString()).not.toContain("SECRET");
-  const verdict = await recordedVerdict(name);
-  const [first] = verdict.findings;
-  expect({ finding: first?.kind, wait: wait && verdict.waits[0]?.kind }).toEqual({ finding, wait });
-  const lines = verdictText(verdict).trimEnd().split("\n");
-  expect(lines.length).toBeLessThanOrEqual(LINES_MAX);
-  expect(lines.filter(({ length }) => length > COLUMNS)).toEqual([]);
-  if (first?.level !== "cause") return;
-  const head = lines.slice(0, HEAD_LINES).join(" ").replaceAll(/\s+/g, " ");
-  expect(head).toContain(first.words.cause);
-});
+it.each(Object.entries(INCIDENTS))(
+  "%s: the verdict begins with the expected finding, and fits on a screen",
+  async (name, { finding, wait }) => {
+    expect(gunzipSync(readFileSync(pathOf(name))).toString()).not.toContain("SECRET");
+    const verdict = await recordedVerdict(name);
+    const [first] = verdict.findings;
+    expect({ finding: first?.kind, wait: wait && verdict.waits[0]?.kind }).toEqual({ finding, wait });
+    const lines = verdictText(verdict).trimEnd().split("\n");
+    expect(lines.length).toBeLessThanOrEqual(LINES_MAX);
+    expect(lines.filter(({ length }) => length > COLUMNS)).toEqual([]);
+    if (first?.level !== "cause") return;
+    const head = lines.slice(0, HEAD_LINES).join(" ").replaceAll(/\s+/g, " ");
+    expect(head).toContain(first.words.cause);
+  },
+);
 
 it("first-findings.txt contains the first findings and their evidence", async () => {
   expect(readFileSync(FIRST_FINDINGS, "utf8")).toBe(await firstFindings());

@@ -25,7 +25,7 @@ const CAUSES: Readonly<Record<string, readonly string[]>> = {
   "stale-caches": ["image not pulled"],
 };
 
-it.each([...names, ...healthy])("%s", async (file) => {
+it.each([...names, ...healthy])("finds the expected causes in %s, and no others", async (file) => {
   const causes = new Set<string>();
   let endMs = Infinity;
   for (let seconds = 1, untilMs = 0; untilMs < endMs; seconds++) {

@@ -130,7 +130,7 @@ describe("checkSettings", () => {
     expect(noted[0]).toMatch(want);
   });
 
-  it("rejects what each rule of CloudFormation rejects, with the same start of the message", () => {
+  it("rejects all that the CloudFormation rules reject, with messages that start the same", () => {
     const rules = [...readFileSync("infra/rules.yml", "utf8").matchAll(/AssertDescription: "([^":]+)/g)].map(([, words = ""]) => words);
     expect(rules.length).toBeGreaterThan(4);
     const ours = REFUSED.flatMap(({ settings }) => checkSettings({ ...COMPLETE, ...settings }).refused).join("\n");

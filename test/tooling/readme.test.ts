@@ -23,7 +23,7 @@ it("has at most 120 lines of at most 120 columns", () => {
   expect(lines.filter((line) => line.length > 120)).toEqual([]);
 });
 
-it("lists the components that run at rest, as in the template", async () => {
+it("lists the components that run while idle, as in the template", async () => {
   const redis = await read("infra/redis.yml");
   const parameters = await read("infra/parameters.yml");
   const node = /CacheNodeType: !If \[HasStoreNodeType, !Ref StoreNodeType, ([\w.]+)\]/.exec(redis)?.[1];

@@ -33,7 +33,7 @@ const OTHERS: Readonly<Record<string, string>> = {
 };
 
 describe("the release", () => {
-  it.each(MODULES)("the Kubernetes release is the one that %s requires, by one list of replaced modules", (module) => {
+  it.each(MODULES)("%s requires the pinned Kubernetes release, with all staging modules of one version", (module) => {
     const required = requiredIn(goMod(module));
     expect(required.get("k8s.io/kubernetes")).toBe(KUBERNETES_VERSION);
     const staging = stagingVersion(KUBERNETES_VERSION);

@@ -51,10 +51,10 @@ it("records requests in order, whatever their result", async () => {
 });
 
 it.each([
-  { fate: "lost", stored: ["a"], error: new UnansweredError("no response within 5s") },
-  { fate: "never", stored: [], error: new UnansweredError("no response within 5s") },
-  { fate: refusal(500, "InternalError", "oops"), stored: [], error: refusal(500, "InternalError", "oops") },
-] as const)("$fate: stores $stored", async ({ fate, stored, error }) => {
+  { name: "a lost response", fate: "lost", stored: ["a"], error: new UnansweredError("no response within 5s") },
+  { name: "a lost request", fate: "never", stored: [], error: new UnansweredError("no response within 5s") },
+  { name: "an error response", fate: refusal(500, "InternalError", "oops"), stored: [], error: refusal(500, "InternalError", "oops") },
+] as const)("a create with $name stores $stored", async ({ fate, stored, error }) => {
   api.script = { "create pods": fate };
   await expect(create("a")).rejects.toEqual(error);
   expect(names()).toEqual(stored);

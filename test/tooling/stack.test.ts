@@ -372,7 +372,7 @@ describe("alarms", () => {
     for (const [name, { Properties }] of alarms()) expect(Properties, name).toMatchObject({ AlarmActions: actions, OKActions: actions });
   });
 
-  it("treat missing data as breaching only where silence is the fault", () => {
+  it("treat missing data as breaching only where missing data is the fault", () => {
     const breaching = alarms().filter(([, { Properties }]) => Properties["TreatMissingData"] === "breaching");
     expect(new Set(breaching.map(([, alarm]) => sectionOf(alarm)))).toEqual(new Set(["watcher-silent", "sweep-silent", "gate-closed"]));
     for (const [name, { Properties }] of alarms()) expect(["breaching", "notBreaching"], name).toContain(Properties["TreatMissingData"]);

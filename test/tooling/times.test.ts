@@ -75,7 +75,7 @@ describe("relations between the times", () => {
     expect(times.LEASE_MS).toBeGreaterThan(times.RENEWAL_MS + times.REDIS_COMMAND_TIMEOUT_MS + times.WRITE_MARGIN_MS);
   });
 
-  it("an op blocks while its call may take effect, and no longer than its dead run's lease", () => {
+  it("an intent blocks its key while the call may take effect, and no longer than the lease of a dead run", () => {
     expect(times.MAY_LAND_MS).toBeGreaterThan(times.REQUEST_TIMEOUT_MS);
     expect(times.OP_DEADLINE_MS).toBeGreaterThanOrEqual(times.MAY_LAND_MS);
     expect(times.OP_DEADLINE_MS).toBeLessThanOrEqual(times.LEASE_MS - times.RENEWAL_MS);
@@ -87,7 +87,7 @@ describe("relations between the times", () => {
     expect(times.VISIBILITY_SECONDS.deltas * second).toBeLessThanOrEqual(times.TAKEOVER_MS_MAX);
   });
 
-  it("a stall of Redis or of the API server is reported before the shortest function ends", () => {
+  it("a stall of Redis or of the API server is reported before the shortest function times out", () => {
     const answeredMs = shortestMs - times.ANSWER_RESERVE_MS;
     expect(times.REDIS_COMMAND_TIMEOUT_MS).toBeLessThan(answeredMs);
     expect(times.REDIS_CONNECT_TIMEOUT_MS).toBeLessThan(times.REDIS_COMMAND_TIMEOUT_MS);

@@ -91,7 +91,7 @@ it("runs as an unprivileged user with a read-only root, and has time for a hand-
 it.each([
   [200, 0],
   [500, 1],
-])("checks the process's health: an answer of %i exits with %i", async (status, code) => {
+])("checks the process's health: HTTP status %i leads to exit code %i", async (status, code) => {
   const asked: string[] = [];
   const server = createServer(({ url = "" }, response) => {
     asked.push(url);

@@ -324,13 +324,13 @@ class MessageApplier {
   /** Parts of a stashed manifest were removed or damaged: only a list shows which cached objects no longer exist. */
   async #incomplete(missing: number): Promise<Verdict> {
     const { r: resource, ln: lane, sq: sequence } = this.#envelope;
-    this.#ports.log.error("parts of a manifest are missing or fail their MAC; listing the resource again", {
+    this.#ports.log.error("list manifest of a lane is incomplete or fails MAC verification; relisting the resource", {
       resource,
       lane,
       sequence,
       missing,
     });
-    await this.#cluster.store.markSuspect(resource, `lane ${lane}: ${missing} parts of a manifest are missing`);
+    await this.#cluster.store.markSuspect(resource, `lane ${lane}: ${missing} parts of the list manifest are missing`);
     return ACK;
   }
 
@@ -352,7 +352,11 @@ class MessageApplier {
         });
         return ACK;
       case "early":
-        return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: "the manifest arrived before earlier messages of its lane" };
+        return {
+          kind: "retry",
+          afterSeconds: EARLY_MANIFEST_SECONDS,
+          why: "the list manifest arrived before earlier messages of its lane",
+        };
       case "noEpoch":
         return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the cache has no epoch" };
       case "notOpen":

@@ -103,7 +103,10 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
     if (clock.now() - unprovenSinceMs >= ALARM_MS) {
       isAlarmed = true;
       metrics?.set("deltaloop_unproven", {}, 1);
-      log.error("nothing is read or written: the Lease does not prove that this cluster fills the cache", { lease: lease.name, why });
+      log.error("syncing no keys: cannot verify from the watcher's Lease that this cluster's watcher owns the cache", {
+        lease: lease.name,
+        why,
+      });
     }
     refused = { of, untilMs: clock.now() + PROOF_RETRY_MS, why };
     throw new UnprovenError(`Lease ${lease.namespace}/${lease.name}: ${why}`);

@@ -25,10 +25,10 @@ const MEANINGS: { readonly [name in keyof typeof ENTRIES]: string } = {
   DELTALOOP_REDIS_URL: "`redis://…` or `rediss://…`",
   DELTALOOP_REDIS_CLUSTER: "`true` if the URL is a node of a Redis Cluster",
   DELTALOOP_REDIS_DURABILITY:
-    "What a failover may lose: `A` nothing; `B` what no replica has, so each run waits for one (not with a Redis Cluster); `C` anything, for development",
+    "What a failover may lose: `A` nothing; `B` writes that no replica has yet, so each run waits for a replica (not with a Redis Cluster); `C` anything, for development",
   DELTALOOP_KUBERNETES: "`supported` or `any`: in act mode, whether the watcher starts on an unsupported version",
   DELTALOOP_KUBE_SERVER: "`https://host:port` of the API server; `http://` without a token, or on loopback",
-  DELTALOOP_KUBE_CA: "Its certificate authority: PEM, or base64 of PEM",
+  DELTALOOP_KUBE_CA: "Certificate authority of the API server: PEM, or base64 of PEM",
   DELTALOOP_KUBE_CA_FILE: "File with the certificate authority",
   DELTALOOP_KUBE_TOKEN: "Bearer token",
   DELTALOOP_KUBE_TOKEN_FILE: "File with the bearer token; reloaded when it changes",

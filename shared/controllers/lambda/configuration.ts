@@ -222,7 +222,7 @@ function contradictions(variables: Variables): readonly string[] {
   return [
     ...twice(variables, ["DELTALOOP_KUBE_CA", "DELTALOOP_KUBE_CA_FILE"]),
     ...twice(variables, [...TOKENS, "DELTALOOP_KUBE_CLIENT_CERTIFICATE"]),
-    ...(halves.length === 1 ? [`${halves[0]}: a certificate and its key come together`] : []),
+    ...(halves.length === 1 ? [`${halves[0]}: set the client certificate and its key together`] : []),
     ...(waitsOnCluster
       ? [
           "DELTALOOP_REDIS_DURABILITY: class B does not support a Redis Cluster, since it waits for replicas on one connection: use one primary with a replica, or class A",

@@ -212,7 +212,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       const newest = await kube.newestVersion(resource, this.#selector(), signal);
       if (signal.aborted) return false;
       if (this.#next({ kind: "probed", rv: newest }).do === "continue") return true;
-      log?.error("the server's history went back", { resource, rv, newest });
+      log?.error("the API server was restored to an older revision", { resource, rv, newest });
     } catch (error) {
       if (signal.aborted) return false;
       this.#failed("info", "watch ended", error);

@@ -131,7 +131,7 @@ export function stepReflector(
     case "probed":
       if ([state.rv, state.known].every((rv) => rv === undefined || compareResourceVersions(input.rv, rv) >= 0))
         return [state, { do: "continue" }];
-      return listLatest(state, "the server's history went back", nowMs, random);
+      return listLatest(state, "the server was restored to an older revision", nowMs, random);
     case "relist":
       return [state, listFrom(state, 0, input.why)];
     case "closed":
@@ -176,7 +176,7 @@ function watchListFailed(
     return listLatest(state, "the server no longer has that resourceVersion", nowMs, random);
   if (error instanceof KubeApiError && !isTooManyRequests(error)) {
     const next = { ...state, pagesOnly: state.pagesOnly || isInvalid(error), brokenOff: BROKEN_OFF_MAX };
-    return [next, listFrom(next, 0, "no WatchList, so pages")];
+    return [next, listFrom(next, 0, "no WatchList: paged list")];
   }
   const next = { ...state, brokenOff: state.brokenOff + (begun ? 1 : 0) };
   return wait(next, nowMs, random, error, (afterMs) => listFrom(next, afterMs, "WatchList failed"));

@@ -126,7 +126,7 @@ function rejectRepeated(entries: readonly FolderEntry[]): readonly FolderEntry[]
     const earlier = repeated.get(entry.name);
     return entry.kind === "rejected" || earlier === undefined
       ? entry
-      : rejection(entry, `clusters[0].cluster.server: is also that of cluster ${earlier}: remove one of them`);
+      : rejection(entry, `clusters[0].cluster.server: cluster ${earlier} has the same server: remove one of them`);
   });
 }
 

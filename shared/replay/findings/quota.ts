@@ -45,7 +45,7 @@ export const quota: Rule = {
       help: ["set it in the template, or create a LimitRange with defaults", quotas(namespace)],
     }),
     "quota missing": ({ resource }, { namespace }) => ({
-      cause: `no ResourceQuota allows to consume ${resource}`,
+      cause: `no ResourceQuota allows the use of ${resource}`,
       help: [quotas(namespace)],
     }),
     "limit range": ({ bound, resource, of, limit, is }, { namespace }) => ({

@@ -36,11 +36,11 @@ function nodeProblems(path: string, node: SchemaNode): readonly string[] {
   const { minimum = -Infinity, maximum = Infinity, default: given, items, properties = {}, additionalProperties } = node;
   const problems: string[] = [];
   if (node.enum?.length === 0) problems.push(`${path}: an enum needs a value`);
-  if (minimum > maximum) problems.push(`${path}: the minimum ${minimum} is above the maximum ${maximum}: exchange them`);
+  if (minimum > maximum) problems.push(`${path}: the minimum ${minimum} is above the maximum ${maximum}: swap them`);
   if (typeof given === "number" && (given < minimum || given > maximum))
     problems.push(`${path}: the default ${given} is out of its bounds`);
   if (node.type === "integer" && typeof given === "number" && !Number.isInteger(given))
-    problems.push(`${path}: the default ${given} is no integer: use s.number()`);
+    problems.push(`${path}: the default ${given} is not an integer: use s.number()`);
   if (typeof given === "string" && node.pattern !== undefined && !new RegExp(node.pattern).test(given))
     problems.push(`${path}: the default "${given}" does not match its pattern`);
   for (const key of node["x-kubernetes-list-map-keys"] ?? [])

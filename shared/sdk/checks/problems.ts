@@ -67,7 +67,9 @@ function whereProblems({ primary, where }: Definition): readonly string[] {
     ...Object.keys(labels).flatMap((key) => keyProblem("where.labels", key)),
     ...Object.keys(annotations).flatMap((key) => keyProblem("where.annotations", key)),
     ...Object.keys(fields).flatMap((path) => pathProblem("where.fields", primary, path.split("."))),
-    ...namespaces.flatMap((name) => (DNS_LABEL.test(name) ? [] : [`\`where.namespaces\` has "${name}", which is no namespace's name`])),
+    ...namespaces.flatMap((name) =>
+      DNS_LABEL.test(name) ? [] : [`\`where.namespaces\` has "${name}", which is not a valid namespace name`],
+    ),
     ...(namespaces.length > 0 && primary.scope === "Cluster"
       ? [`\`where.namespaces\` is set, but ${primary.kind} is cluster-scoped: select by labels`]
       : []),
@@ -117,7 +119,7 @@ function pathProblem(what: string, kind: KindData, path: readonly string[]): rea
 }
 
 function keyProblem(what: string, key: string): readonly string[] {
-  return QUALIFIED_NAME.test(key) ? [] : [`\`${what}\` has "${key}", which is no valid key: use one as in "example.com/team"`];
+  return QUALIFIED_NAME.test(key) ? [] : [`\`${what}\` has "${key}", which is not a valid key: use one as in "example.com/team"`];
 }
 
 function twice(owns: readonly OwnedData[]): readonly string[] {

@@ -44,7 +44,7 @@ export function afterAnswer(write: OwnWrite, answer: OwnAnswer, controller: stri
       return {
         kind: "backOff",
         event: "Contested",
-        message: `${rivals.join(", ")} manages the same fields: leave them out of one of both`,
+        message: `${rivals.join(", ")} manages the same fields: remove them from one of the two controllers`,
       };
     }
     case "changed":

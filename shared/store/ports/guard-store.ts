@@ -154,7 +154,7 @@ function stopAfter(stop: Stop | undefined, write: ForeignWrite, nowMs: number): 
 export function describeStop(stop: Stop): string {
   if (stop.kind === "unbelieved") return "stopped by a report without a valid signature";
   const since = `stopped since ${new Date(stop.sinceMs).toISOString()}: `;
-  const why = stop.isOverMax ? `other controllers wrote in more than ${STOPS_MAX} namespaces; at last ` : "";
+  const why = stop.isOverMax ? `other controllers wrote in more than ${STOPS_MAX} namespaces; the last: ` : "";
   return since + why + describeForeignWrite(stop.write);
 }
 

@@ -42,9 +42,9 @@ export async function everyCrash(
     if (why === undefined) continue;
     throw new Error(
       [
-        `a crash ${side} call ${call.index} of ${plain.calls.length} (${call.key}: ${call.name}) changes the end`,
+        `a crash ${side} call ${call.index} of ${plain.calls.length} (${call.key}: ${call.name}) changes the final state`,
         `  ${why}`,
-        `  repeat it: everyCrash(scenario, { at: "${name}" })`,
+        `  to reproduce: everyCrash(scenario, { at: "${name}" })`,
       ].join("\n"),
     );
   }

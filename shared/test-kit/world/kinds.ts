@@ -19,7 +19,7 @@ export function kindsIn(definitions: readonly Definition[]): Kinds {
       const found = byName.get(`${String(apiVersion)} ${String(kind)}`);
       if (found !== undefined) return found;
       throw new Error(
-        `${String(apiVersion)} ${String(kind)} is no kind of the controllers and no built-in kind: check apiVersion and kind`,
+        `${String(apiVersion)} ${String(kind)} is neither a kind of the controllers nor a built-in kind: check apiVersion and kind`,
       );
     },
   };

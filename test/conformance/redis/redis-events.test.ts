@@ -52,16 +52,16 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
   });
 
   it.each([
-    { name: "no count", hash: EVENTS, field: TOLD.key, value: "x" },
-    { name: "a count below 0", hash: EVENTS, field: TOLD.key, value: `-3${US}ff` },
+    { name: "an invalid count", hash: EVENTS, field: TOLD.key, value: "x" },
+    { name: "a negative count", hash: EVENTS, field: TOLD.key, value: `-3${US}ff` },
     { name: "a fractional count", hash: EVENTS, field: TOLD.key, value: `1.5${US}ff` },
     { name: "another Event name", hash: EVENTS, field: TOLD.key, value: `3${US}of-another-pod` },
     { name: "a name that is too long", hash: EVENTS, field: TOLD.key, value: `3${US}${"f".repeat(17)}` },
-    { name: "no tokens", hash: BUDGETS, field: TOLD.source, value: `x${US}1` },
-    { name: "tokens below 0", hash: BUDGETS, field: TOLD.source, value: `-1e9${US}1` },
-    { name: "no time", hash: GROUPS, field: TOLD.group, value: `x${US}y` },
-    { name: "nothing", hash: GROUPS, field: TOLD.group, value: "" },
-  ])("EV5 treats $name as absent", async ({ hash, field, value }) => {
+    { name: "invalid tokens", hash: BUDGETS, field: TOLD.source, value: `x${US}1` },
+    { name: "negative tokens", hash: BUDGETS, field: TOLD.source, value: `-1e9${US}1` },
+    { name: "an invalid time", hash: GROUPS, field: TOLD.group, value: `x${US}y` },
+    { name: "no content", hash: GROUPS, field: TOLD.group, value: "" },
+  ])("EV5 ignores a stored record with $name", async ({ hash, field, value }) => {
     const { store, close } = await open();
     await redis.client.hset(hash, field, value);
     expect(await store.correlateEvents("replicaset", [TOLD])).toEqual([{ nanos: NANOS, count: 1, isCombined: false, isHeldBack: false }]);

@@ -81,7 +81,7 @@ export function drawnNameCases(open: OpenStore): void {
   );
 
   it.for(cases)(
-    "IT5 $controller: a create rejected after the Store was set back at create $nth, on $basis, makes at most one pod too many",
+    "IT5 $controller: a create rejected after the Store was rolled back at create $nth causes at most one surplus pod, based on $basis",
     async ({ controller, basis, nth }, { harness, skip }) => {
       if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
       const api = await ownerIn(harness, controller);
@@ -111,7 +111,7 @@ export function drawnNameCases(open: OpenStore): void {
     { basis: "a live list", surplus: 0 },
     { basis: "the cache", surplus: 1 },
   ])(
-    "IT5 $basis: a name rejected before a rollback of the Store makes $surplus surplus pods, and names that were not sent make none",
+    "IT5 based on $basis: a name rejected before a rollback of the Store causes $surplus surplus pods, and names that were not sent cause none",
     async ({ basis, surplus }, { harness, skip }) => {
       if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
       const api = await ownerIn(harness, "replicaset");

@@ -235,7 +235,7 @@ export function epochCases(open: OpenStore): void {
     await publish("1.37", 3);
     expect([await take(), (await store.epoch())?.release]).toEqual(["1.37", "1.37"]);
     await publish("1.3", 4);
-    const reason = "the cluster runs Kubernetes 1.3, and this build decides for 1.36, 1.37 only";
+    const reason = "the cluster runs Kubernetes 1.3, and this build supports only 1.36, 1.37";
     expect(await take()).toEqual({ kind: "gated", reason });
     expect(await acting.gate("replicaset")).toEqual({ open: false, reason });
     expect(await store.gate("replicaset")).toEqual({ open: true });

@@ -137,7 +137,7 @@ export function guardCases(open: OpenStore): void {
     await Promise.all([careless.close(), elsewhere.close()]);
   });
 
-  it("GD1 while a namespace is stopped, its keys are neither taken nor rung; gates stay open and other namespaces continue", async ({
+  it("GD1 while a namespace is stopped, its keys are not taken and get no doorbells; gates stay open and other namespaces continue", async ({
     harness,
   }) => {
     const bank = {

@@ -77,9 +77,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await current(harness)).toEqual({ record: next, token: SECOND });
   });
 
-  it("LN2 keeps the cache for a new leader that proves the final checkpoint; otherwise marks all resources SUSPECT", async ({
-    harness,
-  }) => {
+  it("LN2 keeps the cache for a new leader that knows the final checkpoint; otherwise marks all resources SUSPECT", async ({ harness }) => {
     const final: Proof = { token: FIRST, checkpoint: { fence: "101", number: 1 }, isExact: true };
     expect(await lead(harness, "102", SECOND, "t1", final)).toBe("SYNCED");
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
@@ -140,7 +138,9 @@ export function lineageCases(open: OpenStore): void {
     expect(await harness.store.registerIntents({ ...run, lineage: { ...run.lineage, marks: 1 } }, rs.metadata.uid, [])).toBe("stolen");
   });
 
-  it("LN5 four new epochs within ten minutes close every gate, until the first is older or a user clears them", async ({ harness }) => {
+  it("LN5 four new epochs within ten minutes close every gate, until the first is ten minutes old or a user clears them", async ({
+    harness,
+  }) => {
     const { store } = harness;
     for (const epoch of ["e2", "e3"]) await store.openEpoch({ ...EPOCH, epoch }, (await store.epoch())?.epoch);
     expect(await store.lineage()).toMatchObject({ recentEpochs: 3 });

@@ -25,7 +25,7 @@ const PARTIAL: readonly { readonly name: string; readonly namespace?: string; re
   { name: "another kind", owner: { ...OWN, kind: "ReplicationController" } },
   { name: "another name", owner: { ...OWN, name: "web2" } },
   { name: "another uid", owner: { ...OWN, uid: "other" } },
-  { name: "a name that has its end in the uid", owner: { ...OWN, name: `${OWN.name}\0${OWN.uid}`, uid: "x" } },
+  { name: "a name that contains the uid", owner: { ...OWN, name: `${OWN.name}\0${OWN.uid}`, uid: "x" } },
 ];
 
 export function ownerCases(open: OpenStore): void {

@@ -38,20 +38,23 @@ export function restoreCases(open: OpenStore): void {
     { name: "older", row: "9", came: "10", listRV: "40", outcome: "changed" },
     { name: "newer than the list by its last digit", row: "1000", came: "449", listRV: "999", outcome: "same" },
     { name: "newer, without a list version", row: "41", came: "10", listRV: undefined, outcome: "same" },
-  ])("IX9 [informer A4] [informer T39] a row $name: $outcome", async ({ row, came, listRV, outcome }) => {
-    const harness = await (await open()).synced();
-    await harness.seed("pods", [put(pod(row))]);
-    const list = listRV === undefined ? {} : { listRV };
-    expect(outcomes(await harness.deliver("pods", [put(pod(came))], { kind: "L", ...list }))).toEqual([outcome]);
-    expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? came : row);
-  });
+  ])(
+    "IX9 [informer A4] [informer T39] returns “$outcome” for a listed object whose row is $name",
+    async ({ row, came, listRV, outcome }) => {
+      const harness = await (await open()).synced();
+      await harness.seed("pods", [put(pod(row))]);
+      const list = listRV === undefined ? {} : { listRV };
+      expect(outcomes(await harness.deliver("pods", [put(pod(came))], { kind: "L", ...list }))).toEqual([outcome]);
+      expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? came : row);
+    },
+  );
 
   it.each([
     { name: "newer than the list", tombstone: "41", outcome: "late" },
     { name: "at the list's version", tombstone: "40", outcome: "changed" },
     { name: "newer than the listed version, but not than the list", tombstone: "30", outcome: "changed" },
     { name: "at the listed version", tombstone: "10", outcome: "late" },
-  ])("IX9 [informer A5] a tombstone $name: $outcome", async ({ tombstone, outcome }) => {
+  ])("IX9 [informer A5] returns “$outcome” for a listed object whose tombstone is $name", async ({ tombstone, outcome }) => {
     const harness = await (await open()).synced();
     await harness.seed("pods", [remove(pod("9"), tombstone)], { commit: false });
     expect(outcomes(await harness.deliver("pods", [put(pod("10"))], { kind: "L", listRV: "40" }))).toEqual([outcome]);

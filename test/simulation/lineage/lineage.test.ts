@@ -39,7 +39,7 @@ describe("disabling a rule violates an invariant", () => {
     ["clamp", 838],
     ["still", 4680],
     ["own", 4703],
-  ])("%s", (rule, seed) => {
+  ])("without rule %s, seed %i", (rule, seed) => {
     expect(violations(seed, RULES)).toEqual([]);
     expect(RULES).toContain(rule);
     expect(

@@ -13,7 +13,7 @@ const failureOf = (seed: number): Promise<string | undefined> =>
     (error: unknown) => `npm run sim -- --own --seed ${seed}: ${messageOf(error)}`,
   );
 
-test("fresh seeds end in the desired state, with nothing of others touched", async () => {
+test("fresh seeds end in the desired state, and change no object of another owner", async () => {
   const first = randomInt(FIRST_MAX);
   for (let seed = first; seed < first + SEEDS; seed++) expect(await failureOf(seed)).toBeUndefined();
 });
@@ -21,8 +21,8 @@ test("fresh seeds end in the desired state, with nothing of others touched", asy
 test.each([
   { seed: 70, why: "the last check came before the events of a late watch" },
   { seed: 189_465, why: "the condition Applied stayed after the attempt that succeeded" },
-])("seed $seed failed once: $why", async ({ seed }) => expect(await failureOf(seed)).toBeUndefined());
+])("passes seed $seed, which failed once: $why", async ({ seed }) => expect(await failureOf(seed)).toBeUndefined());
 
-test("plants twelve mistakes", () => {
+test("there are twelve planted mistakes", () => {
   expect(PLANTS.map(({ what }) => what)).toHaveLength(12);
 });

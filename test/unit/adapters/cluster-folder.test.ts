@@ -79,7 +79,7 @@ it("keeps the other clusters and the last valid state of a file that becomes inv
     expect.stringMatching(/^blue: users\[0\]\.user\.exec: /),
     expect.stringMatching(/^near: clusters\[0\]\.cluster\.server: resolves to a loopback /),
     expect.stringMatching(/^red is /),
-    expect.stringMatching(/^twin2: clusters\[0\]\.cluster\.server: is also that of cluster twin: /),
+    expect.stringMatching(/^twin2: clusters\[0\]\.cluster\.server: cluster twin has the same server: /),
   ]);
 });
 

@@ -154,7 +154,7 @@ describe("the guard against a second active controller", () => {
     expect(await s.stop()).toMatchObject({ write: { key: "shop/web", manager: "kube-controller-manager", atMs: second(3) } });
     await s.clock.advance(10_000);
     expect(s.lines).toEqual([
-      "error another controller is at work in a namespace: none of its keys is handed out until deltaloop resume",
+      "error another controller writes in this namespace; syncing none of its keys until you run deltaloop resume -n NAMESPACE",
       "warn no other controller wrote the canary within 10 s: only the affected namespaces are stopped",
     ]);
     await s.end();

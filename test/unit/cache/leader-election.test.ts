@@ -324,7 +324,7 @@ describe("the watcher's Lease", () => {
     const a = candidate("a", { writer });
     await clock.advance(5_000);
     expect(a.leader()).toBeDefined();
-    expect(log.lines[0]).toMatchObject({ level: "warn", message: "the watcher's Lease cannot be taken" });
+    expect(log.lines[0]).toMatchObject({ level: "warn", message: "failed to acquire the watcher's Lease, retrying" });
   });
 });
 

@@ -414,7 +414,7 @@ describe("a check before a watch is resumed", () => {
     expect(log.lines).toContainEqual(
       expect.objectContaining({
         level: "error",
-        message: "the server's history went back",
+        message: "the API server was restored to an older revision",
         fields: { resource: "pods", rv: "1200", newest: "1000" },
       }),
     );

@@ -617,7 +617,7 @@ describe("a written-through version above the stream's version", () => {
     if (pods === undefined) throw new Error("pods are not cached");
     pods.written = version;
   };
-  const WHY = "pods are cached at 999999, and the API server is at";
+  const WHY = "pods are cached at resourceVersion 999999, and the API server is at the older";
 
   it("WA10 opens a new epoch if the API server has not reached the version after 15 s", async ({ s }) => {
     await s.create("a");

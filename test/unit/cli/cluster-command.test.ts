@@ -42,7 +42,7 @@ it("adds, lists, pauses, resumes and removes a cluster, and prints no credential
   expect(readdirSync(folder)).toEqual(["blue"]);
   expect(statSync(join(folder, "blue")).mode & 0o777).toBe(0o600);
   expect(readFileSync(join(folder, "blue"), "utf8")).toContain(SECRET);
-  expect(cluster("add", "twin", "--kubeconfig", kubeconfig, "--embed").stderr).toContain("its server is also that of cluster blue");
+  expect(cluster("add", "twin", "--kubeconfig", kubeconfig, "--embed").stderr).toContain("cluster blue has the same server");
 
   expect(cluster("pause", "blue").status).toBe(0);
   const { stdout } = cluster("ls", "-o", "json");

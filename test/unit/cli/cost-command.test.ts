@@ -31,7 +31,7 @@ it("accepts metrics instead of rates, and rejects the combination of both", () =
   expect(status).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ measured: { hours: 2, messages: 20_000, doorbells: 10 } });
   const both = cost("--metrics", "host.txt", "--over", "2h", "--pods", "3");
-  expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics already contains the workload: remove pods\n" });
+  expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics already contains the workload: remove --pods\n" });
 });
 
 it.each([

@@ -52,7 +52,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   const renewals = [...renews];
   const log = (message: string, fields: object = {}): void => void did.push(`log ${message} ${JSON.stringify(fields)}`);
   const refused: unknown[] = [];
-  const debug: Log["debug"] = (message, fields) => void (message === "key not handed out" && refused.push(fields?.["why"]));
+  const debug: Log["debug"] = (message, fields) => void (message === "key not synced" && refused.push(fields?.["why"]));
   // Only what the worker itself calls; the test supplies the handler.
   const ports = {
     store: {
@@ -139,7 +139,7 @@ describe("runKey", () => {
     const { did, outcomes, metrics } = await play({ takes: [{ kind: "stopped", stop: { kind: "seen", write, sinceMs: 5_100 } }] });
     expect(did).toEqual([
       'take {"uid":"u1"}',
-      'log stopped: another controller is at work {"key":"shop/web","controller":"deployment","why":"stopped since 1970-01-01T00:00:05.100Z: kube-controller-manager wrote the status of deployments shop/web at 1970-01-01T00:00:05.000Z"}',
+      'log key not synced until you run deltaloop resume: another controller writes {"key":"shop/web","controller":"deployment","why":"stopped since 1970-01-01T00:00:05.100Z: kube-controller-manager wrote the status of deployments shop/web at 1970-01-01T00:00:05.000Z"}',
     ]);
     expect(outcomes).toEqual([]);
     expect(metrics.sums["deltaloop_doorbells_total{controller=deployment,result=stopped}"]).toBe(1);
@@ -169,7 +169,7 @@ describe("runKey", () => {
     expect(did).toEqual([
       'take {"uid":"u1"}',
       "renew at 5000",
-      'log sync ended: another controller is at work {"key":"shop/web","controller":"deployment"}',
+      'log sync aborted, key requeued: another controller writes {"key":"shop/web","controller":"deployment"}',
       "ring 7",
     ]);
     expect((await play({ takes: [ok], sync: wait(6_000), renews: ["stopped"] })).outcomes).toEqual([{ kind: "ok" }]);

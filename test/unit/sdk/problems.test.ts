@@ -41,7 +41,7 @@ it("a correct definition has no problems", () => {
 it.each([
   { mistake: { name: "Website" }, want: /^"Website": `name` must be a DNS label of at most 32 characters: use/ },
   { mistake: { name: "a".repeat(33) }, want: /must be a DNS label/ },
-  { mistake: { where: { labels: { "a b": "*" } } }, want: /^a: `where.labels` has "a b", which is no valid key: use/ },
+  { mistake: { where: { labels: { "a b": "*" } } }, want: /^a: `where.labels` has "a b", which is not a valid key: use/ },
   { mistake: { where: { annotations: { "/x": "*" } } }, want: /`where.annotations` has "\/x"/ },
   {
     mistake: { where: { fields: { "spec.imag": ["x"] } } },
@@ -108,7 +108,7 @@ it.each([
   { mistake: { spec: s.object({ a: s.enum([]) }) }, want: /spec.a: an enum needs a value/ },
   { mistake: { spec: s.object({ a: s.integer({ minimum: 2, maximum: 1 }) }) }, want: /spec.a: the minimum 2 is above the maximum 1/ },
   { mistake: { spec: s.object({ a: s.integer({ minimum: 2, default: 1 }) }) }, want: /spec.a: the default 1 is out of its bounds/ },
-  { mistake: { spec: s.object({ a: s.integer({ default: 1.5 }) }) }, want: /spec.a: the default 1.5 is no integer: use s.number/ },
+  { mistake: { spec: s.object({ a: s.integer({ default: 1.5 }) }) }, want: /spec.a: the default 1.5 is not an integer: use s.number/ },
   {
     mistake: { spec: s.object({ a: s.string({ pattern: "^a$", default: "b" }) }) },
     want: /spec.a: the default "b" does not match its pattern/,

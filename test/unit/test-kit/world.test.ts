@@ -139,7 +139,7 @@ it("rejects a definition with a mistake, and objects of unknown kinds", async ()
   const bad = defineController({ name: "Bad", for: ConfigMap, sync: () => undefined });
   await expect(world({ controllers: [bad] })).rejects.toThrow("DNS label");
   const w = await world({ controllers: [copies] });
-  await expect(w.apply({ apiVersion: "x/v1", kind: "Y", metadata: { name: "a" } })).rejects.toThrow("x/v1 Y is no kind");
+  await expect(w.apply({ apiVersion: "x/v1", kind: "Y", metadata: { name: "a" } })).rejects.toThrow("x/v1 Y is neither a kind");
   await expect(w.delete(Secret, "shop", "none")).rejects.toThrow('secrets "none" not found');
 });
 
@@ -162,9 +162,9 @@ it("everyCrash passes for a crash-safe controller, and otherwise reports the cra
   };
   await expect(f.everyCrash(scenario)).rejects.toThrow(
     [
-      "a crash before call 1 of 4 (forgetful shop/a: get configmaps) changes the end",
+      "a crash before call 1 of 4 (forgetful shop/a: get configmaps) changes the final state",
       "  forgetful Secret shop/a-2 was created 1 times, without the crash 0 times",
-      '  repeat it: everyCrash(scenario, { at: "before 1" })',
+      '  to reproduce: everyCrash(scenario, { at: "before 1" })',
     ].join("\n"),
   );
   await expect(f.everyCrash(scenario, { at: "after 99" })).rejects.toThrow('there is no crash "after 99"');

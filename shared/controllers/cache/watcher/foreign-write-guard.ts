@@ -76,9 +76,13 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     if (told.has(namespace)) return;
     told.add(namespace);
     const why = describeStop(stop);
-    if (namespace === EVERYTHING) log.error("another controller is at work: no key is handed out until deltaloop resume", { why });
+    if (namespace === EVERYTHING)
+      log.error("another controller writes to the managed objects; syncing no keys until you run deltaloop resume", { why });
     else
-      log.error("another controller is at work in a namespace: none of its keys is handed out until deltaloop resume", { namespace, why });
+      log.error("another controller writes in this namespace; syncing none of its keys until you run deltaloop resume -n NAMESPACE", {
+        namespace,
+        why,
+      });
   };
   /** Merges the Store's accepted times into this process' state. */
   const learn = (answer: GuardState): void => {

@@ -84,7 +84,7 @@ export interface LeaseLineage {
 class WentBackError extends Error {
   override readonly name = "WentBackError";
   constructor() {
-    super("the Lease lists other terms than were written last: the API server's history went back");
+    super("the Lease lists other terms than were written last: the API server was restored to an older revision");
   }
 }
 
@@ -138,7 +138,7 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
       waitingFor = holder;
     } catch (error) {
       if (!isConflict(error) && !isAlreadyExists(error))
-        log.warn("the watcher's Lease cannot be taken", { lease: where, error: describeError(error) });
+        log.warn("failed to acquire the watcher's Lease, retrying", { lease: where, error: describeError(error) });
     }
     await clock.after(Math.floor(LOOK_MS * (1 + random.next() * (JITTER - 1))), signal).catch(() => undefined);
   }
@@ -241,7 +241,8 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
       if (over.aborted) return;
       if (hasWentBack) continue; // LE7: the next write is a raise
       await renew().catch((error: unknown) => {
-        if (!lost.signal.aborted) log.warn("the watcher's Lease was not renewed", { lease: options.name, error: describeError(error) });
+        if (!lost.signal.aborted)
+          log.warn("failed to renew the watcher's Lease, retrying", { lease: options.name, error: describeError(error) });
       });
     }
   };

@@ -213,7 +213,7 @@ async function leadUntilLost(
 async function provesRegression(leadership: Leadership, stored: string): Promise<string | undefined> {
   const renewed = await leadership.raise().catch(() => undefined); // another process holds the Lease
   if (renewed === undefined || compareResourceVersions(renewed, stored) >= 0) return undefined;
-  return `the server's history went back: the Lease was renewed at ${renewed}, the stored fence is ${stored}`;
+  return `the API server was restored to an older revision: the Lease was renewed at ${renewed}, the stored fence is ${stored}`;
 }
 
 /** The versions up to which the cache of a view is complete. */
@@ -515,7 +515,10 @@ class Term {
     const { resourceVersion } = await kube.listPage(fed, { limit: 1, metadataOnly: true }, this.#ended.signal);
     this.#aboveSinceMs.delete(resource);
     if (compareResourceVersions(resourceVersion, written) < 0)
-      this.#finish({ kind: "newEpoch", why: `${resource} are cached at ${written}, and the API server is at ${resourceVersion}` });
+      this.#finish({
+        kind: "newEpoch",
+        why: `${resource} are cached at resourceVersion ${written}, and the API server is at the older ${resourceVersion}`,
+      });
   }
 
   #noteFull(isFull: boolean): void {

@@ -123,7 +123,7 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
   let waitedMs = 0;
   let moves = 0;
   const nothing = (why: string): undefined => {
-    ports.log.debug("key not handed out", { ...of(taken), why });
+    ports.log.debug("key not synced", { ...of(taken), why });
     return undefined;
   };
   for (;;) {
@@ -155,7 +155,10 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
         await ports.clock.after(result.delayMs);
         break;
       case "stopped":
-        ports.log.warn("stopped: another controller is at work", { ...of(taken), why: describeStop(result.stop) });
+        ports.log.warn("key not synced until you run deltaloop resume: another controller writes", {
+          ...of(taken),
+          why: describeStop(result.stop),
+        });
         return undefined;
       case "gated":
         return nothing(result.reason);
@@ -175,7 +178,7 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
 function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): Release | undefined {
   const known = release === undefined ? undefined : releaseOf(release, digester.releases);
   if (release !== undefined && known === undefined)
-    throw new Error(`the Store handed out a key of a cluster with Kubernetes ${release}, which this build does not support`);
+    throw new Error(`received a key of a cluster with Kubernetes ${release}, which this build does not support`);
   return known;
 }
 
@@ -271,12 +274,16 @@ async function endOf(
   const { unended = 0 } = snapshot;
   const failed = (error: Error, withinMs?: number): Ended => {
     if (isStopped()) {
-      ports.log.warn("sync ended: another controller is at work", { key, controller });
+      ports.log.warn("sync aborted, key requeued: another controller writes", { key, controller });
       ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
       return { outcome: { kind: "requeueAfter", delayMs: 0 } };
     }
     if (error instanceof UnprovenError) {
-      ports.log.warn("sync ended: the Lease does not prove that this cluster fills the cache", { key, controller, why: error.message });
+      ports.log.warn("sync aborted, key requeued: cannot verify from the watcher's Lease that this cluster's watcher owns the cache", {
+        key,
+        controller,
+        why: error.message,
+      });
       ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
       return { outcome: { kind: "requeueAfter", delayMs: PROOF_RETRY_MS } };
     }

@@ -20,7 +20,7 @@ it.each([
   {
     name: "explains a missing password",
     error: new Error("NOAUTH HELLO must be called with the client already authenticated"),
-    says: "it asks for a password, as in redis://user:password@host",
+    says: "Redis requires a password, as in redis://user:password@host",
   },
 ])("$name", ({ error, says }) => {
   expect(redisFailure("--redis", "redis://somebody:secret@r.example:6379", error).message).toBe(AT + says);

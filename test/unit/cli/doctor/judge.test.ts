@@ -254,7 +254,7 @@ const ROWS: readonly Row[] = [
   {
     name: "memory that is full",
     facts: redis({ usedBytes: 100, maxBytes: 100 }),
-    want: ["redis.memory", "failure", /100 %/, /refuses writes/],
+    want: ["redis.memory", "failure", /100 %/, /rejects writes/],
   },
   {
     name: "class B without a replica",
@@ -277,7 +277,7 @@ const ROWS: readonly Row[] = [
     want: ["redis.replicas", "ok", /class A/],
   },
   { name: "a Redis cluster", facts: redis({}, { redisCluster: true }), want: ["redis.replicas", "notChecked", /Redis Cluster/] },
-  { name: "a save that failed", facts: redis({ saveFailed: true }), want: ["redis.persistence", "failure", /save failed/, /disk/] },
+  { name: "a save that failed", facts: redis({ saveFailed: true }), want: ["redis.persistence", "failure", /save to disk failed/, /disk/] },
 
   {
     name: "a missing delta queue",
@@ -297,7 +297,7 @@ const ROWS: readonly Row[] = [
   {
     name: "content-based deduplication, which drops messages",
     facts: attribute("deltas", "ContentBasedDeduplication", "true"),
-    want: ["queue.settings", "failure", /ContentBasedDeduplication true instead of false/, /swallowed/],
+    want: ["queue.settings", "failure", /ContentBasedDeduplication true instead of false/, /dropped as duplicates/],
   },
   {
     name: "a visibility timeout that differs from the configured one",

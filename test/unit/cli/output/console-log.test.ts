@@ -21,12 +21,12 @@ function linesOf(stream: "stderr" | "stdout", speak: () => void): readonly strin
 
 function speak(log: Log): void {
   log.debug("too much");
-  log.info("key not handed out", { key: "shop/web", why: undefined, count: 2 });
+  log.info("key not synced", { key: "shop/web", why: undefined, count: 2 });
 }
 
 describe("the log of a process", () => {
   it("the log is text for users, one line per message", () => {
-    expect(linesOf("stderr", () => speak(consoleLog("watcher  ", "info")))).toEqual(["watcher  key not handed out key=shop/web count=2\n"]);
+    expect(linesOf("stderr", () => speak(consoleLog("watcher  ", "info")))).toEqual(["watcher  key not synced key=shop/web count=2\n"]);
     expect(linesOf("stderr", () => consoleLog("", "warn").warn("a\nb", { why: "x y" }))).toEqual(['warn: a\\nb why="x y"\n']);
   });
 

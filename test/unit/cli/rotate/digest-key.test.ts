@@ -157,7 +157,7 @@ it.each([
   {
     name: "a key that the environment contains as plain text",
     variables: { DELTALOOP_DIGEST_KEY: OLD },
-    says: "DELTALOOP_DIGEST_KEY_SECRET is not in the environment: a key that is not in a secret is rotated by a deployment",
+    says: "DELTALOOP_DIGEST_KEY_SECRET is not in the environment: to rotate a key that is not in a secret, set the new key and deploy again",
   },
   {
     name: "a secret that it has no permission to write",

@@ -43,7 +43,7 @@ it("takes the time of a rollback from the field manager, not from the old Replic
 });
 
 it("prints no time and no writer of a change that no field manager owns", () => {
-  expect(changesOf(deployment({ metadata: { managedFields: [] } }), pod())).toContain("at an unknown time (not recorded who)");
+  expect(changesOf(deployment({ metadata: { managedFields: [] } }), pod())).toContain("at an unknown time (client not recorded)");
 });
 
 it("lists the change that explains the cause first, even for a pause whose change was not recorded", () => {

@@ -58,7 +58,7 @@ end
 local function otherRelease()
   local release = call("HGET", epochKey, "release")
   if not release or releases == "" or string.find(", " .. releases .. ",", ", " .. release .. ",", 1, true) then return nil end
-  return "the cluster runs Kubernetes " .. release .. ", and this build decides for " .. releases .. " only"
+  return "the cluster runs Kubernetes " .. release .. ", and this build supports only " .. releases
 end
 
 local function closed(names)
