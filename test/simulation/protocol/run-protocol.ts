@@ -41,7 +41,7 @@ export async function runProtocol({ first, last, off, stop = false }: ProtocolOp
 
 const TRACE_LINES_MAX = 30;
 
-/** Describes a failed seed in at most 40 lines: the violation, how to repeat it, and its last steps. */
+/** Describes a failed seed in at most 40 lines: the violation, the command that repeats it, and the last steps. */
 export async function describeFailure({ seed, rule, what }: FailedSeed, off?: ReadonlySet<Rule>): Promise<readonly string[]> {
   const lines: string[] = [];
   const ground = createMemoryGround(off && ((store, data) => withoutRules(store, data, off)));
