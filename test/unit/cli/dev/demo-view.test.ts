@@ -1,4 +1,4 @@
-// Would catch: a log that repeats itself, a picture that scrolls instead of being redrawn.
+// Would catch: a log with repeated lines, and a picture that scrolls instead of being redrawn.
 import { expect, test } from "vitest";
 import { demoView } from "../../../../cli/dev/demo-view.ts";
 import type { Scene } from "../../../../cli/dev/demo-view.ts";
