@@ -123,7 +123,6 @@ function pathOf(namespace: string, resource: string): string {
   return `${["deployments", "replicasets"].includes(resource) ? "/apis/apps/v1" : "/api/v1"}/namespaces/${namespace}/${resource}`;
 }
 
-
 const LABELS = { app: "web" };
 export const TEMPLATE = { metadata: { labels: LABELS }, spec: { containers: [{ name: "main", image: "web:1" }] } };
 

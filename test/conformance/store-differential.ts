@@ -110,7 +110,6 @@ class Life {
     await this.#compareAll();
   }
 
-
   #chance(probability: number): boolean {
     return this.#next() < probability;
   }
@@ -122,7 +121,6 @@ class Life {
   #pick<T>(values: readonly T[]): T {
     return values[this.#below(values.length)] as T; // never called with an empty list
   }
-
 
   /** Calls both Stores, compares the results, and returns the reference's. */
   async #call<T>(what: string, verb: (store: Store) => Promise<T>): Promise<T | undefined> {
@@ -149,7 +147,6 @@ class Life {
     await this.#left.clock.advance(ms);
     await this.#right.clock.advance(ms);
   }
-
 
   async #begin(): Promise<void> {
     await this.#call("openEpoch", (store) => store.openEpoch({ ...EPOCH, epoch: this.#epoch }));
@@ -525,7 +522,6 @@ class Life {
       await this.#mend();
     }
   }
-
 
   async #compareAll(): Promise<void> {
     await this.#call("epoch", (store) => store.epoch());

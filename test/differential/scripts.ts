@@ -76,7 +76,6 @@ function anyFaults(dice: Dice, calls: readonly (readonly [Fault["verb"], string]
   return [{ verb, resource, which, refusal }];
 }
 
-
 /** Returns a template for a small number; equal numbers yield equal templates. */
 function template(version: number, labels: Fields = {}): Fields {
   return {
@@ -356,7 +355,6 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
       ]),
   };
 }
-
 
 function replicaScript(shared: SharedApiServer, dice: Dice, controller: "replicaset" | "replicationcontroller"): Script {
   const hands = handsOf(shared, dice);

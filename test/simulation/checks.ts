@@ -344,7 +344,6 @@ export class Checks implements KubeObserver {
     return JSON.stringify([object?.metadata.labels, object?.metadata.ownerReferences, object?.metadata.uid]);
   }
 
-
   /** Returns whether SE1 and SE2 hold now. */
   isAtRest(): boolean {
     const found: Violation[] = [];

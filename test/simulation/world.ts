@@ -316,7 +316,6 @@ class World {
     if (this.#queue.deadLetters().length > 0) this.#checks.bad("SE1queue", `${this.#queue.deadLetters().length} dead letters`);
   }
 
-
   #startNodes(): void {
     const kube = createInProcessKube(this.#server, { component: "nodes" });
     void runScriptedNodes(
@@ -652,7 +651,6 @@ class World {
       },
     });
   }
-
 
   #busyTime(): boolean {
     const sinceMs = this.#clock.now() - START_MS;

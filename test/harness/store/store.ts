@@ -122,7 +122,6 @@ export class StoreHarness {
     return this.fixture.clock.now();
   }
 
-
   /** Opens epoch and fences without listing anything: every gate is closed. */
   async open(): Promise<this> {
     await this.store.openEpoch({ ...EPOCH, epoch: this.epoch, fence: this.fence });
@@ -198,7 +197,6 @@ export class StoreHarness {
       await this.heartbeat();
     }
   }
-
 
   header(resource: CachedResource, options: DeliverOptions & { readonly lane: number }): PackHeader {
     return {
@@ -286,7 +284,6 @@ export class StoreHarness {
     if (result.kind !== "ok") throw new Error(`checkpoint: ${result.kind}`);
     return result.resources.find((health) => health.resource === resource);
   }
-
 
   run(controller: Controller, key: ObjectKey, token = `token-${++this.#tokens}`): Taken {
     return { epoch: this.epoch, controller, key, token };

@@ -170,7 +170,6 @@ class Schedule {
     return { violations: [...this.#violations].map(([rule, what]) => ({ rule, what })), stats: this.#stats };
   }
 
-
   async #act(): Promise<void> {
     await this.#beat();
     const roll = this.#random.next();
@@ -234,7 +233,6 @@ class Schedule {
     else if (pod.deletionTimestamp === undefined) api.setOwner(podKey(pod), undefined);
     return undefined;
   }
-
 
   get #term(): Term | undefined {
     return this.#terms.at(-1);
@@ -393,7 +391,6 @@ class Schedule {
     this.#leadLater();
   }
 
-
   #deliver(): void {
     const due = this.#messages.filter(({ atMs }) => atMs <= this.#scheduler.nowMs);
     for (const message of this.#quiet ? due : [this.#pick(due)]) {
@@ -439,7 +436,6 @@ class Schedule {
     const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`unexpected forged value: ${key}`));
     return prepareChanges(this.#store, CORE_CACHE, resource, changes, { live });
   }
-
 
   #ring(bells: readonly Doorbell[]): void {
     for (const bell of bells) {
@@ -600,7 +596,6 @@ class Schedule {
     return isNear && this.#outran.has(key);
   }
 
-
   /** Restores the Store's state from some steps ago; only its checkpoint and its fence reveal that. */
   async #setBack(onOtherPrimary = false): Promise<void> {
     const checkpoints = this.#checkpoints;
@@ -616,7 +611,6 @@ class Schedule {
     };
     this.#scheduler.spawn(back, 200 + this.#random.next() * 4_000);
   }
-
 
   /** Checks the guarantee of informer §11.4. */
   async #claimHolds(): Promise<void> {

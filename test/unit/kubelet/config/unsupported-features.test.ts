@@ -98,8 +98,9 @@ describe("unsupportedFeature", () => {
         ["readinessProbe.grpc.mode", { readinessProbe: { grpc: { port: 1, mode: "TLS" } } }],
         [undefined, { startupProbe: { grpc: { port: 1, mode: "Plaintext" } } }],
       ] as const
-    // the same
-    ).map(([want, fields]): [string | undefined, Partial<ContainerSpec>] => [want, fields as unknown as Partial<ContainerSpec>]),
+    )
+      // the same
+      .map(([want, fields]): [string | undefined, Partial<ContainerSpec>] => [want, fields as unknown as Partial<ContainerSpec>]),
   ];
   for (const list of ["initContainers", "containers", "ephemeralContainers"] as const)
     for (const [field, fields] of ofContainer) {
