@@ -28,7 +28,10 @@ function tarball(project: string, path: string, what: string): string {
   return `file:${relative(project, path).replaceAll("\\", "/")}`;
 }
 
-/** Where npm got a package from, as its hidden lock file says. Absent for other package managers and global installations. */
+/**
+ * Returns the place from which npm installed a package, according to its hidden lock file. Absent for other package managers and global
+ * installations.
+ */
 function resolvedIn(modules: string, name: string): string | undefined {
   let lock: unknown;
   try {

@@ -72,7 +72,7 @@ export function shown(file: string): string {
   return path.startsWith("..") ? file : path;
 }
 
-/** In the order of the text. */
+/** Returns the places in the order of the text. */
 function placesIn(text: string, files: readonly string[]): readonly string[] {
   const found = files.flatMap((file) =>
     [pathToFileURL(resolve(file)).href, resolve(file)].flatMap((name) => {

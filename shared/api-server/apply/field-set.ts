@@ -91,7 +91,7 @@ export function difference(a: FieldSet, b: FieldSet): FieldSet {
   });
 }
 
-/** As `difference`; a parent in `b` removes its children too. */
+/** Like `difference`, but a path in `b` also removes its children. */
 export function recursiveDifference(a: FieldSet, b: FieldSet): FieldSet {
   if (b.size === 0) return a;
   return filterNodes(a, (node) => {

@@ -16,7 +16,7 @@ export interface Owned {
   readonly fields: FieldSet;
 }
 
-/** By the identifier of the manager. */
+/** The owned fields by the identifier of the manager. */
 export type Owners = ReadonlyMap<string, Owned>;
 
 export interface Conflict {

@@ -84,7 +84,7 @@ function validateVersions(spec: JsonObject): FieldError[] {
   return errors;
 }
 
-/** Where errors of a version are. */
+/** The paths at which errors of a version are reported. */
 interface Places {
   readonly at: string;
   readonly schema: string;

@@ -73,7 +73,7 @@ export function define(given: Given): ResourceDefinition {
   };
 }
 
-/** In discovery order. */
+/** All resources, in discovery order. */
 export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
   define({
     group: "",

@@ -18,7 +18,7 @@ import type { ObjectBody } from "@deltaloop/sdk/writes";
 /** No field of an object can have this name: it is not a Go identifier's JSON name. */
 const OWN = "~own";
 
-/** Beside the visible fields of a row. */
+/** Fields that a row stores in addition to the visible ones. */
 export interface OwnFields {
   /** PJ2. */
   readonly isOut?: true;

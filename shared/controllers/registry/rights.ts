@@ -38,7 +38,7 @@ export function rolesOf(registry: Registry): readonly Role[] {
     resource: subresource === undefined ? resource : `${resource}/${subresource}`,
     verbs,
   });
-  // For the proof that this cluster's watcher fills the cache (informer §11.11).
+  // Read access to the watcher's Lease, with which functions verify that this cluster's watcher owns the cache (informer §11.11).
   const readsLease = rule("leases", ["get"]);
   const syncRules = ({ primary, reads, contract }: ControllerEntry): readonly Rule[] => [
     ...reads.map((resource) => rule(resource, resource === primary ? ["get"] : ["get", "list"])),

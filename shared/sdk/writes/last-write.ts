@@ -6,7 +6,7 @@
 import type { ObjectBody } from "./wanted.ts";
 import { isObject } from "./wanted.ts";
 
-/** Of one owned object, of `self`, or of `status`. Digests are keyed. */
+/** The last write of an owned object, of `self`, or of `status`. Digests are keyed. */
 export interface LastWrite {
   /** The start of the uid: `content` covers all of it. */
   readonly uid: string;
@@ -72,7 +72,7 @@ export function isReturn(record: LastWrite | undefined, sent: string, generation
 export interface SentWrite {
   /** Digest of what was sent. */
   readonly sent: string;
-  /** Of the primary. */
+  /** The generation of the primary. */
   readonly generation: number;
   readonly isRevert: boolean;
   /** resourceVersion of the object that the decision read; absent for a create. */

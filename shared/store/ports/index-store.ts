@@ -104,7 +104,7 @@ export interface ItemChange {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** For puts only. */
+  /** The object; only for puts. */
   readonly object?: Cached<View>;
   /** The controller owner; puts only. */
   readonly owner?: OwnerId;

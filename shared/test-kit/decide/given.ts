@@ -31,7 +31,7 @@ type Typed<K> = { readonly metadata: GivenMeta } & Wanted<FieldsOf<K>>;
 type OneOf<K> = K extends AnyKind ? Applied<NameOf<K>> | ({ readonly apiVersion: string; readonly kind: NameOf<K> } & Typed<K>) : never;
 type Kinds<L> = L extends readonly unknown[] ? KindIn<L[number]> : never;
 
-/** What `decide` is given: typed by the controller's definition. */
+/** The input of `decide`, typed by the controller's definition. */
 export interface Given<T> {
   /** The primary. Defaults of a custom resource's schema are filled in. */
   readonly object: T extends ControllerTypes<infer P> ? Applied<NameOf<P>> | Typed<P> : GivenObject;

@@ -6,7 +6,7 @@ import type { GivenObject } from "../decide/given.ts";
 import type { WorldWrite } from "./record.ts";
 
 export interface EveryCrashOptions {
-  /** Only this crash, as a failure's message names it: `after 7`. */
+  /** Runs only this crash, in the notation of a failure's message: `after 7`. */
   readonly at?: string;
 }
 
@@ -92,7 +92,7 @@ export interface OpenWorld extends World {
   endState(): Promise<EndState>;
   /** How often each object was created. */
   created(): ReadonlyMap<string, number>;
-  /** Syncs every primary once more. @throws {Error} if that sends a write, although nothing has changed */
+  /** Syncs every primary again. @throws {Error} if that sends a write, although nothing has changed */
   resync(): Promise<void>;
   /** The cache loses everything, as when Redis is emptied. */
   emptyStore(): void;
