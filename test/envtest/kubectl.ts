@@ -36,7 +36,7 @@ export async function runKubectl(
   return { ...output, code: code ?? 1 };
 }
 
-/** How a kubeconfig's user authenticates. */
+/** The credentials of a kubeconfig's user. */
 export type KubeconfigUser =
   | { readonly "client-certificate-data": string; readonly "client-key-data": string }
   | { readonly token: string };

@@ -1,6 +1,6 @@
 /**
- * `npm run squeezes`: node-pressure tests, upstream's kubelet beside `deltaloop node` on one machine. Prints the outcome of each side and
- * exits with 1 if the outcomes differ. Takes about eight minutes.
+ * `npm run squeezes`: node-pressure tests, with upstream's kubelet and `deltaloop node` on the same machine. Prints the outcome of each
+ * side and exits with 1 if the outcomes differ. Takes about eight minutes.
  *
  *     npm run squeezes                         runs all tests
  *     npm run squeezes -- --only nodefs        runs the tests whose name contains the text; repeatable

@@ -92,8 +92,8 @@ function readTable(table: string): ReadonlyMap<string, Atom> {
 }
 
 /**
- * Types of CustomResourceDefinitions, which the sources of type-table.ts do not contain. Source:
- * apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go.
+ * Types of CustomResourceDefinitions, which the sources of type-table.ts do not contain.
+ * Source: apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go.
  */
 const DEFINITION_TYPES = `
 apiextensions.v1.CustomResourceDefinition {apiVersion:s kind:s metadata:meta.v1.ObjectMeta spec:apiextensions.v1.Spec status:apiextensions.v1.Status}

@@ -12,7 +12,7 @@ import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince, type 
 
 const STRAY = "stray";
 
-/** The actions that people carry out; the scenario carries out the others. */
+/** The actions that this class carries out; the scenario carries out the others. */
 export type Deed = Exclude<Act, { readonly kind: "refuse" | "heal" | "blind" | "see" }>;
 
 export class People {

@@ -13,11 +13,9 @@ export interface Difference {
  * Permitted range of the time between two retries, relative to the time since the first one; the ratio of a doubling back-off is about 1.
  */
 const GAP_RATIO = [0.4, 2.3] as const;
-/** Permitted difference in the number of retries within the first second: upstream syncs again for the event of its own failure status. */
+/** Time in ms after which the rounding of doorbells to whole seconds is negligible. */
 const DOUBLES_AFTER_MS = 2_000;
-/**
- * Allowed difference in the number of retries within the first second: upstream syncs once more for the event of its own failure status.
- */
+/** Permitted difference in the number of retries within the first second: upstream syncs again for the event of its own failure status. */
 const FIRST_TRIES_APART_MAX = 4;
 /** Permitted number of early retries: a pod that becomes ready, and later available, enqueues upstream's key twice. */
 const TIMERS_MAX = 4;

@@ -17,7 +17,7 @@ const PAUSE_MS_MAX = 2_500;
 const READY_MS_MAX = 60_000;
 /** Time limit of a stage; on a busy machine, process starts take most of it. */
 const STAGE_MS_MAX = 600_000;
-/** Without pod-janitor: in real time, an ended pod is kept for an hour. */
+/** The scenes to play, without those of pod-janitor: in real time, it keeps an ended pod for an hour. */
 const PLAYED = SCENES.filter(({ controller }) => controller !== "pod-janitor");
 
 /** Processes that can be killed. */

@@ -16,7 +16,10 @@ const LOSSES: readonly Fault[] = [
 ];
 const OTHERS = [undefined, undefined, "takes the name", "edits", "deletes"] as const;
 const FAULTS_MAX = 4;
-/** How many occurrences of the same call are tested. Even without faults, a call may occur more often, because a failed sync repeats it. */
+/**
+ * Maximum number of tested occurrences of the same call. Even without faults, a call may occur more often, because a failed sync repeats
+ * it.
+ */
 const REPEATED_MAX = 2;
 
 /** Returns one trial of each scene without faults: its calls are the fault points of the other trials. */

@@ -1,6 +1,6 @@
 /**
- * Deltaloop deployed to LocalStack beside a cluster, with a user's actions: applies Deployments, rolls them, injects
- * a fault in the middle, and checks the outcome.
+ * Deltaloop deployed to LocalStack for a cluster, with the actions of a drill: applies Deployments, rolls them, injects a fault in the
+ * middle, and checks the outcome.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -35,7 +35,7 @@ function harness() {
           away ? Promise.reject(new Error("redis is unavailable")) : Promise.resolve(void forged.push(entry)),
       },
       signer: testSigner(cid),
-      // Only the members that this function uses; using any other one is a TypeError.
+      // Contains only the members that this function uses; using any other one is a TypeError.
     }) as unknown as ClusterWiring;
   const clusters = new Map<string | undefined, ClusterWiring>(OURS.map((cid) => [cid, clusterOf(cid)]));
   const handler = createDeadDeltas({ clock, log, clusters: OURS, cluster: (cid) => clusters.get(cid) });

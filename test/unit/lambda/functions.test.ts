@@ -29,7 +29,7 @@ function wiring(store: object) {
     doorbells: { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) },
     reader: {},
     gateway: (controller: string) => (gateways.push(controller), {}),
-    // Only the members that these functions use; using any other one is a TypeError.
+    // Contains only the members that these functions use; using any other one is a TypeError.
   } as unknown as ClusterWiring;
   const wired: FunctionWiring = {
     clock: createVirtualClock(1_000_000),

@@ -5,7 +5,7 @@ import type { Scene } from "../../../../cli/dev/demo-view.ts";
 
 function screen(isTTY: boolean): { readonly out: NodeJS.WriteStream; readonly text: () => string } {
   const written: string[] = [];
-  // Only these three members are used.
+  // A stream with only the three members that the view uses.
   const out = { isTTY, columns: 80, write: (text: string) => written.push(text) > 0 } as unknown as NodeJS.WriteStream;
   return { out, text: () => written.join("") };
 }

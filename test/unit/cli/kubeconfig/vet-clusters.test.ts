@@ -1,5 +1,5 @@
 /**
- * Vetting of other people's kubeconfigs in a deployment with several clusters. Catches: a field that runs a program, reads a file, or
+ * Vetting of kubeconfigs from other users in a deployment with several clusters. Catches: a field that runs a program, reads a file, or
  * reaches more than the cluster.
  */
 import { describe, expect, it } from "vitest";

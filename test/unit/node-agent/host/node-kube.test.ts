@@ -20,7 +20,7 @@ function start(...errors: readonly Error[]) {
     return value;
   };
   const object = { kind: "Pod", metadata: { name: "web" } };
-  // Only the methods that the cases below call.
+  // Contains only the methods that the cases below call.
   const kube = { get: () => answer(object), create: () => answer(object) } as unknown as NodeKube;
   return { kube: createNodeKube({ heartbeats: kube, calls: kube }, clock), clock, calls };
 }
