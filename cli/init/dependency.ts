@@ -1,4 +1,4 @@
-/** What a new project has to install to get the deltaloop that created it. */
+/** The dependency that a new project must declare to get the deltaloop version that created it. */
 import { readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { isObject, UsageError } from "@deltaloop/base";

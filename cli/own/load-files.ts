@@ -49,7 +49,7 @@ async function controllersOf(file: string, loaded: ReadonlySet<string>): Promise
   }
 }
 
-/** Also one of another copy of the package. */
+/** Returns true also for a controller of another copy of the package. */
 function isController(value: unknown): value is Controller {
   return typeof value === "object" && value !== null && Symbol.for("deltaloop.controller") in value;
 }

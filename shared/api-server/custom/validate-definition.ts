@@ -45,7 +45,7 @@ export function validateDefinition(crd: JsonObject): FieldError[] {
   ];
 }
 
-/** What an update must not change. */
+/** Validates that an update changes no immutable field. */
 export function validateDefinitionUpdate(crd: JsonObject, current: JsonObject): FieldError[] {
   const isEstablished = conditionOf(current, "Established")?.["status"] === "True";
   const paths = [...(isEstablished ? [["scope"], ["names", "kind"]] : []), ["group"], ["names", "plural"]];

@@ -34,7 +34,7 @@ export interface ResourceDefinition extends GroupResource {
   readonly custom?: CustomVersion;
 }
 
-/** What a CustomResourceDefinition declares of one of its versions. */
+/** One version of a CustomResourceDefinition, as declared. */
 export interface CustomVersion {
   readonly listKind: string;
   readonly isServed: boolean;

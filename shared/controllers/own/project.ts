@@ -28,7 +28,7 @@ export interface OwnFields {
   readonly status?: string;
   /** The controller's manager has an entry in managedFields. */
   readonly isManaged?: true;
-  /** That entry is the one of a create, so the first change turns it into one of an apply. */
+  /** The entry in managedFields is that of a create; the first change replaces it by that of an apply. */
   readonly isCreated?: true;
 }
 

@@ -87,7 +87,7 @@ function next(before: Streak | undefined, write: OwnWrite, inputs: string, nowMs
   return { count, lastMs: nowMs, inputs, body, waitMs, fields };
 }
 
-/** What a write counts for. An object that replaces another one of its kind counts as one with a new name. */
+/** Returns the id under which the streak of a write is counted. Creates that replace a pruned object of their kind are counted by kind. */
 function counted(write: OwnWrite, idOf: (write: OwnWrite) => string, replaced: ReadonlySet<string>): string | undefined {
   if (write.kind === "create") return replaced.has(write.id.kind.kind) ? `names ${write.id.kind.kind}` : undefined;
   return write.why === "desired state changed" ? idOf(write) : undefined;

@@ -134,7 +134,7 @@ type Known<S, T> = unknown extends T
       ? { readonly [K in keyof S]: K extends KeysOf<NonNullable<T>> ? Known<S[K], FieldOf<NonNullable<T>, K>> : NoSuchField<K> }
       : S;
 
-/** What a returned result must be besides a `Result`. */
+/** Additional requirements for a returned `Result`. */
 export type KnownResult<X, P> =
   X extends Promise<infer Y>
     ? Promise<KnownResult<Y, P>>

@@ -16,7 +16,7 @@ export interface LastWrite {
   readonly content: string;
   /** When this controller last changed the content back, oldest first. */
   readonly revertsMs: readonly number[];
-  /** What `sent` replaced, when, and at which generation of the primary. Absent: `sent` is the first. */
+  /** The digest that `sent` replaced, with its time and the primary's generation. Absent if `sent` is the first. */
   readonly replaced?: { readonly sent: string; readonly atMs: number; readonly generation: number };
 }
 
@@ -68,7 +68,7 @@ export function isReturn(record: LastWrite | undefined, sent: string, generation
   return replaced?.sent === sent && replaced.generation === generation && nowMs - replaced.atMs < RETURN_MS;
 }
 
-/** What was sent, and whether another writer's change was the reason. */
+/** A sent write, and whether another writer's change was the reason for it. */
 export interface SentWrite {
   /** Digest of what was sent. */
   readonly sent: string;

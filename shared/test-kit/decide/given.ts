@@ -27,7 +27,7 @@ export interface GivenObject {
 }
 
 type Typed<K> = { readonly metadata: GivenMeta } & Wanted<FieldsOf<K>>;
-/** Made by calling the kind, or plain with apiVersion and kind. */
+/** An object that was created by calling the kind, or a plain one with apiVersion and kind. */
 type OneOf<K> = K extends AnyKind ? Applied<NameOf<K>> | ({ readonly apiVersion: string; readonly kind: NameOf<K> } & Typed<K>) : never;
 type Kinds<L> = L extends readonly unknown[] ? KindIn<L[number]> : never;
 
@@ -45,6 +45,6 @@ export interface Given<T> {
   readonly now?: Date;
 }
 
-/** What the controller's `sync` returns. */
+/** The result of the controller's `sync`. */
 export type Decision<T> =
   T extends ControllerTypes<infer P, infer O> ? Result<P, O extends readonly unknown[] ? O : readonly []> | undefined : unknown;

@@ -1,4 +1,4 @@
-/** What a test sees of a world. */
+/** The interface of a World for tests. */
 import type { AnyKind, Applied, Controller, Duration } from "@deltaloop/sdk";
 import type { FieldsOf } from "@deltaloop/sdk/definitions";
 import type { EndState } from "./end-state.ts";
@@ -87,7 +87,7 @@ export interface World {
 /** What happens in a world. It is run many times, so it must not depend on anything outside. It need not end with `settle`. */
 export type Scenario = (world: World) => Promise<void>;
 
-/** What only this package and simulations use. */
+/** Methods that only this package and simulations use. */
 export interface OpenWorld extends World {
   endState(): Promise<EndState>;
   /** How often each object was created. */
