@@ -196,7 +196,7 @@ class Dev {
     this.#log = consoleLog("deltaloop: ", flags.verbose ? "debug" : "info");
   }
 
-  /** Until `signalled` aborts, or a component has failed permanently. */
+  /** Runs until `signalled` aborts, or a component has failed permanently. */
   async run(signalled: AbortSignal): Promise<number> {
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;

@@ -10,7 +10,7 @@ import { cachedPod, cachedReplicaSet, rowOf } from "../test/support/builders.ts"
 const rs = cachedReplicaSet({ name: "web", uid: "rs-1", replicas: 3 });
 const owner = { kind: "ReplicaSet", name: "web", uid: "rs-1" };
 
-/** What `take` hands to a sync: the ReplicaSet, its pods, and the namespace's pods without a controller. */
+/** The snapshot that `take` returns for a sync: the ReplicaSet, its pods, and the namespace's pods without a controller. */
 function snapshot(pods: readonly ReturnType<typeof cachedPod>[]): Snapshot {
   return { primary: rowOf(rs), dependents: pods.map((pod) => rowOf(pod)), orphans: [], intents: [], failures: 0 };
 }

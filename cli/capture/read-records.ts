@@ -63,7 +63,7 @@ export async function openAnyRecords(file: string, census: Census, reads: ReadOp
   }
 }
 
-/** As `openAnyRecords`, but returns the path of a capture that can be reopened while `folder` exists. */
+/** Like `openAnyRecords`, but returns the path of a capture that can be reopened while `folder` exists. */
 export async function keptRecords(
   file: string,
   folder: string,

@@ -3,7 +3,7 @@ import { ACTING_RELEASES, compareVersions } from "@deltaloop/kube/releases";
 
 /** The range of minor versions; patches, pre-releases and suffixes of distributions are ignored. */
 export const SUPPORTED_VERSIONS = {
-  /** From this version on resourceVersions can be compared (KEP-5504). */
+  /** The first version in which resourceVersions can be compared (KEP-5504). */
   from: ACTING_RELEASES[0]?.name ?? "",
   /** Pod template types are known up to this version. */
   to: ACTING_RELEASES.at(-1)?.name ?? "",

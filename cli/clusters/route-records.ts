@@ -21,7 +21,7 @@ export interface ClusterFunction {
 }
 
 export interface RouterPorts {
-  /** What the records are. */
+  /** The kind of the records. */
   readonly records: "deltas" | "doorbells";
   /** Undefined for a cluster that this function does not serve. */
   readonly functionOf: (cid: string) => ClusterFunction | undefined;

@@ -1,4 +1,4 @@
-/** What `dev --clusters` shows of each cluster: when it is ready, and how to check it. */
+/** The output of `dev --clusters` for each cluster: when it is ready, and how to check it. */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -13,7 +13,7 @@ import { environmentFile } from "../cluster/environment-file.ts";
 
 export interface ListedClustersOptions {
   readonly directory: ClusterDirectory;
-  /** That of all clusters; id and server are replaced. */
+  /** The configuration of all clusters, in which id and server are replaced. */
   readonly configuration: Configuration;
   /** The folder for environment files, which hold keys. */
   readonly folder: string;

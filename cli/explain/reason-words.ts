@@ -20,7 +20,7 @@ interface Entry<Rule extends KnownReason["rule"]> {
   readonly words: (facts: Of<Rule>["facts"], about: string) => string;
 }
 
-/** Without a full stop, for use in a list. */
+/** Returns a reason as text without a full stop, for use in a list. */
 export function reasonInWords({ rule, facts, about = "" }: Reason): string {
   if (!Object.hasOwn(WORDS, rule)) return rule;
   const { words } = WORDS[rule as KnownReason["rule"]]; // checked above

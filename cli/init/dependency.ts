@@ -1,4 +1,4 @@
-/** What a new project has to install to get the deltaloop that created it. */
+/** The dependency that a new project must declare to get the deltaloop version that created it. */
 import { readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { isObject, UsageError } from "@deltaloop/base";
@@ -28,7 +28,10 @@ function tarball(project: string, path: string, what: string): string {
   return `file:${relative(project, path).replaceAll("\\", "/")}`;
 }
 
-/** Where npm got a package from, as its hidden lock file says. Absent for other package managers and global installations. */
+/**
+ * Returns the place from which npm installed a package, according to its hidden lock file. Absent for other package managers and global
+ * installations.
+ */
 function resolvedIn(modules: string, name: string): string | undefined {
   let lock: unknown;
   try {

@@ -4,7 +4,7 @@ export function movesCursor(out: NodeJS.WriteStream): boolean {
   return out.isTTY && process.env["TERM"] !== "dumb";
 }
 
-/** At most `width` columns; the last one is "…" if text was cut off. */
+/** Limits the text to `width` columns; the last one is "…" if text was cut off. */
 export function shortened(text: string, width: number): string {
   const characters = Array.from(text);
   return characters.length <= width ? text : `${characters.slice(0, Math.max(0, width - 1)).join("")}…`;

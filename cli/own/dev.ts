@@ -75,7 +75,7 @@ export async function runOwnDev(files: readonly string[], flags: OwnDevFlags): P
   return 0;
 }
 
-/** What the components report about one sync is in its line. */
+/** A log without the components' reports about single syncs, because `dev` prints one line per sync. */
 function quiet(log: Log): Log {
   return {
     ...log,

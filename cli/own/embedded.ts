@@ -24,7 +24,7 @@ import type { OwnTarget } from "./target.ts";
 const NODES = 3;
 const POLL_MS = 10;
 const SERVED_MS_MAX = 5_000;
-/** In the working folder, so that another terminal finds it. */
+/** A folder in the working directory, so that another terminal finds the kubeconfig. */
 const FOLDER = ".deltaloop";
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

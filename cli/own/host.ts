@@ -26,7 +26,7 @@ export interface Loaded {
 
 /** The message is one line. */
 export class LoadError extends UsageError {
-  /** As of `Loaded`, as far as they are known. */
+  /** The files of `Loaded`, as far as they are known. */
   readonly files: readonly string[];
 
   constructor(problem: string, files: readonly string[] = []) {

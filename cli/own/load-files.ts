@@ -49,7 +49,7 @@ async function controllersOf(file: string, loaded: ReadonlySet<string>): Promise
   }
 }
 
-/** Also one of another copy of the package. */
+/** Returns true also for a controller of another copy of the package. */
 function isController(value: unknown): value is Controller {
   return typeof value === "object" && value !== null && Symbol.for("deltaloop.controller") in value;
 }
@@ -72,7 +72,7 @@ export function shown(file: string): string {
   return path.startsWith("..") ? file : path;
 }
 
-/** In the order of the text. */
+/** Returns the places in the order of the text. */
 function placesIn(text: string, files: readonly string[]): readonly string[] {
   const found = files.flatMap((file) =>
     [pathToFileURL(resolve(file)).href, resolve(file)].flatMap((name) => {

@@ -1,4 +1,4 @@
-/** What `dev` and its function host send each other. Values are cloned, so dates stay dates. */
+/** Messages between `dev` and its function host. Values are cloned, so dates stay dates. */
 import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
 import type { Definition, KindId } from "@deltaloop/sdk/definitions";
 
@@ -16,7 +16,7 @@ export type ToHost =
   | { readonly kind: "read"; readonly id: number; readonly read: number; readonly object?: VisibleObject; readonly error?: string };
 
 export type FromHost =
-  /** It waits for `load`. */
+  /** The host has started and waits for `load`. */
   | { readonly kind: "started" }
   /** Before the code of a file runs: the last one is the file whose code never ends. */
   | { readonly kind: "loads"; readonly file: string }

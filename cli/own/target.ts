@@ -1,4 +1,4 @@
-/** Where `dev` runs user controllers: a cluster, or the in-memory API server (embedded.ts). */
+/** The API server on which `dev` runs user controllers: a cluster, or the in-memory API server (embedded.ts). */
 import type { Log } from "@deltaloop/base";
 import { UsageError } from "@deltaloop/base";
 import { readClusterIdentity } from "@deltaloop/kube/client";

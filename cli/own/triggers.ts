@@ -1,4 +1,4 @@
-/** What `dev` prints of each sync: why its key was enqueued, what it wrote, how long it took. */
+/** The line that `dev` prints for each sync: why its key was enqueued, what it wrote, and its duration. */
 import { printable } from "@deltaloop/base/output";
 import type { OwnControllerEntry, OwnReport } from "@deltaloop/controllers/own";
 import type { View } from "@deltaloop/kube/objects";

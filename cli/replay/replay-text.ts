@@ -56,7 +56,7 @@ function name({ controller, key }: ReplayedSync): string {
   return `${objectName(CONTROLLER_INFO[controller].primary, object)} -n ${namespace}`;
 }
 
-/** In UTC, like the times in the capture. */
+/** Formats a time in UTC, like the times in the capture. */
 function clockTime(atMs: number): string {
   return new Date(atMs).toISOString().slice(11, 23);
 }

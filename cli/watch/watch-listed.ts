@@ -14,7 +14,10 @@ interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
   readonly log: (level: "debug" | "info" | "warn" | "error") => Log;
 }
 
-/** Until `signal` aborts. @throws as openWatcher does, and {SharedCacheError} */
+/**
+ * Runs the watcher of a listed cluster until `signal` aborts.
+ * @throws the errors of openWatcher, and {SharedCacheError}
+ */
 export async function watchListed(cluster: ListedCluster, options: Options, signal: AbortSignal): Promise<void> {
   const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout } = options;
   const live = await configurationOf(cluster);

@@ -21,10 +21,10 @@ const REPLACEMENTS: Readonly<Record<string, string>> = {
   [`${IOREDIS}utils/debug.js`]: "exports.default = () => Object.assign(() => undefined, { enabled: false });",
   // Certificates of one Redis provider, used only with its TLS profile.
   [`${IOREDIS}constants/TLSProfiles.js`]: "exports.default = {};",
-  // Of the option shardedSubscribers, which functions do not set: they subscribe to nothing.
+  // Implements the option shardedSubscribers, which functions do not set, because they subscribe to nothing.
   [`${IOREDIS}cluster/ClusterSubscriberGroup.js`]:
     'exports.default = class { constructor() { throw new Error("sharded pub/sub is not supported in functions"); } };',
-  // Of the command HIMPORT, which functions do not use.
+  // Implements the command HIMPORT, which functions do not use.
   [`${IOREDIS}himport/HimportCoordinator.js`]: `const [nothing, no] = [() => undefined, () => false];
 Object.assign(exports, { hasHimportCoordinator: Symbol("hasHimportCoordinator"), cloneHimportFieldsets: nothing, getHimportBinding: nothing });
 Object.assign(exports, { bindHimportCoordinator: nothing, unbindHimportCoordinator: nothing, setHimportRole: nothing });

@@ -18,7 +18,7 @@ export interface ImageConfig {
   readonly architecture?: Architecture;
   readonly env?: readonly string[];
   readonly command?: readonly string[];
-  /** Like `USER` of a Dockerfile. */
+  /** The user, as in `USER` of a Dockerfile. */
   readonly user?: string;
   readonly labels?: Readonly<Record<string, string>>;
   /** RFC 3339. Default: none. */

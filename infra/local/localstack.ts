@@ -36,7 +36,7 @@ export interface LocalStackOptions {
   readonly debug?: boolean;
 }
 
-/** This machine cannot run LocalStack; the message gives the reason in one line. */
+/** Thrown if this machine cannot run LocalStack; the message gives the reason in one line. */
 export class NoLocalStackError extends Error {
   override readonly name = "NoLocalStackError";
 }

@@ -77,7 +77,7 @@ export type ApiResponse =
   | { readonly kind: "text"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
   | { readonly kind: "watch"; readonly status: 200; readonly headers: Readonly<Record<string, string>>; readonly stream: WatchStream };
 
-/** Of one request. */
+/** The state while one request is served. */
 interface Serving {
   readonly query: (name: string) => string | undefined;
   readonly warn: (text: string) => void;

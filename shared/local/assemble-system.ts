@@ -53,7 +53,7 @@ export interface SystemOptions
   readonly mode?: WriteGateway["mode"];
   /** The Lease that watchers compete for; if absent, a watcher leads at once and must be the only one. */
   readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
-  /** Without a Lease: the first fence, which must exceed the fences of earlier systems with the same Store. Default 1. */
+  /** The first fence if there is no Lease. It must exceed the fences of earlier systems with the same Store. Default 1. */
   readonly fence?: number;
   /** Watchers that start with the system. Default 1. */
   readonly watchers?: number;

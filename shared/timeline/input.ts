@@ -15,7 +15,10 @@ export interface TimelineInput {
   readonly cluster?: { readonly options?: string };
   /** False with `--no-redact`; the page then shows a banner. */
   readonly redacted: boolean;
-  /** In a capture: each owner before its dependents, in lane order. In a running cluster: in order of appearance. */
+  /**
+   * The objects. In a capture, each owner comes before its dependents, in lane order; in a running cluster, objects are in order of
+   * appearance.
+   */
   readonly objects: readonly TimelineObject[];
   readonly marks: readonly Mark[];
   /** Worst first. */
@@ -43,7 +46,7 @@ export interface TimelineObject {
   readonly states?: readonly PodStep[];
   /** For an owner: its sizes, each valid until the next. */
   readonly sizes?: readonly SizeStep[];
-  /** For a pod: times of recorded container restarts. */
+  /** Times of a pod's recorded container restarts. */
   readonly restarts?: readonly number[];
   readonly changes: readonly Change[];
 }

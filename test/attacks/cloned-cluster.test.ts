@@ -1,7 +1,7 @@
 /**
  * Threat: a copy of the cluster (an etcd backup restored elsewhere, a VM image) shares cluster id, keys, cache and queues with production.
- * Who: an administrator, by accident. Before: the copy's watcher proved a "regression" and replaced the epoch in use, production opened
- * another, and functions decided from the copy's list: five ReplicaSets of 3 had 315 pods after 20 s.
+ * Who: an administrator, by accident. Before: the copy's watcher detected a "regression" and replaced the current epoch, production opened
+ * another one, and functions decided from the copy's list: five ReplicaSets of 3 had 315 pods after 20 s.
  */
 import { describe, expect, it } from "vitest";
 
@@ -35,7 +35,7 @@ type Object = {
   readonly spec?: object;
 };
 
-/** One Store and one queue, shared by clusters that all treat them as their own. */
+/** One Store and one queue, which several clusters use as if each were alone. */
 function sharedCache() {
   const clock = createVirtualClock(Date.UTC(2026, 2, 1, 10));
   const digester = createDigester("clones");
@@ -66,7 +66,7 @@ function sharedCache() {
       most = Math.max(most, found.length);
       return found;
     };
-    /** `functions`: false for a clone without functions. */
+    /** `functions` is false for a clone without functions. */
     const start = (functions = true, lease = LEASE): System =>
       assembleSystem(
         {
@@ -93,7 +93,7 @@ function sharedCache() {
       },
       deletePod: async (name: string) => void (await person.request("DELETE", `${PODS}/${name}`, { gracePeriodSeconds: 0 })),
       lease: async () => (await person.list(LEASES)).items[0] as unknown as Object,
-      /** Creates the Lease as a backup would contain it. */
+      /** Creates the Lease as in a backup. */
       putLease: async ({ metadata: { name, annotations }, spec }: Object) =>
         void (await person.request("POST", LEASES, { metadata: { name, ...(annotations && { annotations }) }, spec })),
       says: (text: string) => log.lines.filter(({ message }) => message.includes(text)).length,
@@ -104,7 +104,7 @@ function sharedCache() {
   return { clock, data, cluster };
 }
 
-/** Production without pending work, and a clone whose Lease is older than the last confirmed count. */
+/** An idle production cluster, and a clone whose Lease holds a smaller term count than the last one that the Store confirmed. */
 async function productionAndClone(firstRevision: bigint) {
   const shared = sharedCache();
   const { clock } = shared;
@@ -119,7 +119,7 @@ async function productionAndClone(firstRevision: bigint) {
   return { ...shared, production, running, clone, epoch: shared.data.epoch?.record.epoch };
 }
 
-/** Deletes a pod of an owner every few seconds, and checks that the owner never has more than the desired number of pods. */
+/** Deletes a pod of an owner every few seconds, and checks that the owner never has more pods than it desires. */
 async function live(scene: Pick<Awaited<ReturnType<typeof productionAndClone>>, "clock" | "production">, ms: number): Promise<void> {
   for (let i = 0; i < ms / 5_000; i++) {
     const [first] = await scene.production.pods();

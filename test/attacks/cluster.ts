@@ -1,8 +1,7 @@
 /**
- * A small cluster for attacks: API server, watcher, queues, Store, functions and two nodes in one process under a virtual clock. It has no
- * faults and no garbage collector, which would sooner or later delete what an attack has set up.
- *
- * A tenant sends only requests that its rights in one namespace allow.
+ * A small cluster for attacks: API server, watcher, queues, Store, functions and two nodes in one process under a virtual clock. It injects
+ * no faults and has no garbage collector, which would eventually delete the objects of an attack.¶A tenant sends only requests that its
+ * rights in one namespace allow.
  */
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
@@ -21,7 +20,7 @@ import { silentLog } from "../support/silent-log.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 
 const START_MS = Date.UTC(2026, 2, 1, 10);
-/** The time after which every change has been processed. */
+/** Time in ms after which every change has been processed. */
 const REST_MS = 20_000;
 const CLUSTER = "c1";
 const DIGEST_KEY = "attacks";
@@ -44,7 +43,7 @@ export interface SmallCluster {
   rest(): Promise<void>;
   /** Writes that our functions have sent so far, without Events, as `sync-replicaset delete pods shop/web-1`. */
   writes(namespace?: string): readonly string[];
-  /** Syncs that began so far, as `replicaset shop/web`. */
+  /** Syncs that have begun so far, as `replicaset shop/web`. */
   syncs(): readonly string[];
   stop(): void;
 }
@@ -124,8 +123,6 @@ function pathOf(namespace: string, resource: string): string {
   return `${["deployments", "replicasets"].includes(resource) ? "/apis/apps/v1" : "/api/v1"}/namespaces/${namespace}/${resource}`;
 }
 
-// ------------------------------------------------------------------------------------------------------------------ objects
-
 const LABELS = { app: "web" };
 export const TEMPLATE = { metadata: { labels: LABELS }, spec: { containers: [{ name: "main", image: "web:1" }] } };
 
@@ -137,7 +134,7 @@ export interface Reference {
   readonly controller: true;
 }
 
-/** How a dependent names `owner` as its controller: every reader of the object can read all of it. */
+/** Returns a controller reference to `owner`; everyone who can read the owner knows all its fields. */
 export function referenceTo(kind: "ReplicaSet" | "Deployment", owner: Body): Reference {
   const { name, uid } = owner["metadata"] as { readonly name: string; readonly uid: string }; // every object has them
   return { apiVersion: "apps/v1", kind, name, uid, controller: true };

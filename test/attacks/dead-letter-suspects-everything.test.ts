@@ -1,7 +1,7 @@
 /**
- * Threat: one message in Q1's dead-letter queue closes every gate. Who: anyone who may send to that queue, or send to Q1 what no applier
- * can apply. Before: a body without content was taken to concern all resources of all clusters, and each was listed again for every such
- * message.
+ * Threat: one message in Q1's dead-letter queue closes every gate. Who: anyone who may send to that queue, or send messages to Q1 that no
+ * applier can apply. Before: a body without content counted as a message about all resources of all clusters, and every such message caused
+ * a relist of each.
  */
 import { expect, it } from "vitest";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";

@@ -1,10 +1,10 @@
-// Threat: a forged row sends a real DELETE for an unrelated bare pod.
+// Threat: a forged row causes a real DELETE of an unrelated bare pod.
 import { expect, it } from "vitest";
 
 import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
-/** An attacker who writes rows knows the uids, which are not secret. Only the owner is forged. */
+/** The uids are correct, because an attacker who writes rows can read them. Only the owner is forged. */
 it.each([
   { name: "a pod without controller", owner: undefined },
   { name: "another controller's pod", owner: { name: "other", uid: "rs-2" } },

@@ -1,4 +1,4 @@
-// Threat: a validating webhook that answers 409 makes a healthy pod count as deleted, so that a replacement is created.
+// Threat: because of a validating webhook that responds with 409, a healthy pod counts as deleted, and a replacement is created.
 import { expect, it } from "vitest";
 
 import { refusal } from "../support/scripted-api.ts";

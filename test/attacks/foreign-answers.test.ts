@@ -1,8 +1,8 @@
 /**
- * Threat: a tenant's pod is taken for the result of a create that another namespace's ReplicaSet has in flight, so that the create is
+ * Threat: a tenant's pod is mistaken for the result of an unanswered create of another namespace's ReplicaSet, so that the create is
  * repeated. Who: anyone who may create and delete pods in one namespace and learns the name of the pod being created. Worst effect before
- * owners were bound to their namespace: the tenant's pod lowered the intent, the sync took the create for executed, and created one pod
- * more than the ReplicaSet wants.
+ * owners were bound to their namespace: the tenant's pod settled the intent, the sync considered the create executed, and the ReplicaSet
+ * got one pod more than it desires.
  */
 import { afterEach, expect, it } from "vitest";
 import { UnansweredError } from "../../shared/kube/client/errors.ts";
@@ -10,7 +10,10 @@ import type { CreateRequest } from "../../shared/kube/client/kube.ts";
 import { MALLORY, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";
 import type { SmallCluster } from "./cluster.ts";
 
-/** The timeout of a request, and when the delayed request is executed. The product assumes that no request is executed after 15 s. */
+/**
+ * The timeout of a request, and the time at which the delayed request is executed, in ms. The product assumes that no request is executed
+ * after 15 s.
+ */
 const [TIMEOUT_MS, LANDS_AFTER_MS] = [5_000, 9_000];
 
 let cluster: SmallCluster;
@@ -25,10 +28,10 @@ it("a pod of the same name in another namespace does not count as the result of 
       async create(request: CreateRequest) {
         if (!slow || request.resource !== "pods") return await writer.create(request);
         slow = false;
-        ({ name } = (request.body as { readonly metadata: { readonly name: string } }).metadata); // a pod that perform() has built
+        ({ name } = (request.body as { readonly metadata: { readonly name: string } }).metadata); // a pod built by perform()
         after(LANDS_AFTER_MS)
           .then(() => writer.create(request))
-          .catch(() => undefined); // by then it may have been sent once more, under the same name
+          .catch(() => undefined); // the sync may have retried it by then, under the same name
         await after(TIMEOUT_MS);
         throw new UnansweredError("no response in time");
       },

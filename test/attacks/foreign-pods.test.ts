@@ -1,8 +1,8 @@
 /**
- * Threat: a tenant's running pods name another namespace's ReplicaSet as their controller, so that its own pods appear to be surplus.
- * Who: anyone who may create or patch pods in one namespace and read the ReplicaSet's uid (any reader of its pods may).
- * Worst effect before owners were bound to their namespace: one ordinary sync deleted all 3 pods of the ReplicaSet, which counted the six
- * pods of the tenant from then on and created no new ones. Nothing was logged.
+ * Threat: a tenant's running pods name another namespace's ReplicaSet as their controller, so that the ReplicaSet's own pods appear to be
+ * surplus. Who: anyone who may create or patch pods in one namespace and knows the ReplicaSet's uid, which every reader of its pods does.
+ * Worst effect before owners were bound to their namespace: one ordinary sync deleted all 3 pods of the ReplicaSet, which then counted the
+ * tenant's six pods and created no new ones. Nothing was logged.
  */
 import { afterEach, expect, it } from "vitest";
 import { MALLORY, namesOf, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";
@@ -10,7 +10,7 @@ import type { Reference, SmallCluster } from "./cluster.ts";
 
 const FOREIGN = ["m-1", "m-2", "m-3", "m-4", "m-5", "m-6"];
 
-/** How the owner reference is set. The API server accepts both ways, because it does not check owners in other namespaces. */
+/** Two ways to set the owner reference. The API server accepts both, because it does not check owners in other namespaces. */
 const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluster, reference: Reference) => Promise<void> }[] = [
   {
     way: "created with",
@@ -52,7 +52,7 @@ it.each(WAYS)(
     expect(cluster.writes(VICTIM).filter((write) => write.includes("delete"))).toEqual([]);
     expect(await cluster.get(VICTIM, "replicasets", "web")).toMatchObject({ status: { replicas: 3, readyReplicas: 3 } });
 
-    // The ReplicaSet works as before: it replaces a lost pod, and counts its own pods.
+    // The ReplicaSet still replaces a lost pod and counts its own pods.
     await cluster.remove(VICTIM, "pods", own[0]?.split(" ")[0] ?? "");
     await cluster.rest();
     expect(await cluster.pods(VICTIM)).toHaveLength(3);

@@ -9,7 +9,7 @@ import { MALLORY, referenceTo, startSmallCluster, TEMPLATE, VICTIM, workload } f
 import type { Reference, SmallCluster } from "./cluster.ts";
 
 const IMAGE_2 = { ...TEMPLATE, spec: { containers: [{ name: "main", image: "web:2" }] } };
-/** 25 % of 3, rounded up and down. */
+/** The bounds for 3 replicas, with 25 % rounded up for the surge and down for the unavailable pods. */
 const [ASKED_MAX, READY_MIN] = [4, 3];
 
 const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluster, reference: Reference) => Promise<void> }[] = [
@@ -47,7 +47,7 @@ it.each(WAYS)("a Deployment ignores a ReplicaSet in another namespace that is $w
   expect(await cluster.get(VICTIM, "deployments", "web")).toMatchObject({ status: counts });
   const images = (await cluster.pods(VICTIM)).map(({ spec }) => spec?.containers[0]?.image);
   expect(images).toEqual(["web:2", "web:2", "web:2"]);
-  // The tenant's ReplicaSet follows its own spec, and no other controller changes it.
+  // The tenant's ReplicaSet keeps its own spec; no other controller changes it.
   expect(await cluster.get(MALLORY, "replicasets", "evil")).toMatchObject({ spec: { replicas: 6 } });
   expect(cluster.writes(MALLORY).filter((write) => write.startsWith("sync-deployment"))).toEqual([]);
   expect(await cluster.pods(MALLORY)).toHaveLength(6);

@@ -1,6 +1,6 @@
 /**
- * Threat: a small message inflates to more than a function's memory. Who: anyone who may send to Q1 or its dead-letter queue. Before:
- * 1.03 MB became 760 MB, and both functions died at 1 GiB, with every message of their batch.
+ * Threat: a small message inflates to more than a function's memory. Who: anyone who may send to Q1 or its dead-letter queue. Before: 1.03
+ * MB became 760 MB, and both functions exceeded 1 GiB and were killed, with every message of their batch.
  */
 import { deflateRawSync } from "node:zlib";
 import { expect, it } from "vitest";
@@ -10,12 +10,12 @@ import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 
 const INFLATED_BYTES = 100 * 1024 * 1024;
 const PAYLOAD = `deflate:${deflateRawSync(Buffer.alloc(INFLATED_BYTES, " ")).toString("base64")}`;
-/** Far below the inflated size, and far above the memory that the 135 KB of the message need. */
+/** Permitted growth in bytes: far below the inflated size, and far above the memory for the message's 135 KB. */
 const GROWTH_BYTES_MAX = INFLATED_BYTES / 3;
 
 /**
- * The greatest growth of the process while `act` runs. Inflating is one synchronous call, so memory that is still allocated after it
- * counts.
+ * Returns the maximum growth of the process's memory during `act`. Inflating is one synchronous call, so memory that is still allocated
+ * afterwards counts.
  */
 async function growthOf(act: () => Promise<void>): Promise<number> {
   const before = process.resourceUsage().maxRSS;

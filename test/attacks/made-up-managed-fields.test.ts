@@ -1,11 +1,11 @@
 /**
- * Threat: entries of managedFields are forged, so that a tenant's change is taken for another controller's write of a status, and the
+ * Threat: entries of managedFields are forged, so that a tenant's change appears to be another controller's status write, and the
  * foreign-write guard stops all functions of the deployment (informer §11.9). Who: anyone who may change one Deployment, without rights on
- * its status: the API server keeps managedFields as a PATCH of the main resource sends them. Worst effect before claims were proven: a
- * standstill of the whole cluster until a user resumed it, repeatable at will; and after an entry with a time in 2099 was accepted once,
- * every real conflict was hidden.
+ * its status: the API server keeps managedFields as a PATCH of the main resource sends them. Worst effect before the guard verified such
+ * entries: all functions of the cluster stopped until a user resumed them, as often as the attacker liked. After an entry with a time in
+ * 2099 was accepted once, every real conflict was hidden.
  *
- * managedFields are changed here as apimachinery pkg/util/managedfields does it; test/e2e/dev.test.ts uses a real API server.
+ * The test changes managedFields as apimachinery pkg/util/managedfields does; test/e2e/dev.test.ts uses a real API server.
  */
 import { beforeEach, expect, it } from "vitest";
 
@@ -59,7 +59,7 @@ function scene() {
   return {
     store,
     clock,
-    /** A PATCH of the main resource: its fields are stored, the status is unchanged. */
+    /** Patches the main resource: sets its fields and keeps the status. */
     tenant: (...managedFields: readonly Partial<Entry>[]) =>
       becomes(
         versions.at(-1)?.status ?? {},
@@ -72,13 +72,13 @@ function scene() {
           ...entry,
         })),
       ),
-    /** A write of the status: its writer becomes the only owner of the fields that it changes. */
+    /** Writes the status: the writer becomes the only manager of the fields that it changes. */
     writes(manager: string, status: Status): Promise<void> {
       const before = versions.at(-1);
       const changed = Object.keys(status).filter((name) => before?.status[name] !== status[name]);
       const others = (before?.metadata.managedFields ?? []).map((entry) => {
         const isLeft = ([field, below]: readonly [string, object]): boolean =>
-          !changed.includes(field.slice(2)) || Object.keys(below).length > 0; // a path below it is a field of its own
+          !changed.includes(field.slice(2)) || Object.keys(below).length > 0; // a path below it counts as a separate field
         const left = Object.entries(entry.fieldsV1["f:status"] ?? {}).filter(isLeft);
         return { ...entry, fieldsV1: { ...entry.fieldsV1, "f:status": Object.fromEntries(left) } };
       });

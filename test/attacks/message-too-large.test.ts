@@ -1,9 +1,9 @@
 /**
  * Threat: an object, or a set of object names, makes the watcher build a message that SQS rejects. Who: anyone who may create objects in
- * one namespace. Before: a ReplicaSet whose owner's name was 515,000 Chinese characters (1.5 MB, which the API server accepts) made a
- * message of 1.6 MB, which was sent again forever: its lane stopped, after a minute every gate closed, and the gates stayed closed after
- * the object was deleted. The manifest of 4,000 objects of one lane, whose names a tenant can choose, was as large, and no list could
- * complete.
+ * one namespace. Before: a ReplicaSet whose owner's name was 515,000 Chinese characters (1.5 MB, which the API server accepts) led to a
+ * message of 1.6 MB, which the watcher resent forever. Its lane stopped, after a minute every gate closed, and the gates stayed closed even
+ * after the object was deleted. The manifest of a lane with 4,000 objects, whose names a tenant can choose, was just as large, and no list
+ * could complete.
  */
 import { afterEach, expect, it } from "vitest";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
@@ -12,7 +12,7 @@ import { MALLORY, startSmallCluster, TEMPLATE, VICTIM, workload } from "./cluste
 import type { SmallCluster } from "./cluster.ts";
 
 const NAME_CHARACTERS_MAX = 253;
-/** Far longer than a lane may be silent before every gate closes. */
+/** Time in ms, far longer than a lane may be silent before every gate closes. */
 const LONG_MS = 180_000;
 
 let cluster: SmallCluster;
@@ -32,7 +32,7 @@ it("a pod with an owner name of 515,000 Chinese characters does not block other 
   await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 6 } });
   await cluster.rest();
   expect(await cluster.pods(VICTIM)).toHaveLength(6);
-  // The tenant's ReplicaSet works like any other, because the applier read it live.
+  // The tenant's ReplicaSet works like any other, because the applier reads it live.
   expect(await cluster.pods(MALLORY)).toHaveLength(2);
   await cluster.remove(MALLORY, "replicasets", "evil");
   await cluster.advance(LONG_MS);
@@ -43,7 +43,7 @@ it("a pod with an owner name of 515,000 Chinese characters does not block other 
 
 it("a list completes with 4,800 objects with names of maximal length in one lane", async () => {
   cluster = await startSmallCluster({
-    // The pods name a missing node, so that no node runs them.
+    // The pods are bound to a missing node, so that no node runs them.
     before: async (post) => {
       for (const name of namesOfOneLane(4_800))
         await post(MALLORY, "pods", { metadata: { name }, spec: { ...TEMPLATE.spec, nodeName: "nowhere" } });

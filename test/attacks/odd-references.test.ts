@@ -1,8 +1,8 @@
 /**
- * Threat: a controller reference with a name that no object can have. The API server accepts any non-empty text.
- * Who: anyone who may create pods or ReplicaSets in one namespace of its own.
- * Worst effect before such references were ignored: "a/b" was looked up as a key, which is invalid, so the applier threw; the message was
- * redelivered forever, the lane stopped, and with it the gate of every ReplicaSet and Deployment of the cluster.
+ * Threat: a controller reference with a name that no object can have. The API server accepts any non-empty text. Who: anyone who may create
+ * pods or ReplicaSets in one namespace of its own. Worst effect before such references were ignored: the applier looked up the invalid key
+ * "a/b" and threw. The message was redelivered forever, its lane stopped, and the gates of every ReplicaSet and Deployment of the cluster
+ * closed.
  */
 import { afterEach, expect, it } from "vitest";
 import { MALLORY, pod, startSmallCluster, VICTIM, workload } from "./cluster.ts";
@@ -18,13 +18,13 @@ const called = (kind: string, name: string): Reference => ({
   controller: true,
 });
 
-/** Longer than a lane may be silent (informer §11.6). */
+/** Time in ms, longer than a lane may be silent (informer §11.6). */
 const SILENCE_MS = 120_000;
 
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-/** The victim's ReplicaSet follows its next change, after a time in which a blocked lane would have closed its gate. */
+/** Checks that the victim's ReplicaSet follows its next change, after a time in which a blocked lane would have closed its gate. */
 async function expectUnharmed(): Promise<void> {
   await cluster.advance(SILENCE_MS);
   await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 6 } });
@@ -40,7 +40,7 @@ it.each(["ReplicaSet", "ReplicationController"])(
     await cluster.post(VICTIM, "replicasets", workload("web", 3));
     await cluster.rest();
     const syncs = cluster.syncs().length;
-    // Nodes run the pods and report them as running, so each pod is added, changes its status, and is deleted.
+    // Nodes run the pods, so that each pod is added, changes its status, and is deleted.
     for (const [i, name] of NAMES.entries()) await cluster.post(MALLORY, "pods", pod(`p-${i}`, called(kind, name)));
     await cluster.rest();
     expect((await cluster.pods(MALLORY)).map(({ status }) => status?.phase)).toEqual(NAMES.map(() => "Running"));

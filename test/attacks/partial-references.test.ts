@@ -2,7 +2,7 @@
  * Threat: pods reference a ReplicaSet's uid with another kind or name, so that one component counts them as its dependents and another does
  * not. Who: anyone who may create pods in the ReplicaSet's namespace, but may neither delete pods nor change the ReplicaSet. Worst effect
  * before owners were bound to their namespace: the pods counted as replicas, nine in all, and one ordinary sync deleted six pods that did
- * not belong to the ReplicaSet; where those rank higher, it deleted its own.
+ * not belong to the ReplicaSet. If those pods ranked higher, it deleted its own pods instead.
  */
 import { afterEach, expect, it } from "vitest";
 import { namesOf, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";

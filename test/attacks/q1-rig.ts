@@ -18,7 +18,6 @@ import { envelopeOf, testSigner } from "../support/signer.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 export const CLUSTER = "5d3f00aa11bb";
-/** FIFO: time without a message after which the fence is raised. */
 
 /** Starts the system; resolves when everything is listed and all gates are open. */
 export async function startQ1Rig() {
@@ -58,7 +57,7 @@ export async function startQ1Rig() {
     queue,
     deadLetters,
     handlers,
-    /** The watcher's messages, which the attacker has seen. */
+    /** The watcher's messages, which the attacker has read. */
     sent,
     /** The ReplicaSet controller's requests to the API server, without reads. */
     writes,
@@ -76,7 +75,7 @@ export async function startQ1Rig() {
     pass: async (ms: number) => {
       for (let left = ms; left > 0; left -= 250) await clock.advance(Math.min(left, 250));
     },
-    /** The head of the next message in the lane of `resource`. */
+    /** Returns the head of the next message in the lane of `resource`. */
     nextHead: (resource: CachedResource, lane: number) => {
       const last = sent
         .map(({ body }) => envelopeOf(body))
@@ -86,7 +85,7 @@ export async function startQ1Rig() {
       return { v, c, r, e, f, ln, sq: sq + 1, ts: clock.now() };
     },
     fenceOf: (resource: CachedResource) => data.epoch?.resources.get(resource)?.fence ?? "",
-    /** Sends a message to Q1, as any client with the right can. */
+    /** Sends a message to Q1, as any client with that permission can. */
     inject: (group: string, body: string, id = `injected-${++injected}`) => queue.send([{ group, id, body }]),
   };
   let injected = 0;
@@ -95,13 +94,13 @@ export async function startQ1Rig() {
   return rig;
 }
 
-/** Forgeries of a text without a key: bare, in a frame, and with the signature of another text. */
+/** Returns forgeries of a text without a key: bare, in a frame, and with the signature of another text. */
 export function disguises(text: string, genuine: string): readonly string[] {
   const signature = genuine.slice(CLUSTER.length + 1, CLUSTER.length + 1 + SIGNATURE_CHARACTERS);
   return [text, `${CLUSTER}.${"A".repeat(SIGNATURE_CHARACTERS)}.${text}`, `${CLUSTER}.${signature}.${text}`];
 }
 
-/** The index of each in `disguises`, for tables. */
+/** Descriptions of the forgeries with their index in `disguises`, for tables. */
 export const DISGUISES = [
   { name: "bare", index: 0 },
   { name: "with a signature that was guessed", index: 1 },

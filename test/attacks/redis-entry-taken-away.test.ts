@@ -1,5 +1,5 @@
 /**
- * Threat: HDEL of a slice entry stalls the pod's lane forever, or removes the pod from its owner. Who: anyone who may write to Redis. A MAC
+ * Threat: HDEL of a slice entry stalls the pod's lane forever, or hides the pod from its owner. Who: anyone who may write to Redis. A MAC
  * cannot reveal a missing entry, but the owner's status still counts its pods, so the controller lists them before it creates any.
  */
 import { describe, expect, it } from "vitest";

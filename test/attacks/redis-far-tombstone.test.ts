@@ -1,6 +1,6 @@
 /**
- * Threat: a tombstone with a version that is never reached keeps an object out of the cache permanently. Who: anyone who may write to
- * Redis.
+ * Threat: a tombstone with a version that the API server never reaches permanently keeps an object out of the cache. Who: anyone who may
+ * write to Redis.
  */
 import { describe, expect, it } from "vitest";
 

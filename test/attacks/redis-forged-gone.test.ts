@@ -1,14 +1,14 @@
 /**
- * Threat: a forged flag `gone`, which no MAC covers, hides healthy pods from their owner, which creates others in their place. Who: anyone
- * who may write to Redis. The flag is valid for 60 s, and its owner is requeued after 61 s: surplus pods are at most as many as the owner
- * has, until that long after the last forgery. A flag from the future, or an old one, is ignored.
+ * Threat: a forged flag `gone`, which no MAC covers, hides healthy pods from their owner, which creates replacements. Who: anyone who may
+ * write to Redis. The flag is valid for 60 s, and its owner is requeued after 61 s. An owner therefore has at most as many surplus pods as
+ * it has replicas, until 61 s after the last forgery. An old flag, or one from the future, is ignored.
  */
 import { describe, expect, it } from "vitest";
 
 import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const HOUR_MS = 3_600_000;
-/** Includes the 5 s that the sweeper waits for a key; a doorbell that is not lost arrives at 61 s. */
+/** Time in ms that includes the 5 s for which the sweeper waits for a key. A doorbell that is not lost arrives at 61 s. */
 const SWEPT_MS = 8_000;
 
 describe.skipIf(NO_REDIS !== undefined)("a forged flag `gone`", () => {

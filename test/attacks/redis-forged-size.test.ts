@@ -1,6 +1,6 @@
 /**
  * Threat: a forged row of a ReplicaSet, with a higher version and 40 replicas, creates 38 surplus pods; no later event is newer than that
- * row, so the object is stuck permanently. Who: anyone who may write to Redis.
+ * row, so the cached object never changes again. Who: anyone who may write to Redis.
  */
 import { describe, expect, it } from "vitest";
 

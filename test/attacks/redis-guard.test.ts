@@ -1,6 +1,6 @@
 /**
  * Threat: the values of the foreign-write guard are deleted, forged, corrupted or replayed. Who: anyone who may write to Redis, and has no
- * MAC key. An attacker can always stop all controllers; a stopped deployment acts again only while the attack continues.
+ * MAC key. An attacker can always stop all controllers, but can make a stopped deployment write again only while the attack continues.
  */
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -33,7 +33,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
   let redis: Redis;
   let fixture: StoreFixture;
   let harness: StoreHarness;
-  /** A Store with other settings. */
+  /** A Store with another deployment or signer on the same Redis. */
   const beside = (deployment: string, signer = testSigner(CLUSTER)): Store =>
     createRedisStore(redis, { ...SETTINGS, deployment, signer, clock: fixture.clock });
   beforeAll(async () => {
@@ -171,7 +171,8 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
       { kind: "seen", write: WRITE },
     ]);
     expect([await taken(), (await harness.store.take(harness.run("deployment", "bank/web"), {})).kind]).toEqual(["stopped", "empty"]);
-    const older = JSON.stringify({ ...(JSON.parse(json) as object), write: { ...WRITE, atMs: 7_000 } }); // as if a later write had replaced it
+    // simulates that a later write replaced it
+    const older = JSON.stringify({ ...(JSON.parse(json) as object), write: { ...WRITE, atMs: 7_000 } });
     await redis.hset(KEY, "stop", signer.sign("g", ["prod", "stop", older]) + US + older);
     expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("stopped");
   });

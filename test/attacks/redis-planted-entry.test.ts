@@ -1,6 +1,6 @@
 /**
- * Threat: one HSET adds an unrelated bare pod of another namespace to a ReplicaSet's slice, and the next scale-down sends a real
- * DELETE for it. Who: anyone who may write to Redis.
+ * Threat: one HSET adds an unrelated bare pod of another namespace to a ReplicaSet's slice, and the next scale-down sends a DELETE for it.
+ * Who: anyone who may write to Redis.
  */
 import { describe, expect, it } from "vitest";
 

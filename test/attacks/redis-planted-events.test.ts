@@ -1,6 +1,6 @@
 /**
- * Threat: the record of recent Events is changed: names, counts, budgets. Who: anyone who may write to Redis. At worst Events are
- * miscounted or suppressed; no other object's Event is changed, and the record does not reveal the text of an Event.
+ * Threat: the correlator's record of recent Events is changed: names, counts, budgets. Who: anyone who may write to Redis. At worst Events
+ * are miscounted or suppressed; no other object's Event is changed, and the record does not reveal the text of an Event.
  */
 import { describe, expect, it } from "vitest";
 

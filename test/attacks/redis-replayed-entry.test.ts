@@ -1,6 +1,7 @@
 /**
- * Threat: genuine entries of earlier times are replayed, with valid MACs. Who: anyone who may read and write Redis. The attacker can
- * only show an owner an earlier state; the API server is read before a pod is created or deleted, and each test below states the outcome.
+ * Threat: genuine entries of earlier times are replayed, with valid MACs. Who: anyone who may read and write Redis. The attacker can only
+ * present an earlier state to an owner. The controller reads the API server before it creates or deletes a pod; each test below states the
+ * outcome.
  */
 import { describe, expect, it } from "vitest";
 

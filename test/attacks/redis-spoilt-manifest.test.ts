@@ -1,6 +1,6 @@
 /**
- * Threat: a part of a manifest that waits in Redis for the other parts is replaced by one that lists less: the missing objects are swept
- * from the cache, and their owners create all of them again. Who: anyone who may write to Redis.
+ * Threat: a stored part of a list manifest, which waits in Redis for the other parts, is replaced by one that lists fewer objects. The
+ * missing objects are swept from the cache, and their owners create all of them again. Who: anyone who may write to Redis.
  */
 import { describe, expect, it } from "vitest";
 

@@ -1,6 +1,6 @@
 /**
  * Threat: values that no MAC covers (lanes, state of a resource, epoch, leases, queue, intents) are changed. Who: anyone who may write to
- * Redis. The attacker can cause a standstill and surplus pods; nothing is deleted, and no object of another owner is changed.
+ * Redis. The attacker can stop syncs and cause surplus pods, but causes no delete and no change of another owner's object.
  */
 import { describe, expect, it } from "vitest";
 
@@ -48,7 +48,7 @@ describe.skipIf(NO_REDIS !== undefined)("unsigned data in Redis", () => {
     await harness.barePod("vault", "secrets");
     const before = await harness.pods();
     await spoil(harness, owner);
-    await harness.scale("web", 5).catch(() => {}); // a message that is refused stays in the queue
+    await harness.scale("web", 5).catch(() => {}); // the queue keeps a message that is rejected
     const after = await harness.pods();
     expect(after).toEqual(expect.arrayContaining([...before]));
     expect(after.length).toBeLessThanOrEqual(podsMax);

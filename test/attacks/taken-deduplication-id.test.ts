@@ -1,7 +1,8 @@
 /**
- * Threat: SQS drops a genuine message because its deduplication id was used before. Who: anyone who may send to Q1, since the ids
- * are cluster, resource, lane, epoch, fence and sequence. A MAC does not help, because the message never arrives. The gap in the sequence
- * numbers does: the gate closes after seconds, after a minute the watcher raises the fence, new ids are used, and everything is listed.
+ * Threat: SQS drops a genuine message because its deduplication id was used before. Who: anyone who may send to Q1, since the ids are
+ * cluster, resource, lane, epoch, fence and sequence. A MAC does not help, because the message never arrives, but the gap in the sequence
+ * numbers reveals the loss: the gate closes within seconds, and after a minute the watcher raises the fence, which changes the ids, and
+ * relists.
  */
 import { expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";
@@ -9,7 +10,7 @@ import { CLUSTER, startQ1Rig } from "./q1-rig.ts";
 
 const LANE = laneOf("shop/swallowed", LANES.pods);
 const GROUP = `${CLUSTER}.pods.${LANE}`;
-/** The lane's next heartbeat reveals the gap, which must then last for a minute. */
+/** Limit in ms: the lane's next heartbeat reveals the gap, which must then last for a minute. */
 const MENDED_MS_MAX = 85_000;
 
 it("nothing is lost if SQS drops a message as a duplicate: the watcher raises the fence and lists again", async () => {

@@ -1,7 +1,7 @@
 /**
- * The whole applier on real Redis: Q1 messages of pods' status changes, as the watcher encodes them, through applyMessage
- * (decode, strip, look up, one step of the Store). The gap to the bench applier-store is what decoding and looking up cost.
- * One redis-server and one client process; "16 at once" is 16 lanes side by side, as the event source mapping runs them.
+ * The whole applier on real Redis: Q1 messages of pod status changes, as the watcher encodes them, through applyMessage (decode, strip,
+ * look up, one step of the Store). The difference to the benchmark applier-store is the cost of decoding and lookups. Uses one redis-server
+ * and one client process; "16 at once" means 16 lanes in parallel, as with the event source mapping.
  */
 import { testSigner } from "../support/signer.ts";
 import { Redis } from "ioredis";
@@ -36,7 +36,7 @@ const PODS = 10_000;
 const ROUNDS = 7;
 const ITEMS_PER_LIST_MESSAGE = 100;
 
-/** @throws {Error} when there is no redis-server. */
+/** @throws {Error} if redis-server is unavailable */
 export async function bench(): Promise<readonly BenchResult[]> {
   const reason = ensureRedisServer();
   if (reason !== undefined) throw new Error(reason);
@@ -87,12 +87,12 @@ async function deltas(feed: Feed, packSize: number, concurrency: number, count: 
   const rounds: number[] = [];
   for (let round = -1; round < ROUNDS; round++) {
     const deltasPerSecond = await rate(feed, packSize, concurrency, count);
-    if (round >= 0) rounds.push(deltasPerSecond); // the first one warms up
+    if (round >= 0) rounds.push(deltasPerSecond); // the first round warms up
   }
   return benchResult(`messages of deltas ${how}`, "deltas/s", rounds);
 }
 
-/** A watcher and applier in one, which numbers its messages. */
+/** Watcher and applier in one: numbers its own messages. */
 class Feed {
   readonly #digester = createDigester("bench");
   readonly #store;
@@ -123,7 +123,7 @@ class Feed {
     };
   }
 
-  /** Everything listed once: the gates are open. */
+  /** Lists everything once, so that the gates are open. */
   async open(): Promise<void> {
     await this.#store.openEpoch({ epoch: EPOCH, clusterUid: "uid", fence: FENCE, ...cacheIdentity(this.#digester) });
     const objects: Partial<Record<CachedResource, readonly EnvelopeItem[]>> = {
@@ -144,7 +144,7 @@ class Feed {
     }
   }
 
-  /** Bodies of messages of `packSize` changes, lane by lane. */
+  /** Returns the bodies of messages with `packSize` changes each, by lane. */
   statusChanges(count: number, packSize: number): readonly (readonly string[])[] {
     this.#ready = !this.#ready;
     return byLane("pods", this.#pods(count)).map((items, lane) =>

@@ -1,6 +1,6 @@
 /**
- * The applier's and the sync functions' side of the Redis Store: deltas a second through `applyPack`, one snapshot by `take`,
- * bytes a pod. One redis-server and one client process; every delta is a pod's status change that concerns its ReplicaSet.
+ * The Redis Store as the applier and the sync functions use it: deltas per second through `applyPack`, one snapshot by `take`, and bytes
+ * per pod. Uses one redis-server and one client process; every delta is a status change of a pod that affects its ReplicaSet.
  */
 import type { Signer } from "../../shared/store/signer.ts";
 import { testSigner } from "../support/signer.ts";
@@ -24,7 +24,7 @@ const EPOCH = "bench";
 const FENCE = "1000";
 const NAMESPACE = "production";
 const PODS_PER_OWNER = 100;
-const OWNERS = 101; // the snapshot's and 100 others: 10,000 other pods
+const OWNERS = 101; // the snapshot's owner and 100 others, with 10,000 other pods
 const ROUNDS = 7;
 const ITEMS_PER_CALL_MAX = 100;
 /** The goals of design.md ("Speed"). */
@@ -37,7 +37,7 @@ const SNAPSHOT_GOAL_MS = { name: "design.md: 1 ms", value: 1 };
 const MANIFEST_GOAL_MS = { name: "informer §11.5: 15 ms for 5,000", value: 3 };
 const BYTES_GOAL = { name: "goal with MACs: at most 800", value: 800 };
 
-/** @throws {Error} when there is no redis-server. */
+/** @throws {Error} if redis-server is unavailable */
 export async function bench(): Promise<readonly BenchResult[]> {
   const reason = ensureRedisServer();
   if (reason !== undefined) throw new Error(reason);
@@ -104,7 +104,7 @@ async function deltas(
   const rounds: number[] = [];
   for (let round = 0; round <= ROUNDS; round++) {
     const deltasPerSecond = await rate(feed, packSize, concurrency, count);
-    if (round > 0) rounds.push(deltasPerSecond); // the first one warms up
+    if (round > 0) rounds.push(deltasPerSecond); // the first round warms up
   }
   return benchResult(`deltas ${how}`, "deltas/s", rounds, against);
 }
@@ -126,7 +126,10 @@ async function snapshots(feed: Feed, count: number): Promise<BenchResult> {
   return benchResult(`snapshot of ${PODS_PER_OWNER} pods, ${(OWNERS - 1) * PODS_PER_OWNER} others cached`, "ms", rounds, SNAPSHOT_GOAL_MS);
 }
 
-/** Every lane of the pods, listed as it is cached: verified and nothing to sweep. Informer §11.5 requires 15 ms at 5,000 rows. */
+/**
+ * Measures the manifests of every pod lane, which list exactly the cached pods: rows are verified and none is swept. Informer §11.5 allows
+ * 15 ms for 5,000 rows.
+ */
 async function manifests(feed: Feed): Promise<BenchResult> {
   const rounds: number[] = [];
   for (let round = 0; round <= ROUNDS; round++) {
@@ -136,11 +139,11 @@ async function manifests(feed: Feed): Promise<BenchResult> {
   return benchResult("manifest, for 1,000 listed rows", "ms", rounds, MANIFEST_GOAL_MS);
 }
 
-/** A watcher and applier in one: knows what it wrote last, so that every delta goes through at its first try. */
+/** Watcher and applier in one: knows the resourceVersions that it wrote last, so that every delta succeeds at the first attempt. */
 class Feed {
   readonly #store: Store;
   readonly #sequences = new Map<string, number>();
-  /** resourceVersion of each pod, by its number. */
+  /** The resourceVersion of each pod, by pod number. */
   readonly #pods: string[] = [];
   #rv = 1_000_000;
 
@@ -148,7 +151,7 @@ class Feed {
     this.#store = store;
   }
 
-  /** An epoch with every gate open and the owners cached. */
+  /** Opens an epoch, with every gate open and the owners cached. */
   async open(): Promise<void> {
     await this.#store.openEpoch({ epoch: EPOCH, clusterUid: "uid", projection: 1, digestPrefix: "k.1", hashLayout: "v1.36", fence: FENCE });
     for (const resource of CACHED_RESOURCES) {
@@ -176,7 +179,7 @@ class Feed {
     for (const pack of byLane(items)) await this.#apply(pack.lane, pack.items);
   }
 
-  /** `count` changes of pods of many owners, as packs of one lane each; no pod twice. */
+  /** Returns `count` changes of different pods of many owners, as packs of one lane each. */
   packs(count: number, packSize: number): readonly Pack[] {
     const packs: Pack[] = [];
     for (let made = 0; made < count;) {
@@ -191,12 +194,12 @@ class Feed {
     return packs;
   }
 
-  /** Every `of`-th lane's packs in order, as that lane's applier would. */
+  /** Sends every `of`-th lane's packs in order, as that lane's applier does. */
   async send(packs: readonly Pack[], worker: number, of: number): Promise<void> {
     for (const pack of packs) if (pack.lane % of === worker) await this.#apply(pack.lane, pack.items);
   }
 
-  /** ms that one take of the first owner lasts. */
+  /** Returns the duration of one take of the first owner, in ms. */
   async snapshot(token: string): Promise<number> {
     const run = { epoch: EPOCH, controller: "replicaset", key: ownerKey(0), token } as const;
     await this.#store.add(EPOCH, "replicaset", ownerKey(0), 0);
@@ -209,7 +212,7 @@ class Feed {
     return ms;
   }
 
-  /** ms that the manifests of all lanes of the pods last together. */
+  /** Returns the total duration of the manifests of all pod lanes, in ms. */
   async verifyLanes(): Promise<number> {
     const opened = await this.#store.openGeneration({ epoch: EPOCH, fence: FENCE, resource: "pods" });
     if (opened.kind !== "open") throw new Error(opened.kind);
@@ -292,7 +295,7 @@ const ownerIdOf = (owner: number): OwnerId => primaryAsOwner("replicaset", owner
 const ownerName = (owner: number): string => `web-frontend-${hex(owner, 4)}-7f8fb6d5c9`;
 const ownerKey = (owner: number): string => objectKey(NAMESPACE, ownerName(owner));
 
-/** A projection of the usual size: about 330 bytes of JSON with everything, about 230 as it is kept. */
+/** A cached pod of typical size: about 330 bytes of JSON with all fields, about 230 as stored. */
 function pod(number: number, owner: number, rv: string): CachedPod {
   return {
     namespace: NAMESPACE,

@@ -1,6 +1,6 @@
 /**
- * The cost of a cold start: the size of each function's bundle, of which our own code, and the time in which a fresh Node
- * imports it (each round is the best of five processes, since other work on the machine only ever adds).
+ * The cost of a cold start: the size of each function's bundle, how much of it is our own code, and the time in which a fresh Node.js
+ * process imports it. Each round is the best of five processes, because other load on the machine only adds time.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import type { BenchResult } from "./result.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 const KIB = 1024;
 const ROUNDS = 3;
-/** That a cold start waits for, on a machine that does nothing else. */
+/** The time that a cold start may wait for the import, on an idle machine. */
 const IMPORT_GOAL = { name: "goal: 50 ms", value: 50 };
 
 export async function bench(): Promise<readonly BenchResult[]> {

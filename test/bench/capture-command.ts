@@ -1,6 +1,6 @@
 /**
- * `deltaloop capture` of 20,000 pods as a process of its own, in front of an API server in another (crowd-server.ts), with files that
- * rotate every 64 MiB: the CPU of a changed pod, and the most that the process was resident with (VmHWM) after the last rotation.
+ * `deltaloop capture` of 20,000 pods in one process and an API server in another (crowd-server.ts), with files that rotate every 64 MiB.
+ * Measures the CPU time per changed pod, and the peak resident memory (VmHWM) after the last rotation.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ import type { BenchResult } from "./result.ts";
 
 const [PODS, CHANGES, ROUNDS] = [20_000, 10_000, 5];
 const MEMORY_GOAL = { name: "issue: at most 200 MiB", value: 200 };
-/** The process has nothing left to do once it takes less CPU than this between two looks. */
+/** The process counts as idle if it uses less CPU time than this between two polls. */
 const [QUIET_SECONDS, LOOK_MS] = [0.03, 1_000];
 const ROTATIONS_MIN = 2;
 
@@ -26,7 +26,8 @@ export async function bench(): Promise<readonly BenchResult[]> {
     stdio: ["ignore", "pipe", "inherit"],
   });
   try {
-    const [url] = (await once(createInterface({ input: server.stdout }), "line")) as unknown as readonly [string]; // its first line
+    // the first line of output
+    const [url] = (await once(createInterface({ input: server.stdout }), "line")) as unknown as readonly [string];
     const kubeconfig = join(folder, "kubeconfig");
     await writeFile(kubeconfig, kubeconfigOf({ server: url }));
     const output = join(folder, "ring.jsonl.gz");

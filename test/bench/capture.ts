@@ -1,6 +1,6 @@
 /**
- * What capture costs: CPU of one watch event of a pod, recorded with its evidence (format version 2), against the same line recorded as
- * format version 1 did, which had none, in rounds that alternate. The recorder reads from memory, so HTTP is not part of it.
+ * The CPU cost of capture: one watch event of a pod, recorded with its evidence (format version 2), compared with the same line recorded in
+ * format version 1, which has no evidence. Rounds alternate. The recorder reads from memory, so HTTP is not included.
  */
 import { exactText, parseExact } from "../../shared/base/exact-json.ts";
 import { createSystemClock } from "../../shared/base/system.ts";
@@ -24,7 +24,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   const lines = watchLines(LINES);
   for (let round = -2; round < ROUNDS; round++) {
     const costs = [await recordedMicros(lines), plainMicros(lines)] as const;
-    if (round < 0) continue; // these warm up
+    if (round < 0) continue; // warm-up rounds
     recorded.push(costs[0]);
     plain.push(costs[1]);
   }
@@ -43,7 +43,7 @@ async function recordedMicros(lines: readonly string[]): Promise<number> {
   return microsSince(begun, lines.length, written.filter((line) => line.includes('"evidence":')).length);
 }
 
-/** As the recorder of format version 1: the object alone. */
+/** Records as in format version 1: the object only. */
 function plainMicros(lines: readonly string[]): number {
   const written: string[] = [];
   const begun = process.cpuUsage();
@@ -56,7 +56,7 @@ function plainMicros(lines: readonly string[]): number {
   return microsSince(begun, lines.length, written.length);
 }
 
-/** @throws {Error} if not all events were recorded as wanted */
+/** @throws {Error} if not all events were recorded */
 function microsSince(begun: NodeJS.CpuUsage, events: number, recorded: number): number {
   const { user, system } = process.cpuUsage(begun);
   if (recorded !== events) throw new Error(`${recorded} of ${events} events were recorded`);

@@ -1,6 +1,7 @@
 /**
- * Cold starts: each function as Lambda starts it, from the birth of the process to the end of its first piece of work (test/support/cold-start.ts),
- * in time and in processor time, beside a Node that does nothing. What Lambda adds for the sandbox and the download of the zip is not in it.
+ * Cold starts of each function as Lambda starts it: wall time and CPU time from process start to the end of its first work
+ * (test/support/cold-start.ts), compared with an empty Node.js process. Lambda's time for the sandbox and the download of the zip is not
+ * included.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,10 +15,10 @@ import type { BenchResult } from "./result.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const ROUNDS = 5;
-/** Gives its cache up, so it is the last. */
+/** Runs last, because it abandons the cache. */
 const LAST = "dead-deltas";
 
-/** @throws {Error} when there is no redis-server. */
+/** @throws {Error} if redis-server is unavailable */
 export async function bench(): Promise<readonly BenchResult[]> {
   const reason = ensureRedisServer();
   if (reason !== undefined) throw new Error(reason);

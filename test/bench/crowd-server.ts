@@ -1,10 +1,11 @@
 /**
- * An API server with very many pods, on a loopback port: nothing but what a watcher in shadow asks of one. Objects are made while they
- * are sent, so 150,000 of them need no memory and little time. A program of its own: `node crowd-server.ts PODS [pages]`; prints its URL.
- * It streams what it has into a watch that asks for it; with `pages` it knows lists alone, as API servers before 1.34.
+ * An API server with a very large number of pods, on a loopback port; it implements only what a watcher in shadow mode requests. Objects
+ * are generated while they are sent, so 150,000 of them need no memory and little time. Runs as a separate program, `node crowd-server.ts
+ * PODS [pages]`, and prints its URL. It supports streaming lists (`sendInitialEvents`); with `pages`, only paginated lists, as API servers
+ * before 1.34.
  *
- * `POST /bench/gone` ends the watches of pods with 410 Expired, so that all is listed again; `POST /bench/change?count=N` sends N changes of
- * pods, one pod after the other, and answers once they are sent; `GET /bench/lists` says how many pods were listed so far.
+ * `POST /bench/gone` ends the pod watches with 410 Expired, so that everything is listed again. `POST /bench/change?count=N` sends N
+ * changes, each of another pod, and responds once they are sent. `GET /bench/lists` returns the number of pods listed so far.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -15,7 +16,7 @@ import { owner, podObject, replicaSetObject } from "./objects.ts";
 const PODS = Number(process.argv[2]);
 const PAGES = process.argv[3] === "pages";
 const PODS_EACH = 100;
-/** Of each kind. */
+/** The number of objects of each kind. */
 const TOTALS = { pods: PODS, replicasets: PODS / PODS_EACH, deployments: 0, replicationcontrollers: 0 } as const;
 const KINDS = {
   pods: "Pod",
@@ -23,7 +24,7 @@ const KINDS = {
   deployments: "Deployment",
   replicationcontrollers: "ReplicationController",
 } as const;
-/** Of every list; all objects are older. */
+/** The resourceVersion of every list, which is higher than that of all objects. */
 const LIST_RV = "9000000";
 const FIRST_RV = 1_000;
 
@@ -93,7 +94,7 @@ function bookmark(kind: keyof typeof KINDS, annotations?: object): string {
   return `${JSON.stringify({ type: "BOOKMARK", object: { kind: KINDS[kind], apiVersion: "v1", metadata } })}\n`;
 }
 
-/** Until the bytes were sent, or the client disconnected. */
+/** Resolves once the bytes were sent or the client disconnected. */
 async function drained(response: ServerResponse): Promise<void> {
   const done = new AbortController();
   const { signal } = done;

@@ -1,10 +1,11 @@
 /**
- * Very many pods: `deltaloop dev` in shadow (watcher, queue, Redis and functions as processes of their own) in front of an API server
- * that makes them up while it sends them (crowd-server.ts), so that all time and memory is ours.
+ * A very large number of pods: `deltaloop dev` in shadow mode (watcher, queue, Redis and functions as separate processes) with an API
+ * server that generates the pods while it sends them (crowd-server.ts), so that the measured time and memory are ours.
  *
- * Streamed into the watch, as API servers since 1.34 do, and in pages. Filled: from the start of dev until every pod is applied and the gate is open. Listed again: the watch of pods ends with 410; from there
- * until the new generation is whole, with nothing changed, so payloads stay at home and what is measured is list, manifest and sweep.
- * Memory: the watcher's most resident memory until then (VmHWM).
+ * The initial list is streamed through the watch, as API servers since 1.34 do, or paginated. "Filled" is the time from the start of dev
+ * until every pod is applied and the gate is open. "Listed again" is the time from the end of the pod watch with 410 until the new
+ * generation is complete; nothing has changed, so no payloads are sent, and list, manifest and sweep are measured. "Memory" is the
+ * watcher's peak resident memory until then (VmHWM).
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -28,7 +29,7 @@ const FILLED_MS_MAX = 600_000;
 const MEMORY_GOAL = { name: "issue: at most 150 MB with 150,000", value: 150 };
 const KB_PER_MB = 1_024;
 
-/** @throws {Error} when there is no redis-server. */
+/** @throws {Error} if redis-server is unavailable */
 export async function bench(): Promise<readonly BenchResult[]> {
   const reason = ensureRedisServer();
   if (reason !== undefined) throw new Error(reason);
@@ -93,7 +94,7 @@ async function startServer(pods: number, pages: boolean): Promise<{ readonly url
   return { url, child };
 }
 
-/** Of Linux' /proc. */
+/** Returns the peak resident memory (VmHWM) from /proc. */
 async function memoryMb(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) / KB_PER_MB;

@@ -1,8 +1,8 @@
 /**
- * From an event to a dirty key, and what it costs in queue requests: on the embedded stack (in-memory API server, fauxqs over HTTP,
- * redis-server, all functions in this process) pods of one ReplicaSet are annotated, 50 changes a second. A key is dirty when the step
- * that applied the change has been answered, for both are one step. Requests are those of all our parts to the queue, by the queue's own count;
- * polling is part of it, because Lambda's pollers are paid for, too.
+ * The time from an event to a dirty key, and its cost in queue requests. On the embedded stack (in-memory API server, fauxqs over HTTP,
+ * redis-server, all functions in this process), pods of one ReplicaSet are annotated, 50 changes per second. A key is dirty once the Store
+ * has responded to the step that applied the change, because one step does both. Requests are those of all our components to the queue, as
+ * the queue counts them, including polling, because AWS also bills the polls of Lambda's pollers.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage } from "node:http";
@@ -18,12 +18,12 @@ const ROUNDS = 3;
 const PATH = "/api/v1/namespaces/default/pods";
 const GOAL = { name: "issue: at most 40", value: 40 };
 
-/** Every object of an API server. */
+/** An object of the API server. */
 interface Stored {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
 }
 
-/** By default, and for users who prefer fewer paid requests. */
+/** Measures the default settings, and settings for users who prefer fewer paid requests. */
 export async function bench(): Promise<readonly BenchResult[]> {
   return [...(await play("")), ...(await play(", lingering 5 s", 5_000))];
 }
@@ -34,7 +34,7 @@ async function play(how: string, batchingWindowMs?: number): Promise<readonly Be
   const lags: number[] = [];
   const requests = new Map<string, number>();
   const count = (message: unknown): void => {
-    const { request } = message as { readonly request: IncomingMessage }; // what Node says this channel carries
+    const { request } = message as { readonly request: IncomingMessage }; // the documented message of this channel
     const action = /^AmazonSQS\.(.*)$/.exec(String(request.headers["x-amz-target"] ?? ""))?.[1];
     if (action !== undefined) requests.set(action, (requests.get(action) ?? 0) + 1);
   };
@@ -59,7 +59,7 @@ async function play(how: string, batchingWindowMs?: number): Promise<readonly Be
       (await stack.person.list(PATH)).items.map((pod) => (pod as unknown as Stored).metadata.name);
     await until("its pods exist", async () => (await names()).length === PODS);
     const pods = await names();
-    await sleep(3_000); // they have become ready
+    await sleep(3_000); // until the pods are ready
     subscribe("http.server.request.start", count);
     const perRound: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {

@@ -7,7 +7,7 @@ import { rawClientIn } from "../support/raw-client.ts";
 import type { RawClient } from "../support/raw-client.ts";
 
 export interface Stack extends Embedded {
-  /** Directly into the API server: user requests need no socket. */
+  /** A client in this process: user requests need no socket. */
   readonly person: RawClient;
 }
 
@@ -21,7 +21,10 @@ export async function startStack(options: Partial<EmbeddedOptions> = {}): Promis
 
 const PATIENCE_MS = 60_000;
 
-/** Looks each 5 ms. @throws after a minute */
+/**
+ * Polls every 5 ms.
+ * @throws {Error} after a minute
+ */
 export async function until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + PATIENCE_MS;
   while (!(await look())) {
@@ -30,7 +33,7 @@ export async function until(what: string, look: () => boolean | Promise<boolean>
   }
 }
 
-/** Pods of a small, quick container. */
+/** The template of pods with one small container. */
 export function podTemplate(app: string, image = `${app}:1`): object {
   return { metadata: { labels: { app } }, spec: { containers: [{ name: "main", image }], terminationGracePeriodSeconds: 1 } };
 }

@@ -1,8 +1,8 @@
 /**
- * End to end on the embedded stack (in-memory API server, fauxqs over HTTP, redis-server, all functions and nodes in this
- * process): a pod of a bare ReplicaSet of ten is deleted, gracefully, and its replacement is created. Measured from the commit
- * of the deletion to the commit of the create, both in the API server, one event at a time with pauses of 50 to 150 ms between;
- * meanwhile nodes start and end the pods of earlier events.
+ * End to end on the embedded stack (in-memory API server, fauxqs over HTTP, redis-server, all functions and nodes in this process): a pod
+ * of a standalone ReplicaSet of ten is deleted gracefully, and its replacement is created. Measures the time from the commit of the
+ * deletion to the commit of the create, both in the API server, one event at a time with pauses of 50 to 150 ms. Meanwhile nodes start and
+ * end the pods of earlier events.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
@@ -47,7 +47,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   }
 }
 
-/** ms from the deletion of a pod to the create that answers it. */
+/** Returns the time from a pod's deletion to the create of its replacement, in ms. */
 async function replaced(stack: Stack, which: number): Promise<number> {
   const victims = await pods(stack);
   const victim = victims[Math.floor(which * victims.length)];
@@ -65,9 +65,10 @@ async function replaced(stack: Stack, which: number): Promise<number> {
   return lag;
 }
 
-/** Those that are not ending. */
+/** Names of the pods that are not terminating. */
 async function pods(stack: Stack): Promise<readonly string[]> {
   const { items } = await stack.person.list(PODS);
-  const metadata = items.map((item) => item["metadata"] as { readonly name: string; readonly deletionTimestamp?: string }); // every object has it
+  // every object has metadata
+  const metadata = items.map((item) => item["metadata"] as { readonly name: string; readonly deletionTimestamp?: string });
   return metadata.filter(({ deletionTimestamp }) => deletionTimestamp === undefined).map(({ name }) => name);
 }

@@ -1,6 +1,6 @@
 /**
- * What a verdict costs: `explain` of the packed command (`npm run build` first) on a capture of 400 Deployments with 35,200 events, on a
- * quiet day, and on captures of 1 GB, redacted and whole: time until the first line, until the end, and CPU.
+ * The cost of a verdict: `explain` of the packed command (`npm run build` first) on a capture of 400 Deployments with 35,200 events, on one
+ * with few events, and on captures of 1 GB, redacted and whole. Measures the time to the first line, the time to the end, and CPU time.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import type { BenchResult } from "./result.ts";
 const COMMAND = join(import.meta.dirname, "../../dist/cli/deltaloop.js");
 const TICKS_PER_SECOND = 100;
 const DAY_MS = 86_000_000;
-/** A rollout now and then: a pod of it changes every 43 seconds. */
+/** Occasional rollouts: a pod changes every 43 seconds. */
 const QUIET_EVENTS = 2_000;
 
 interface Row {
@@ -35,7 +35,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   whole: { name: "1 GB of whole objects", rounds: 1, capture: { deployments: 200, pods: 10, stepMs: 100, bytes: 1e9, whole: true } },
 };
 
-/** @throws {Error} before `npm run build` */
+/** @throws {Error} if `npm run build` has not been run */
 export async function bench(rows: readonly string[] = Object.keys(ROWS)): Promise<readonly BenchResult[]> {
   if (!existsSync(COMMAND)) throw new Error(`${COMMAND} is missing: npm run build`);
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-bench-"));
@@ -67,9 +67,9 @@ async function explained({ name, rounds }: Row, file: string): Promise<readonly 
     await once(child.stdout, "data");
     const first = performance.now();
     child.stdout.resume();
-    const [code] = (await closed) as unknown as readonly [number | null]; // a close event has the code first
+    const [code] = (await closed) as unknown as readonly [number | null]; // the exit code is the first argument of a close event
     if (code !== 0) throw new Error(`explain of ${name} ended with ${code}`);
-    if (round < 0) continue; // it fills the cache of compiled code
+    if (round < 0) continue; // the first round fills the compile cache
     firsts.push((first - begun) / 1_000);
     alls.push((performance.now() - begun) / 1_000);
     cpus.push(cpuOfChildren() - before);
@@ -81,7 +81,7 @@ async function explained({ name, rounds }: Row, file: string): Promise<readonly 
   ];
 }
 
-/** Seconds that children used which have ended. */
+/** Returns the CPU seconds of all child processes that have ended. */
 function cpuOfChildren(): number {
   const fields = readFileSync("/proc/self/stat", "utf8")
     .replace(/^.*\) /, "")

@@ -1,9 +1,10 @@
 /**
- * `node test/bench/flame.ts FILE.cpuprofile [OUT.svg]`: where a process spent its time, as a table on standard output and as a flame picture.
- * A profile is what Node writes with --cpu-prof; `npm run bench -- --only side --profile FOLDER` has our processes write one each.
+ * `node test/bench/flame.ts FILE.cpuprofile [OUT.svg]`: shows where a process spent its CPU time, as a table on standard output and as a
+ * flame graph. Node.js writes a profile with --cpu-prof; `npm run bench -- --only side --profile FOLDER` makes our processes write one
+ * each.
  *
- * The table has the time of each package (our own code by folder), without what it called, then the functions with most of it. In the
- * picture a frame is as wide as the share of busy time spent in it and in what it called; idle time stands in neither.
+ * The table lists the self time of each package (of our own code, by folder), then the functions with the most self time. In the flame
+ * graph, the width of a frame is its share of the busy time, including its callees. Both omit idle time.
  */
 import { readFile, writeFile } from "node:fs/promises";
 
@@ -19,7 +20,7 @@ interface ProfileNode {
   readonly children?: readonly number[];
 }
 
-/** As Node and Chrome write it; times in µs. */
+/** A profile as Node.js and Chrome write it; times in µs. */
 interface Profile {
   readonly nodes: readonly ProfileNode[];
   readonly samples: readonly number[];
@@ -28,9 +29,9 @@ interface Profile {
 
 interface Frame {
   readonly name: string;
-  /** µs in it alone. */
+  /** Self time in µs. */
   own: number;
-  /** µs in it and in what it called. */
+  /** Self time plus the time of the callees, in µs. */
   total: number;
   readonly children: Map<string, Frame>;
 }
@@ -38,7 +39,7 @@ interface Frame {
 const FUNCTIONS = 40;
 const NOT_BUSY = new Set(["(idle)", "(program)", "(root)"]);
 
-/** Frames of the same name below the same parent are one. */
+/** Builds the call tree and merges frames of the same name with the same parent. */
 export function framesOf({ nodes, samples, timeDeltas }: Profile): Frame {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const own = new Map<number, number>();
@@ -70,7 +71,7 @@ function nameOf({ functionName, url, lineNumber }: CallFrame): string {
   return url === "" ? name : `${name} ${placeOf(url)}:${lineNumber + 1}`;
 }
 
-/** `node:http`, a package's name, or the file of ours. */
+/** Returns `node:http`, a package's name, or the path of our source file. */
 function placeOf(url: string): string {
   if (url.startsWith("node:")) return url;
   const inPackage = /.*node_modules\/(?<name>(?:@[^/]+\/)?[^/]+)/u.exec(url)?.groups?.["name"];
@@ -99,7 +100,7 @@ function table(root: Frame): string {
 const [WIDTH, ROW] = [1_200, 16];
 const SHARE_MIN = 0.002;
 
-/** The root at the bottom. */
+/** Renders the flame graph, with the root at the bottom. */
 export function flameSvg(root: Frame): string {
   const rects: string[] = [];
   let depthMax = 0;
@@ -134,7 +135,7 @@ if (import.meta.main) {
     process.stderr.write("node test/bench/flame.ts FILE.cpuprofile [OUT.svg]\n");
     process.exitCode = 2;
   } else {
-    const root = framesOf(JSON.parse(await readFile(file, "utf8")) as Profile); // written by Node
+    const root = framesOf(JSON.parse(await readFile(file, "utf8")) as Profile); // Node.js wrote the file
     process.stdout.write(table(root));
     if (out !== undefined) await writeFile(out, flameSvg(root));
   }

@@ -1,12 +1,12 @@
 /**
- * What a tenant's flood costs its neighbours: 10,000 pods go into one namespace as fast as the API server takes them, and meanwhile
- * another namespace changes as ever: a Deployment of 1 is POSTed until its pod exists, the pod is deleted until another one exists
- * (looked at each 20 ms; no nodes, so none starts). Before the flood the same, to compare with.
+ * The cost of one tenant's flood for another tenant: 10,000 pods are created in one namespace as fast as the API server accepts them, while
+ * another namespace has its usual changes. There, a Deployment of 1 is created until its pod exists, then the pod is deleted until its
+ * replacement exists (polled every 20 ms; no nodes, so no pod starts). The same changes before the flood are the baseline.
  *
- * A third of the flood are orphans that nobody matches, a third orphans that a ReplicaSet of their namespace adopts, a third
- * carry 10 KB of annotations and absurd deletion costs. Ours: `deltaloop dev --act` on a control plane whose own loops are off.
- * Upstream's: a second control plane with its loops on. Rounds alternate; the other one idles meanwhile. On a machine that does
- * other work too only the ratios of one run say something.
+ * A third of the flood are orphans that no selector matches, a third are orphans that a ReplicaSet of their namespace adopts, and a third
+ * carry 10 KB of annotations and extreme deletion costs. Ours: `deltaloop dev --act` on a control plane whose own workload controllers are
+ * off. Upstream's: a second control plane with its own workload controllers. Rounds alternate, while the other side is idle. On a machine
+ * with other load, only the ratios within one run are meaningful.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { startCluster, startDev } from "../support/e2e.ts";
@@ -25,7 +25,7 @@ const [MATCHED, UNMATCHED] = [{ app: "evil" }, { app: "nobody" }];
 const HEAVY = { flood: "x".repeat(10_000), "controller.kubernetes.io/pod-deletion-cost": "-2147483648" };
 const containers = [{ name: "main", image: "bench:1" }];
 
-/** ms from a change to its effect. */
+/** Times from a change to its effect, in ms. */
 interface Lags {
   readonly created: number[];
   readonly replaced: number[];
@@ -39,7 +39,7 @@ interface Contestant {
   readonly floodSeconds: number[];
 }
 
-/** @throws {Error} when there is no control plane or Redis on this machine (see test/envtest). */
+/** @throws {Error} if this machine has no control plane or Redis (see test/envtest) */
 export async function bench(): Promise<readonly BenchResult[]> {
   const clusters: Cluster[] = [];
   let dev: Running | undefined;
@@ -98,7 +98,7 @@ async function flood({ client }: Cluster, into: string): Promise<void> {
     for (let i = next++; i < OBJECTS; i = next++) {
       const metadata = { name: `f-${i}`, labels: i % 3 === 1 ? MATCHED : UNMATCHED, ...(i % 3 === 2 && { annotations: HEAVY }) };
       await client.request("POST", `/api/v1/namespaces/${into}/pods`, { apiVersion: "v1", kind: "Pod", metadata, spec: { containers } });
-      // In their midst, so that some are there already and the others come to it.
+      // Creates the ReplicaSet halfway, so that some orphans exist before it and the others come later.
       if (i === OBJECTS / 2)
         await client.request("POST", `/apis/apps/v1/namespaces/${into}/replicasets`, {
           apiVersion: "apps/v1",
@@ -111,7 +111,7 @@ async function flood({ client }: Cluster, into: string): Promise<void> {
   await Promise.all(Array.from({ length: WORKERS }, work));
 }
 
-/** A Deployment of 1 comes, loses its pod and goes. */
+/** Creates a Deployment of 1, deletes its pod, and deletes the Deployment. */
 async function change({ client }: Cluster, name: string, { created, replaced }: Lags): Promise<void> {
   const labels = { app: name };
   const pods = `/api/v1/namespaces/shop/pods?labelSelector=app%3D${name}`;

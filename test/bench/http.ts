@@ -1,7 +1,7 @@
 /**
- * CPU time of the calling process per call and per watch event: createExchanges and node:https in turns, over TLS to a server in a process of its
- * own. A call sends a Pod and receives one on a kept connection. "Young" are the first hundred calls of a process, as a cold function makes them;
- * "warm" are later ones. A watch receives events one chunk each, as an API server writes them.
+ * The caller's CPU time per call and per watch event: createExchanges and node:https in alternation, over TLS to a server in a separate
+ * process. A call sends a Pod and receives one on a kept-alive connection. "Young" are the first hundred calls of a process, as in a cold
+ * function; "warm" are later ones. A watch receives one event per chunk, as an API server writes them.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -98,7 +98,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   }
 }
 
-/** µs of this process per call. */
+/** Returns the CPU time of this process per call, in µs. */
 async function cpuOf(calls: number, call: Call): Promise<number> {
   const before = process.cpuUsage();
   for (let i = 0; i < calls; i++) await call();

@@ -1,7 +1,7 @@
 /**
- * Large shapes on the embedded stack, each on one of its own and without nodes, so that what is measured is ours: from the first POST
- * until all has been made and the statuses say so. Requests are those of functions and appliers to the API server, Events left out.
- * That no step grows with what it does not look at is a law and needs no clock: test/support/large-laws.ts.
+ * Large workloads on the embedded stack, each on a new stack and without nodes, so that only our time is measured: from the first POST
+ * until all objects exist and the statuses report it. Requests are those of functions and appliers to the API server, without Events.
+ * test/support/large-laws.ts checks, without a clock, that no step grows with data that it does not read.
  */
 import { podTemplate, startStack, until } from "./embedded.ts";
 import type { Stack } from "./embedded.ts";
@@ -76,10 +76,10 @@ async function post({ person }: Stack, kind: "Deployment" | "ReplicaSet", name: 
 
 type Status = Readonly<Partial<Record<"replicas" | "updatedReplicas" | "observedGeneration", number>>>;
 
-/** Until all statuses report it. */
+/** Waits until all statuses meet the condition. */
 async function reported({ person }: Stack, resource: "deployments" | "replicasets", isSo: (status: Status) => boolean): Promise<void> {
   await until(`${resource} are as wanted`, async () => {
     const { items } = await person.list(`${APPS}/${resource}`);
-    return items.every(({ status }) => isSo((status ?? {}) as Status)); // of a workload
+    return items.every(({ status }) => isSo((status ?? {}) as Status)); // the status of a workload
   });
 }

@@ -1,6 +1,6 @@
 /**
- * What MACs cost: µs a row, and how much of the throughput without them is left. Both sides run in turns, so that whatever else the
- * machine does falls on both.
+ * The cost of MACs: µs per row, and the remaining share of the throughput without them. Both sides run alternately, so that other load on
+ * the machine affects both.
  */
 import type { Signer } from "../../shared/store/signer.ts";
 import { SIGNATURE_CHARACTERS } from "../../shared/store/signer.ts";
@@ -8,7 +8,10 @@ import { testSigner } from "../support/signer.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 
-/** Signs nothing and believes everything; as long as a real one, so that the bytes are the same. For benches only. */
+/**
+ * Signs nothing and accepts every signature. Its signatures are as long as real ones, so that the number of bytes is equal. For benchmarks
+ * only.
+ */
 export const NULL_SIGNER: Signer = {
   keyId: "AA",
   sign: () => "A".repeat(SIGNATURE_CHARACTERS),
@@ -19,7 +22,7 @@ const GOAL = { name: "goal: at least 70 % of the throughput without MACs", value
 const ROUNDS = 9;
 const ROWS = 20_000;
 
-/** `round` answers a rate. */
+/** `round` returns a rate. */
 export async function sideBySide(
   name: string,
   withMac: () => Promise<number>,
@@ -28,7 +31,7 @@ export async function sideBySide(
   const rates = { withMac: [] as number[], without: [] as number[] };
   for (let round = -1; round < ROUNDS; round++) {
     const pair = [await withMac(), await without()] as const;
-    if (round < 0) continue; // the first one warms up
+    if (round < 0) continue; // the first round warms up
     rates.withMac.push(pair[0]);
     rates.without.push(pair[1]);
   }
@@ -40,7 +43,7 @@ export async function sideBySide(
   ];
 }
 
-/** A row and an entry of the usual size. */
+/** Measures a row and an index entry of typical size. */
 export function macPerRow(): readonly BenchResult[] {
   const signer = testSigner("0123456789ab");
   const head = (i: number) => [

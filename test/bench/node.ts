@@ -1,16 +1,17 @@
 /**
- * A node's agent beside upstream's kubelet: `deltaloop node` as it is installed (dist/cli, bundled here) and the kubelet, in turns on one control
- * plane: kubelet, ours, ours, kubelet, so that a machine that grows slower or faster does so for both. Each time it is a fresh process with its own
- * defaults and a fresh containerd: dead sandboxes of the one would cost the other's idle minute. Each has, after one round that warms up, rounds of
- * 30 pods (one container that does nothing, with the token that every pod gets), a minute idle with the 30 of the last round, and 110 pods, as many
- * as a node may have. A figure is the median of both times.
+ * The node agent compared with upstream's kubelet: `deltaloop node` as it is installed (dist/cli, bundled here) and the kubelet alternate
+ * on one control plane, in the order kubelet, ours, ours, kubelet, so that a machine that becomes slower or faster affects both. Each turn
+ * has a fresh process with its default settings and a fresh containerd, because leftover sandboxes of the other agent would cost idle CPU
+ * time. After one warm-up round, each turn has rounds of 30 pods (one idle container with the default service account token), an idle
+ * minute with the 30 pods of the last round, and 110 pods, the maximum of a node. A result is the median of both turns.
  *
- * Time is from the first POST, all at once and with their node's name, until every pod is Running to the API server (looked at each
- * 50 ms). CPU is user and system time of the agent's process alone, from the first POST until the last pod is gone. Memory is its
- * resident pages while the pods run and after they are gone; in PSS pages that others have as well, such as those of a program that
- * runs twice, count by its share. Needs root.
+ * Time is from the first POST (all at once, with the node's name set) until every pod is Running in the API server (polled every 50 ms).
+ * CPU is user and system time of the agent's process alone, from the first POST until the last pod is deleted. Memory is the agent's
+ * resident memory while the pods run and after they are deleted; PSS divides shared pages, such as those of a program that runs twice,
+ * among the processes that share them. Needs root.
  *
- * `--profile FOLDER` plays ours alone and has it leave a CPU profile there, for test/bench/flame.ts; with `--rows rounds`, `idle` or `full` of that part alone.
+ * `--profile FOLDER` runs only ours, which writes a CPU profile there for test/bench/flame.ts; with `--rows rounds`, `idle` or `full`, only
+ * of that part.
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -36,7 +37,7 @@ const PODS_MAX = 110;
 const IDLE_MS = 60_000;
 const LOOK_MS = 50;
 const ROUND_MS_MAX = 180_000;
-/** Pause between a round's last pod and the next round, for requests in flight. */
+/** Pause between the deletion of a round's last pod and the next round, for requests in flight. */
 const PAUSE_MS = 2_000;
 const PARTS = ["rounds", "idle", "full"];
 const PODS_PATH = "/api/v1/namespaces/default/pods";
@@ -46,20 +47,20 @@ type Memory = Awaited<ReturnType<typeof memoryMiB>>;
 interface Round {
   readonly seconds: number;
   readonly cpuSeconds: number;
-  /** In MiB, while all run. */
+  /** Memory in MiB while all pods run. */
   readonly memory: Memory;
 }
 
 interface Figures {
   readonly rounds: readonly Round[];
   readonly full: Round;
-  /** CPU seconds of the minute. */
+  /** CPU seconds during the idle minute. */
   readonly idle: number;
-  /** In MiB, after the last pod was gone. */
+  /** Memory in MiB after the last pod was deleted. */
   readonly empty: Memory;
 }
 
-/** @throws {Error} with the one reason why it cannot run here */
+/** @throws {Error} with the reason why the benchmark cannot run here */
 export async function bench(rows: readonly string[] = PARTS, profiles?: string): Promise<readonly BenchResult[]> {
   const unknown = rows.filter((row) => !PARTS.includes(row));
   if (unknown.length > 0) throw new Error(`no rows ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
@@ -68,7 +69,7 @@ export async function bench(rows: readonly string[] = PARTS, profiles?: string):
   if (missing !== undefined) throw new Error(missing);
   const upstream = await upstreamTests();
   if ("missing" in upstream) throw new Error(upstream.missing);
-  // The folder of its packages.
+  // The folder of the bundled command.
   const program = join(ROOT, "dist", "cli");
   await bundleCli(ROOT, program);
   const deltaloop = join(program, "deltaloop.js");
@@ -125,7 +126,7 @@ async function playAll(cluster: Cluster, side: Side, pid: number, parts: readonl
   return { rounds, full, idle, empty };
 }
 
-/** Creates this number of pods at once and deletes them. The time of `whileUp` is not counted. */
+/** Creates this number of pods at once and deletes them. The duration of `whileUp` is excluded. */
 async function play(cluster: Cluster, pid: number, count: number, whileUp?: () => Promise<void>): Promise<Round> {
   const startCpu = await cpuSeconds(pid);
   const start = performance.now();

@@ -1,6 +1,6 @@
 /**
- * Objects as an API server sends them, of the usual size: a pod with sidecar, probes, volumes and managedFields is a watch
- * line of about 5 KB, a Deployment one of about 4 KB.
+ * Objects of typical size as an API server sends them: the watch line of a pod with sidecar, probes, volumes and managedFields is about 5
+ * KB, that of a Deployment about 4 KB.
  */
 import { randomUUID } from "node:crypto";
 import type { CachedResource } from "../../shared/kube/objects/resources.ts";
@@ -13,7 +13,7 @@ export interface Identity {
   readonly uid: string;
 }
 
-/** The same on every call, so that an owner can be named before it is made. */
+/** Returns the same identity on every call, so that a pod can refer to its owner before the owner exists. */
 export function owner(number: number): Identity {
   return { name: `web-frontend-${hex(number, 4)}-7f8fb6d5c9`, uid: `5f0c3a1e-7b2d-4c6e-9a8f-${hex(number, 12)}` };
 }
@@ -22,7 +22,7 @@ export function podIdentity(number: number, of: Identity): Identity {
   return { name: `${of.name}-${hex(number, 5)}`, uid: `9d3b7c52-1f4e-4a6b-8c0d-${hex(number, 12)}` };
 }
 
-/** Running, on a node, Ready or not. */
+/** A running pod on a node, Ready or not. */
 export function podObject(number: number, of: Identity, resourceVersion: string, ready = true): object {
   const { name, uid } = podIdentity(number, of);
   const condition = (type: string, status = "True"): object => ({
@@ -144,7 +144,7 @@ function deploymentObject(number: number, resourceVersion: string): object {
   };
 }
 
-/** As the API server defaults it. */
+/** A pod template with the API server's defaults. */
 export function template(): { readonly metadata: object; readonly spec: object } {
   const container = (name: string): object => ({
     name,
@@ -217,7 +217,7 @@ function managedFields(manager: string): object {
   ];
 }
 
-/** `count` watch lines of changed pods, no two alike. */
+/** Returns `count` watch lines, each of another changed pod. */
 export function watchLines(count: number): readonly string[] {
   return Array.from({ length: count }, (_, i) =>
     JSON.stringify({ type: "MODIFIED", object: podObject(i, owner(Math.floor(i / 100)), String(1_000_000 + i), i % 2 === 0) }),

@@ -1,12 +1,12 @@
 /**
- * User controllers on a real API server (own/stage.ts): the example `website` with Store and queue of the deployed functions, Redis, and a
- * function host. Each figure is printed as soon as it is known, beside its goal; a part that takes too long is left out. The controllers
- * of the controller manager do not run: those that write Endpoints for each Service would take a third of two cores.
+ * User controllers on a real API server (own/stage.ts): the example `website` with the Store and queue of the deployed functions, Redis,
+ * and a function host. Each result is printed with its goal as soon as it is known; a part that takes too long is skipped. The controller
+ * manager's controllers do not run, because those that write Endpoints for each Service would use a third of two cores.
  *
- * - created → both objects exist: from sending the POST of a Website until the creates of its Deployment and Service are answered.
- * - 1,000 Websites: from the first POST until the last of 2,000 creates and 1,000 statuses is answered.
- * - resync: requests of the functions and commands of their Store while all 1,000 are synced once more.
- * - Store: its memory after less its memory before, for each object.
+ * - created → both objects exist: from the POST of a Website until the responses to the creates of its Deployment and Service.
+ * - 1,000 Websites: from the first POST until the last response to 2,000 creates and 1,000 status writes.
+ * - resync: requests of the functions and Redis commands of their Store while all 1,000 are synced again.
+ * - Store: the growth of its memory, per object.
  * - server-side apply on the in-memory API server: from request to response, in process.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -34,7 +34,7 @@ const PART_MS_MAX = 120_000;
 interface Goal {
   readonly name: string;
   readonly unit: string;
-  /** At most this; of the resync exactly. */
+  /** The goal: the result must not be greater; for the resync, it must be equal. */
   readonly most: number;
 }
 
@@ -123,7 +123,7 @@ const site = (name: string): object => ({
   spec: { image: "nginx", replicas: 0 },
 });
 
-/** One Website at a time, in ms. They are deleted again. */
+/** Creates one Website at a time and deletes them afterwards. Returns the latencies in ms. */
 async function latencies({ user }: OwnStage, own: RunningOwn): Promise<readonly number[]> {
   const random = createSeededRandom(1);
   const lags: number[] = [];
@@ -139,13 +139,13 @@ async function latencies({ user }: OwnStage, own: RunningOwn): Promise<readonly 
   return lags;
 }
 
-/** User and system time of each process, in s. */
+/** Returns user plus system time of each process, in s. */
 async function cpuOf({ pids }: OwnStage, { hostPid }: RunningOwn): Promise<Readonly<Record<string, number>>> {
   const all = { "watcher and functions": process.pid, "function host": hostPid, ...pids() };
   return Object.fromEntries(await Promise.all(Object.entries(all).map(async ([name, pid]) => [name, await cpuSeconds(pid)] as const)));
 }
 
-/** In seconds. */
+/** Returns the duration in seconds. */
 async function thousand({ user }: OwnStage, own: RunningOwn): Promise<number> {
   const names = Array.from({ length: WEBSITES_AT_ONCE }, (_, n) => `many-${n}`);
   const begun = performance.now();
@@ -161,7 +161,7 @@ async function thousand({ user }: OwnStage, own: RunningOwn): Promise<number> {
   return (Math.max(...ends) - begun) / 1_000;
 }
 
-/** The Store's memory when a controller of other Websites has cached all there are. */
+/** Returns the Store's memory after a controller that selects none of the Websites has cached all of them. */
 async function bytesOutside({ user, start }: OwnStage, websites: number): Promise<number> {
   const own = await start([elsewhere], FILES.elsewhere);
   try {

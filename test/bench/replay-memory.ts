@@ -1,6 +1,6 @@
 /**
- * What memory `deltaloop replay` takes for a capture of 1 GB: 200 Deployments of 10 pods that roll one after the other, in whole objects of about 4 KB
- * as `capture --no-redact` writes them, gzip. The most that the process was resident with, as Linux counts it (VmHWM).
+ * Peak memory of `deltaloop replay` for a capture of 1 GB: 200 Deployments of 10 pods that roll one after the other, in whole objects of
+ * about 4 KB as `capture --no-redact` writes them, gzipped. Measures the peak resident memory (VmHWM).
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -46,7 +46,7 @@ async function generate(path: string): Promise<void> {
   await once(file, "close");
 }
 
-/** In MiB. */
+/** Returns the peak memory in MiB. */
 async function mostMemory(args: readonly string[]): Promise<number> {
   const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
     stdio: ["ignore", "ignore", "inherit"],
@@ -56,7 +56,8 @@ async function mostMemory(args: readonly string[]): Promise<number> {
     const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
     most = Math.max(most, Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) / 1024);
   }, LOOK_MS);
-  const [code] = (await once(child, "exit").finally(() => clearInterval(look))) as unknown as readonly [number | null]; // an exit event has the code first
+  // the exit code is the first argument of an exit event
+  const [code] = (await once(child, "exit").finally(() => clearInterval(look))) as unknown as readonly [number | null];
   if (code !== 0) throw new Error(`deltaloop ${args.join(" ")} ended with ${code}`);
   return most;
 }

@@ -1,6 +1,7 @@
 /**
- * What a recording costs: events replayed a second (each message once and in its order), a story told, a life lived once more; and what writing down
- * one watch event costs the process that watches, beside what it does anyway, which is to decode the line.
+ * The cost of a recording: events replayed per second (each message once and in order), the time to print its history, the time to run it
+ * again in the simulation, and the CPU cost of writing one watch event, compared with decoding the line, which the watching process does in
+ * any case.
  */
 import { join } from "node:path";
 import { functionHandlers } from "../../cli/functions/functions.ts";
@@ -57,18 +58,18 @@ export async function bench(): Promise<readonly BenchResult[]> {
   ];
 }
 
-/** Milliseconds of each round. */
+/** Returns the milliseconds of each round. */
 async function timed(work: () => Promise<unknown>): Promise<readonly number[]> {
   const rounds: number[] = [];
   for (let round = -2; round < ROUNDS; round++) {
     const start = performance.now();
     await work();
-    if (round >= 0) rounds.push(performance.now() - start); // the first ones warm up
+    if (round >= 0) rounds.push(performance.now() - start); // the first rounds warm up
   }
   return rounds;
 }
 
-/** Of one pod's event, in microseconds. */
+/** Measures the cost of one pod event, in µs. */
 async function recorded(): Promise<readonly BenchResult[]> {
   const pod = KIND_SAMPLES.find(({ resource }) => resource === "pods")?.object;
   const line = JSON.stringify({ type: "MODIFIED", object: pod });

@@ -1,13 +1,13 @@
-/** One figure of `npm run bench`. */
+/** One result of `npm run bench`. */
 export interface BenchResult {
   readonly name: string;
   /** The median of `n` rounds. */
   readonly value: number;
   readonly unit: string;
-  /** Rounds measured. */
+  /** Number of measured rounds. */
   readonly n: number;
   readonly spread: readonly [min: number, max: number];
-  /** `value` divided by what `against` names. */
+  /** `value` divided by the reference value of `against`. */
   readonly ratio?: number;
   readonly against?: string;
 }

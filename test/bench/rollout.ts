@@ -1,7 +1,7 @@
 /**
- * A rollout on the embedded stack: from the PATCH of a Deployment's image until its status says complete, with surge and
- * unavailability of 25 %. The nodes take no time of their own, so what is measured is ours: each round of a rollout waits for
- * pods' statuses to come back as events. Also how many writes it took.
+ * A rollout on the embedded stack: the time from the PATCH of a Deployment's image until its status reports completion, with maxSurge and
+ * maxUnavailable of 25 %, and the number of writes. Nodes add no delay, so only our time is measured: each step of a rollout waits for pod
+ * statuses to arrive as events.
  */
 import { podTemplate, startStack, until } from "./embedded.ts";
 import type { Stack } from "./embedded.ts";
@@ -13,7 +13,7 @@ import type { Rollout } from "../../cli/dev/rollout.ts";
 const SIZES = [10, 100];
 const ROUNDS = 5;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
-/** Nodes that are as fast as their own requests. */
+/** Nodes without delays of their own. */
 const AT_ONCE = { readyAfterMs: [0, 1], deleteAfterMs: [0, 1] } as const;
 
 export async function bench(): Promise<readonly BenchResult[]> {

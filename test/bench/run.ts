@@ -1,9 +1,9 @@
 /**
- * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--profile FOLDER] [--before FILE]]…`: runs the benchmarks one after the other, each in a process of its own, so that
- * none inherits another's heap or compiled code. Prints a table; with --json one JSON object on standard output (name → value,
- * unit, n, spread, ratio, against) and everything else on standard error.
+ * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--profile FOLDER] [--before FILE]]…`: runs the benchmarks one after the other,
+ * each in a separate process with its own heap and compiled code. Prints a table; with --json one JSON object on standard output (name →
+ * value, unit, n, spread, ratio, against) and everything else on standard error.
  *
- * What a bench measures and how stands at the head of its file.
+ * The comment at the head of a benchmark's file describes what it measures, and how.
  */
 import { spawn } from "node:child_process";
 import { resolve } from "node:path";

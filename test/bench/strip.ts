@@ -1,4 +1,4 @@
-/** What strip() costs for one whole object of each kind, parsed already, and what the pod template's hash costs by itself. */
+/** The cost of strip() for one parsed whole object of each kind, and of the pod template hash alone. */
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
 import { strip } from "../../shared/kube/strip/strip.ts";
@@ -12,7 +12,7 @@ const ROUNDS = 15;
 
 export function bench(): readonly BenchResult[] {
   const digester = createDigester("bench");
-  const spec = template() as PodTemplateSpec; // has the shape of one
+  const spec = template() as PodTemplateSpec; // has the shape of a PodTemplateSpec
   return [
     ...KIND_SAMPLES.map(({ resource, object }) => measure(`strip of one of ${resource}`, () => strip(resource, object, digester))),
     measure("pod-template-hash of a template", () => podTemplateHash(podTemplateHashState(spec))),
@@ -27,7 +27,7 @@ function measure(name: string, work: () => unknown): BenchResult {
   for (let round = -3; round < ROUNDS; round++) {
     const start = performance.now();
     for (let call = 0; call < CALLS; call++) sink = work();
-    if (round >= 0) rounds.push(((performance.now() - start) / CALLS) * 1_000); // the first ones warm up
+    if (round >= 0) rounds.push(((performance.now() - start) / CALLS) * 1_000); // the first rounds warm up
   }
   if (sink === undefined) throw new Error("nothing was done");
   return benchResult(name, "µs", rounds);

@@ -1,11 +1,11 @@
 /**
- * 1,000 pods of one ReplicaSet on real control planes: from its POST until 1,000 pods exist (looked at each 20 ms; no nodes, so
- * none starts). Ours: `deltaloop dev --act` (watcher, queue, Redis and functions, four processes, a service account per role) on
- * a control plane whose own loops are off. Upstream's: a second control plane with its loops on and their client limits lifted
- * (5,000 requests/s), on the same machine. Rounds alternate; the other one idles meanwhile.
+ * 1,000 pods of one ReplicaSet on real control planes: the time from the POST until all pods exist (polled every 20 ms; no nodes, so no pod
+ * starts). Ours: `deltaloop dev --act` (watcher, queue, Redis and functions, four processes, a service account per role) on a control plane
+ * whose own workload controllers are off. Upstream's: a second control plane on the same machine with its own workload controllers and
+ * raised client limits (5,000 requests/s). Rounds alternate, while the other side is idle.
  *
- * API requests are those about pods, ReplicaSets and Events, by the API servers' own counters, less the lists that this bench
- * asks for. CPU is user and system time of the processes that stand for the controller: our four, kube-controller-manager there.
+ * API requests are those for pods, ReplicaSets and Events, by the API servers' own counters, without the lists of this benchmark. CPU is
+ * user and system time of the controller's processes: our four, or kube-controller-manager.
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -47,7 +47,7 @@ interface Contestant {
   readonly rounds: Round[];
 }
 
-/** @throws {Error} when there is no control plane on this machine (see test/envtest). */
+/** @throws {Error} if this machine has no control plane (see test/envtest) */
 export async function bench(): Promise<readonly BenchResult[]> {
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-bench-"));
   const planes: ControlPlane[] = [];
@@ -102,7 +102,7 @@ function results([ours, theirs]: readonly Contestant[]): readonly BenchResult[] 
   });
 }
 
-/** One ReplicaSet in a namespace of its own, and away with it. */
+/** Creates one ReplicaSet in a new namespace and deletes it afterwards. */
 async function play({ plane, client, pids }: Contestant, namespace: string): Promise<Round> {
   await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
   await eventually(
@@ -125,7 +125,7 @@ async function play({ plane, client, pids }: Contestant, namespace: string): Pro
   await eventually(`${PODS} pods exist`, async () => (await podCount(client, namespace)) >= PODS);
   const seconds = (performance.now() - start) / 1_000;
   const after = { requests: await requestsOf(plane), cpu: await cpuOf(pids) };
-  // The POST is the user's own.
+  // One request is the user's POST.
   const round = { seconds, requests: after.requests - before.requests - 1, cpuSeconds: after.cpu - before.cpu };
 
   await client.request("DELETE", `${collection}/bench`);
@@ -134,7 +134,7 @@ async function play({ plane, client, pids }: Contestant, namespace: string): Pro
   return round;
 }
 
-/** One page of one pod says how many there are. */
+/** Counts pods with one page of one item, whose metadata has the number of remaining items. */
 async function podCount(client: RawClient, namespace: string): Promise<number> {
   const { metadata, items } = (await client.request("GET", `/api/v1/namespaces/${namespace}/pods?limit=1`)) as unknown as PodPage; // a PodList
   return items.length + (metadata.remainingItemCount ?? 0);
@@ -172,7 +172,7 @@ interface Dev {
   stop(): Promise<void>;
 }
 
-/** `deltaloop dev --act` as its user would start it, with our RBAC manifests. */
+/** Starts `deltaloop dev --act` as a user would, with our RBAC manifests. */
 async function startDev(plane: ControlPlane, directory: string): Promise<Dev> {
   const { code, stderr } = await plane.kubectl(["apply", "-f", join(ROOT, "infra/manifests/rbac.yaml")]);
   if (code !== 0) throw new Error(stderr);
@@ -207,7 +207,7 @@ interface KubeconfigFile {
   readonly users: readonly { readonly user: object }[];
 }
 
-/** One kubeconfig with a context for each role of ours. */
+/** Writes a kubeconfig with a context for each of our roles. */
 async function rolesKubeconfig(plane: ControlPlane): Promise<string> {
   const files = await Promise.all(
     ROLES.map(async ({ name }) => ({

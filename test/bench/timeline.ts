@@ -1,7 +1,8 @@
 /**
- * The timeline page of 50,000 events in headless Chromium at 1280×800: CPU to write it, its size, its start (also as CPU of the page's
- * thread and its worker, which wait for each other), frames while scrubbing and zooming (all tasks of the main thread between two frames,
- * from the trace), and the heap after a collection. Live: 500 changes per second for a minute, and how far the page is behind.
+ * The timeline page of 50,000 events in headless Chromium at 1280×800: CPU time to write it, its size, its start (also as CPU time of the
+ * page's thread and its worker, which wait for each other), frame times while scrubbing and zooming (all main-thread tasks between two
+ * frames, from the trace), and the heap after garbage collection. Live mode: 500 changes per second for a minute, and the delay of the
+ * page.
  */
 import { spawnSync } from "node:child_process";
 import { createWriteStream, mkdtempSync, rmSync, statSync } from "node:fs";
@@ -21,7 +22,7 @@ const [EVENTS, DEPLOYMENTS, PODS] = [50_000, 100, 10];
 const VIEWPORT = { width: 1_280, height: 800 };
 const [CHANGES_PER_SECOND, LIVE_MS] = [500, 60_000];
 const MIB = 2 ** 20;
-/** Prints the CPU that a process has used when it exits. */
+/** Prints the process's CPU usage when it exits. */
 const USAGE = `--import=data:text/javascript,process.on("exit",()=>process.stderr.write(JSON.stringify(process.cpuUsage())))`;
 
 export async function bench(): Promise<readonly BenchResult[]> {
@@ -79,7 +80,7 @@ async function written(path: string): Promise<void> {
 interface Start {
   readonly paint: number;
   readonly interactive: number;
-  /** Of the page's thread and its worker. */
+  /** CPU time of the page's thread and its worker. */
   readonly cpu: number;
 }
 
@@ -89,7 +90,7 @@ async function opened(page: Page, url: string): Promise<Start> {
   const events = await eventsOf(session, async () => {
     await page.goto(url);
     await page.getByRole("tree").waitFor();
-    // After two frames the page has answered.
+    // After two frames the page has rendered its response.
     [paint = 0, interactive = 0] = await page.evaluate<number[]>(AFTER_TWO_FRAMES);
   });
   const threads = new Set(
@@ -142,7 +143,7 @@ interface TraceEvent {
   readonly name: string;
   readonly ts: number;
   readonly dur?: number;
-  /** CPU of the thread. */
+  /** CPU time of the thread, in µs. */
   readonly tdur?: number;
   readonly pid: number;
   readonly tid: number;
@@ -151,7 +152,7 @@ interface TraceEvent {
 
 async function eventsOf(session: CDPSession, act: () => Promise<void>): Promise<readonly TraceEvent[]> {
   const events: TraceEvent[] = [];
-  const hear = ({ value }: { value: object[] }): void => void events.push(...(value as TraceEvent[])); // of the trace
+  const hear = ({ value }: { value: object[] }): void => void events.push(...(value as TraceEvent[])); // events of the trace
   session.on("Tracing.dataCollected", hear);
   const complete = new Promise<void>((resolve) => session.once("Tracing.tracingComplete", () => resolve()));
   await session.send("Tracing.start", { categories: "devtools.timeline,devtools.timeline.frame,disabled-by-default-devtools.timeline" });
@@ -179,7 +180,7 @@ async function traced(
   return { ms, perSecond: ms.length / seconds };
 }
 
-/** A watch that delivers the changes of a long capture as they would happen. */
+/** A watch that delivers the changes of a long capture in real time. */
 async function live(browser: Browser): Promise<readonly BenchResult[]> {
   const ends = new AbortController();
   const lines = longCapture({ deployments: DEPLOYMENTS, pods: PODS, stepMs: 2 });
@@ -189,7 +190,7 @@ async function live(browser: Browser): Promise<readonly BenchResult[]> {
   const deliver = (): void => {
     const due = ((Date.now() - begun) * CHANGES_PER_SECOND) / 1_000;
     while (changes < due) {
-      const { value: line = "" } = lines.next() as { readonly value?: string }; // it never ends
+      const { value: line = "" } = lines.next() as { readonly value?: string }; // the generator never ends
       const { r, k, type, object } = JSON.parse(line) as {
         readonly r: string;
         readonly k?: string;
@@ -221,7 +222,7 @@ async function live(browser: Browser): Promise<readonly BenchResult[]> {
   const tab = await browser.newPage({ viewport: VIEWPORT });
   await tab.goto(page.url);
   await tab.getByText("● live").waitFor();
-  // The moment follows the end.
+  // Measures how far the end of the timeline is behind the current time.
   const lag = "Date.now() - Date.parse(new Date().toISOString().slice(0, 11) + document.querySelector('.moment b').textContent + 'Z')";
   const behind: number[] = [];
   const until = Date.now() + LIVE_MS;

@@ -1,6 +1,6 @@
 /**
- * The watcher's own work for one event: a line of about 5 KB is parsed and stripped. Rounds over the same lines alternate with
- * rounds of a bare JSON.parse of each, so that the ratio holds on a busy machine, too.
+ * The watcher's own cost per event: parsing and stripping a line of about 5 KB. Rounds alternate with rounds of JSON.parse alone on the
+ * same lines, so that the ratio is meaningful on a busy machine, too.
  */
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { strip } from "../../shared/kube/strip/strip.ts";
@@ -11,7 +11,7 @@ import type { BenchResult } from "./result.ts";
 
 const LINES = 4_000;
 const ROUNDS = 15;
-/** design.md, *Speed*: JSON.parse of 5 KB lines. */
+/** design.md, *Speed*: JSON.parse of 5 KB lines, per second. */
 const PARSE_SPIKE = { name: "design.md: JSON.parse 42,000", value: 42_000 };
 
 export function bench(): readonly BenchResult[] {
@@ -27,7 +27,7 @@ export function bench(): readonly BenchResult[] {
   const [ours, bare]: [number[], number[]] = [[], []];
   for (let round = -2; round < ROUNDS; round++) {
     const rates = [perSecond(lines, read), perSecond(lines, parse)] as const;
-    if (round < 0) continue; // these warm up
+    if (round < 0) continue; // warm-up rounds
     ours.push(rates[0]);
     bare.push(rates[1]);
   }

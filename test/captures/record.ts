@@ -1,7 +1,7 @@
 /**
- * `node infra/nodejs-runtime/run.js test/captures/record.ts [NAME]…`: records scenes again in which upstream's own controllers work on a
- * real control plane with scripted nodes, each in its own namespace: the watches with `deltaloop capture --no-redact`, and the workload
- * writes from the audit log. Both omit managedFields.
+ * `node infra/nodejs-runtime/run.js test/captures/record.ts [NAME]…`: records the named scenes, or all, of upstream's own controllers on a
+ * real control plane with scripted nodes, each in its own namespace. Records the watches with `deltaloop capture --no-redact`, and the
+ * workload writes from the audit log. Both omit managedFields.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -109,7 +109,7 @@ const SCENES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
       await rest();
     }
     const [third = ""] = await pods();
-    // A slow rollout, and in the middle of it another one, whose pods become ready but not available for minutes.
+    // A slow rollout, and in the middle of it another one, whose pods become ready but only minutes later available.
     await patch("deployments/web", rolled("v4", { minReadySeconds: STEP_SECONDS }));
     await sleep(STEP_SECONDS * 1_500);
     await patch("deployments/web", rolled("v5", { minReadySeconds: HELD_SECONDS }));
@@ -251,7 +251,7 @@ async function record({ client, plane, ...rest }: Cluster, name: string, play: (
   process.stdout.write(`${name}: ${watched.length} lines, ${audited.length} writes\n`);
 }
 
-/** The lines of a capture without a namespace (its head, bookmarks, ends of lists), and those of this one. */
+/** The capture's lines without a namespace (its header, bookmarks, ends of lists) and the lines of this namespace. */
 function linesOf(text: string, namespace: string): readonly Line[] {
   const lines = text
     .split("\n")

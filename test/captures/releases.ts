@@ -1,4 +1,4 @@
-/** The Kubernetes version that each `NAME.watch.jsonl.gz` was recorded with; these captures do not state it. */
+/** The Kubernetes version with which each `NAME.watch.jsonl.gz` was recorded; these captures do not contain it. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

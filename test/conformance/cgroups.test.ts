@@ -1,4 +1,4 @@
-/** Cgroups in memory, on this machine's cgroupfs below a root of the test, and on folders that simulate versions 1 and 2. */
+/** Cgroups in memory, on this machine's cgroupfs below a root group of the test, and on folders that simulate versions 1 and 2. */
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ if (missingHere() === undefined) {
   if (version === 2) unifiedLimits();
 } else it.skip(`Cgroups on this machine: ${missingHere()}`);
 
-/** The reason why this machine has no writable cgroupfs. In version 2, only the root may have both processes and child groups. */
+/** Returns why this machine has no writable cgroupfs. In version 2, only the root group may contain both processes and child groups. */
 function missingHere(): string | undefined {
   if (process.getuid?.() !== 0) return "root is needed";
   if (version === 2 && readFileSync("/proc/self/cgroup", "utf8").trim() !== "0::/")
@@ -166,7 +166,8 @@ describe("cgroupfs", () => {
     const cgroups = createCgroups({ roots: ["/kubepods.slice"], mount });
     expect(cgroups.version).toBe(2);
     await cgroups.create("/kubepods.slice/kubepods-burstable.slice");
-    expect(await readFile(join(mount, "kubepods.slice/cgroup.subtree_control"), "utf8")).toBe("+rdma"); // the last write; the kernel applies each
+    // the kernel applies each write; a file in the simulation holds the last one
+    expect(await readFile(join(mount, "kubepods.slice/cgroup.subtree_control"), "utf8")).toBe("+rdma");
     expect(await cgroups.exists("/kubepods.slice")).toBe(false);
     await writeFile(join(mount, "kubepods.slice/cgroup.controllers"), "cpuset cpu memory pids\n");
     expect(await cgroups.exists("/kubepods.slice")).toBe(true);

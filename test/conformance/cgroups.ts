@@ -6,14 +6,14 @@ import { cgroupFiles } from "../../shared/node-agent/kubelet/container-manager/c
 import type { Cgroups } from "../../shared/node-agent/ports/cgroups.ts";
 
 export interface CgroupsUnderTest {
-  /** Has one root, which does not exist yet. */
+  /** A Cgroups whose single root group does not exist yet. */
   readonly cgroups: Cgroups;
   readonly root: string;
   /** The name of a group with these path components; default: the joined path. */
   readonly at?: (...parts: readonly string[]) => string;
   /** The content of a controller's file; undefined if the group does not exist. */
   read(path: string, controller: string, file: string): Promise<string | undefined>;
-  /** Starts a process in the group that runs until it is killed. Absent where processes do not exist. */
+  /** Starts a process in the group that runs until it is killed. Absent for adapters without processes. */
   readonly enter?: (path: string) => Promise<void>;
   close(): Promise<void>;
 }

@@ -120,7 +120,7 @@ const collectGarbage = garbageCollector();
 const PODS = 40_000;
 const PAGE = 500;
 const BYTES_PER_OBJECT = 120;
-/** The heap varies by about 100 KiB whatever is listed. */
+/** Permitted growth in bytes per object: the heap varies by about 100 KiB whatever is listed. */
 const BYTES_PER_OBJECT_FORGOTTEN = 5;
 
 it.each(
@@ -150,7 +150,8 @@ it.each(
       async listPage(_resource: CachedResource, query) {
         const start = Number(query.continue ?? 0);
         if (start + PAGE >= PODS) heap.listing = heapUsed();
-        const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[]; // as parsed from a page
+        // parsed like a page of a list
+        const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[];
         return { resourceVersion: "9000000", items, ...(start + PAGE < PODS && { continue: String(start + PAGE) }) };
       },
       newestVersion: () => Promise.resolve("9000000"),
@@ -164,7 +165,7 @@ it.each(
           yield [
             '{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9000000","annotations":{"k8s.io/initial-events-end":"true"}}}}',
           ];
-        await clock.after(1_000); // the manifests are sent
+        await clock.after(1_000); // until the manifests are sent
         heap.after = heapUsed();
         ends.abort(new Error("seen enough"));
         yield [];
@@ -233,5 +234,5 @@ function heapUsed(): number {
 
 function garbageCollector(): () => void {
   setFlagsFromString("--expose-gc");
-  return runInNewContext("gc") as () => void; // what the flag exposes
+  return runInNewContext("gc") as () => void; // the function that the flag exposes
 }

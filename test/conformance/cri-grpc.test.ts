@@ -18,10 +18,10 @@ import { textOfBytes } from "../../shared/base/byte-text.ts";
 import { isNotFound, isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
-/** Takes and answers raw bytes: the test determines exactly what is sent. */
+/** Receives and responds with raw bytes, so that the test determines exactly what is sent. */
 type Answer = (call: Call, answer: sendUnaryData<Buffer>) => void;
 
-/** The request as a runtime decodes it. */
+/** Decodes a request as a runtime does. */
 function requestOf(name: string, bytes: Buffer): { readonly timeout?: unknown } {
   return readerOf(`${name}Request`)(bytes);
 }
@@ -35,7 +35,7 @@ describe("cri over gRPC", () => {
     for (const close of closing.splice(0).toReversed()) await close();
   });
 
-  /** A server for the verbs given, by `Service/Method`, and the adapter on its socket. */
+  /** Starts a server for the given verbs (`Service/Method`), with an adapter on its socket. */
   const open = async (answers: Readonly<Record<string, Answer>>): Promise<{ cri: CriAdapter; socket: string; server: Server }> => {
     const directory = await mkdtemp(join(tmpdir(), "dl-cri-"));
     closing.push(() => rm(directory, { recursive: true, force: true }));
@@ -256,7 +256,7 @@ describe("cri over gRPC", () => {
   });
 });
 
-/** Answers these bytes with status OK. */
+/** Responds with these bytes and status OK. */
 function answering(bytes: readonly number[] | Buffer): (stream: ServerHttp2Stream) => void {
   return (stream) => {
     stream.respond({}, { waitForTrailers: true });
@@ -278,7 +278,7 @@ async function serve(socket: string, answers: Readonly<Record<string, Answer>>):
   return server;
 }
 
-/** The bytes of an embedded message in field `number`, shorter than 128 bytes. */
+/** Returns an embedded message of less than 128 bytes in field `number`. */
 function message(number: number, bytes: readonly number[]): Buffer {
   return Buffer.from([(number << 3) | 2, bytes.length, ...bytes]);
 }

@@ -19,13 +19,13 @@ export interface CriUnderTest {
     /** Writes `ending with 3` to stdout and `goodbye` to stderr, and exits with 3 after 1.5 s. */
     readonly exit: Program;
   };
-  /** Run in `serve` or `stubborn`: exits with 3 at once, after it writes `ending with 3` to stdout. */
+  /** A command for `serve` or `stubborn` that writes `ending with 3` to stdout and immediately exits with 3. */
   readonly failingCommand: readonly string[];
-  /** Takes 5 s. */
+  /** A command that takes 5 s. */
   readonly longCommand: readonly string[];
-  /** An image that no runtime has; a pull of it fails at once. */
+  /** An image that no registry has; its pull fails immediately. */
   readonly absentImage: string;
-  /** What the runtime needs besides metadata and labels; the log directory exists. */
+  /** The configuration that the runtime needs besides metadata and labels; the log directory exists. */
   sandboxBase(): Pick<PodSandboxConfig, "logDirectory" | "linux">;
   readLog(path: string): Promise<string>;
   /** Waits for a promise; advances a virtual clock meanwhile. */
@@ -325,9 +325,9 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
   });
 }
 
-/** `stdout F text` from a line in CRI's format or in that of Docker's json-file driver (CR9). */
+/** Returns `stdout F text` for a line in CRI's format or in that of Docker's json-file driver (CR9). */
 function withoutTime(line: string): string {
   if (!line.startsWith("{")) return line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d) /, "");
-  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // a wrong shape fails the comparison
+  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // an unexpected shape fails the comparison
   return `${stream} ${log.endsWith("\n") ? "F" : "P"} ${log.trimEnd()}`;
 }

@@ -10,7 +10,7 @@ export interface DeltaQueueUnderTest {
   readonly maxReceiveCount: number;
   /** Bodies of the messages in the dead-letter queue. */
   deadLetters(): Promise<readonly string[]>;
-  /** Advances the clock. Absent with real time: the cases that need it are skipped. */
+  /** Advances the clock. Absent for adapters with real time, which skip the cases that need it. */
   elapse?(ms: number): Promise<void>;
   close(): Promise<void>;
 }

@@ -21,8 +21,8 @@ export interface DoorbellsUnderTest {
 const NOW = { max: 10, waitMs: 0 } as const;
 
 /**
- * `late`: whether the adapter sends doorbells that are due later than RUNG_WITHIN_MS, or leaves them; where it sends them, waits may be
- * long.
+ * Runs the suite. `late` states what the adapter does with doorbells that are due later than RUNG_WITHIN_MS: it sends them ("rung") or
+ * leaves them ("left"). In the first case, waits may be long.
  */
 export function doorbellsConformance(name: string, late: "rung" | "left", factory: () => Promise<DoorbellsUnderTest>): void {
   describe(`doorbells on ${name}`, () => {
@@ -100,7 +100,7 @@ async function messages(source: MessageSource): Promise<readonly DoorbellMessage
   for (;;) {
     const some = await source.receive(NOW);
     if (some.length === 0) return all;
-    all.push(...some.map((message) => JSON.parse(message.body) as DoorbellMessage)); // what the adapter itself wrote
+    all.push(...some.map((message) => JSON.parse(message.body) as DoorbellMessage)); // the adapter wrote the body
     await source.remove(some.map(({ receipt }) => receipt));
   }
 }

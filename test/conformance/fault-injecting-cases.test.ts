@@ -12,11 +12,11 @@ import { expectedOutcome, outcomeOf } from "../fault-profile/outcome.ts";
 import type { Outcome } from "../fault-profile/outcome.ts";
 import { recordHistory } from "../support/history.ts";
 
-/** Without the heavy cases, which need five hundred pods in one process. */
+/** All cases except the heavy ones, which need five hundred pods in one process. */
 const QUICK = CASES.filter(({ turn }) => turn !== "heavy");
-/** Includes the waiting time for the cases before it. */
+/** Limit in ms per case; includes the wait for earlier cases. */
 const CASE_MS_MAX = 120_000;
-/** Time without writes after which a case is over: a test cannot see pending writes. */
+/** Time in ms without writes after which a case has ended, because a test cannot see pending writes. */
 const STILL_MS = 500;
 
 describe("on memory adapters, behind a fault-injecting API server", () => {

@@ -1,4 +1,4 @@
-/** The fault-injecting API server in front of the in-memory one. */
+/** The fault-injecting API server as a proxy for the in-memory one. */
 import { request as httpRequest } from "node:http";
 
 import { afterEach, describe, expect, it } from "vitest";
@@ -41,7 +41,7 @@ const rule = (fault: Fault, often: Often = "always", about: FaultRule["about"] =
   fault,
 });
 
-/** Without watches: a refused watch is reopened by the Reflector with its own delays (informer §2.4), not by the client. */
+/** All verbs except watch: the Reflector reopens a rejected watch with its own delays (informer §2.4), not the client. */
 const CALLS: readonly Verb[] = ["get", "list", ...WRITES];
 
 const SUITES: readonly { readonly name: string; readonly rules: readonly FaultRule[] }[] = [
@@ -71,7 +71,7 @@ for (const { name, rules } of SUITES) {
 }
 
 interface Heard {
-  /** Undefined: the connection broke before the response started. */
+  /** The status code; undefined if the connection was closed before the response started. */
   readonly code?: number;
   readonly retryAfter?: string;
   readonly text: string;

@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { AnswerReader } from "../../shared/base/http/http-answer.ts";
 import { shareOf } from "../support/share.ts";
 
-/** Numbers of all cases; `check` runs a share that is spread evenly over them. */
+/** The numbers of all cases; `check` runs an evenly spread share. */
 const CASES = shareOf([...Array(10_000).keys()], 2_000);
 const AT_ONCE = 50;
 const BODY_MAX = 1_000_000;
@@ -85,14 +85,14 @@ function ours(pieces: readonly Buffer[]): Result {
   return reader.end() && reader.head !== undefined ? { code: reader.head.code, body: reader.text() } : "refused";
 }
 
-/** The same response as node:http reads it from a socket on loopback. */
+/** Returns the response as node:http reads it from a socket on loopback. */
 async function nodes(text: string): Promise<Result> {
   const server = createServer((socket: Socket) => {
     socket.on("error", () => undefined);
     socket.once("data", () => socket.end(Buffer.from(text, "latin1")));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // a listening server has a port
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
   const answered = new Promise<Result>((resolve) => {
     const refuse = (): void => resolve("refused");
     const asked = request({ createConnection: () => connect(port, "127.0.0.1") }, (response) => {

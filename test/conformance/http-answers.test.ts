@@ -31,7 +31,7 @@ function isManifest(port: number, path: string): Promise<boolean> {
   );
 }
 
-/** The expected verdict. A truncated body differs from upstream: the probe fails here, while upstream's result is unknown. */
+/** The expected verdict. For a truncated body ours differs from upstream: our probe fails, while upstream reports an unknown result. */
 function expected([probe, ...rest]: Verdict): Verdict {
   return [probe === "broken body" ? "failure" : probe, ...rest];
 }

@@ -42,7 +42,7 @@ function exchangesOf(port: number, tls?: object): Exchanges {
   return exchanges;
 }
 
-/** A server whose nth connection, from 0, gets the reply of `act` when a request arrives. */
+/** Starts a server whose nth connection, counted from 0, gets the reply of `act` when a request arrives. */
 async function rude(
   act: (socket: Socket, nth: number, text: string) => void,
 ): Promise<{ readonly exchanges: Exchanges; connections(): number }> {
@@ -56,7 +56,7 @@ async function rude(
   return { exchanges: exchangesOf(port), connections: () => count };
 }
 
-/** Node's server, and the number of its connections. */
+/** Starts Node's own server, which counts its connections. */
 async function polite(answer: RequestListener): Promise<{ readonly exchanges: Exchanges; connections(): number }> {
   let count = 0;
   const server = createHttpServer(answer);
@@ -64,7 +64,7 @@ async function polite(answer: RequestListener): Promise<{ readonly exchanges: Ex
   return { exchanges: exchangesOf(await listen(server)), connections: () => count };
 }
 
-/** Long enough for a connection to be made before the timeout. */
+/** Time in ms in which a connection is established, before the timeout. */
 const PAUSE_MS = 300;
 
 /** Suspends the process as SIGSTOP and SIGCONT do: no timer fires and no input is read. */
@@ -166,10 +166,7 @@ describe("exchanges of HTTP/1.1", () => {
     const POST: Request = { method: "POST", target: "/", headers: {}, body: "{}" };
     const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
 
-    /**
-     * A server that answers the first request of each connection. The first request that is the second one of its connection gets `act`
-     * instead.
-     */
+    /** Starts a server that responds to the first request of each connection. A connection's second request gets `act` instead, once. */
     async function renewed(act: (socket: Socket) => void): Promise<{ readonly exchanges: Exchanges; readonly requests: string[] }> {
       const requests: string[] = [];
       let acted = false;
@@ -192,7 +189,7 @@ describe("exchanges of HTTP/1.1", () => {
       ["a RST", "socket.resetAndDestroy()"],
       ["an unsolicited response", `socket.write(${JSON.stringify(EVIL)})`],
     ])("sends nothing, not even a POST, on a connection that received %s while the event loop was busy", async (_what, act) => {
-      // Runs in its own thread, so it continues while this thread is busy; reports what followed the first response on its first
+      // A server in its own thread, which continues while this thread is busy. Reports the data that follow the first response on its first
       // connection.
       const server = new Worker(
         `const { parentPort } = require("node:worker_threads");
@@ -217,7 +214,7 @@ describe("exchanges of HTTP/1.1", () => {
       server.on("message", (what) => told.push(what));
       const exchanges = exchangesOf(port);
       await exchanges.ask(GET, BOUNDS);
-      await stat(tmpdir()); // the loop has just polled, and reports it
+      await stat(tmpdir()); // waits until the event loop has polled
       const until = performance.now() + 60;
       while (performance.now() < until);
       expect((await exchanges.ask(POST, BOUNDS)).body).toBe("x");
@@ -296,7 +293,7 @@ describe("exchanges of HTTP/1.1", () => {
   it("HX2 discards a second response that the server sends together with the first, even in another chunk", async () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
     const body = "x".repeat(64 * 1024);
-    const filled = body.slice(head.length + "65536\r\n\r\n".length); // including the head, as much as one read returns
+    const filled = body.slice(head.length + "65536\r\n\r\n".length); // head and body together fill one read
     const { exchanges } = await rude((socket, nth) =>
       socket.write(nth === 0 ? `${head}${filled.length}\r\n\r\n${filled}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : X),
     );
@@ -417,7 +414,7 @@ describe("exchanges of HTTP/1.1", () => {
     });
 
     it("HX1 reuses connections in bursts from a timer, where write callbacks run after the responses", async () => {
-      // Runs in its own thread, so it answers while this thread is busy; each response is the number of its connections.
+      // A server in its own thread, which responds while this thread is busy; each response is the number of its connections so far.
       const server = new Worker(
         `const { parentPort, workerData } = require("node:worker_threads");
         let count = 0;

@@ -1,4 +1,4 @@
-/** Control groups of this machine, below a root of their own, for a test. */
+/** Control groups of this machine below a separate root group, for tests. */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";

@@ -11,7 +11,7 @@ import { kubeConformance } from "./kube.ts";
 /** Above 2^53, to catch arithmetic with resourceVersions. */
 const FIRST_REVISION = 9_007_199_254_740_993n;
 
-/** The server's waits are divided by five: the suite checks what follows them, not their duration. */
+/** Divides the server's waits by five, because the suite checks what happens after them, not their duration. */
 const system = createSystemClock();
 const clock: Clock = { now: system.now, after: (ms, signal) => system.after(ms / 5, signal) };
 

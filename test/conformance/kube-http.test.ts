@@ -29,7 +29,7 @@ afterEach(() => {
   }
 });
 
-/** Timeouts are the defaults, far above what a busy machine needs, except in tests of timeouts. */
+/** Uses the default timeouts, far above what a busy machine needs, except in tests of timeouts. */
 async function stub(
   listener: RequestListener,
   options: Pick<KubeHttpConfig, "requestTimeoutMs" | "inactivityMs" | "waitMsMax" | "token"> = {},
@@ -202,7 +202,7 @@ it("KC3 KW2 reports a call without a complete response as unanswered", async () 
   expect(performance.now() - startedAt).toBeLessThan(3_000);
 });
 
-/** A response that continues until the client has read enough. */
+/** Sends data until the client has read enough and disconnects. */
 function withoutEnd(response: ServerResponse): void {
   const chunk = Buffer.alloc(1024 * 1024, "secret");
   response.writeHead(200, { "content-type": "application/json" });
@@ -278,7 +278,7 @@ it("passes the head of each response to the caller, including error responses", 
   const server = createServer((_, response) => response.writeHead(403, { date: "Sun, 01 Mar 2026 10:00:00 GMT" }).end("{}"));
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // a listening server has a port
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
   const dates: (string | undefined)[] = [];
   const client = createClient({ server: `http://127.0.0.1:${port}`, component: "doctor" });
   const call = client.json({ method: "GET", path: "/version", onHead: ({ date }) => void dates.push(date) });
@@ -384,7 +384,7 @@ it("drains a stream without a reader, and delivers everything to a slow reader",
   expect(count).toBe(256);
 });
 
-/** Rejects each path the given number of times, then answers. */
+/** Rejects each path the given number of times, then responds normally. */
 function refusing(times: number, refuse: (response: ServerResponse) => void): RequestListener & { readonly calls: () => number } {
   let calls = 0;
   const listener: RequestListener = (_request, response) => (calls++ < times ? refuse(response) : json(response, 200, POD));
@@ -487,7 +487,7 @@ it("KW2 KW3 reports an error that follows a retried 5xx as unanswered", async ()
 it("KC3 starts a request's timeout when it is sent, not while it waits for a connection", async () => {
   const kube = await stub((_request, response) => void setTimeout(() => json(response, 200, POD), 150), { requestTimeoutMs: 1_000 });
   const calls = Array.from({ length: 10 * CALLS_AT_ONCE_MAX }, () => kube.get("pods", "shop", "p"));
-  // Ten rounds of 150 ms: the last calls start after more than their own timeout.
+  // Ten rounds of 150 ms, so that the last calls start later than their own timeout.
   expect(await Promise.allSettled(calls).then((all) => all.filter(({ status }) => status === "rejected"))).toEqual([]);
 });
 

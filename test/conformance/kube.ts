@@ -114,7 +114,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
     });
 
     it("adds and removes one owner reference by strategic merge patch", async () => {
-      // The owner exists: otherwise a garbage collector would delete the dependent.
+      // Creates the owner, because a garbage collector would otherwise delete the dependent.
       const { uid: ownerUid } = (await create(replicaSet("owner"))).metadata;
       const { uid } = (await create(replicaSet("owned"))).metadata;
       const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "owner", uid: ownerUid, controller: true };
@@ -191,7 +191,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
     it("KL1 lists only metadata on request", async () => {
       await create(replicaSet("meta"));
       const page = await subject.kube.listPage("replicasets", { metadataOnly: true, limit: 500 }, AbortSignal.timeout(10_000));
-      const items = page.items as readonly { readonly metadata: { readonly name: string } }[]; // objects
+      const items = page.items as readonly { readonly metadata: { readonly name: string } }[]; // ReplicaSets of the page
       const item = items.find(({ metadata }) => metadata.name === "meta");
       expect(item).toMatchObject({ kind: "PartialObjectMetadata", metadata: { uid: expect.any(String), labels: { name: "meta" } } });
       expect(item).not.toHaveProperty("spec");

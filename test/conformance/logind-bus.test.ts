@@ -1,4 +1,4 @@
-/** systemd's own programs on a private bus of the test, with a stand-in for logind that hands out real locks. */
+/** systemd's own programs on the test's private bus, with a replacement for logind that hands out real locks. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFile, stat } from "node:fs/promises";

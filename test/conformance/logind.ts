@@ -1,4 +1,4 @@
-/** What logind guarantees to the node agent (shared/node-agent/ports/logind.ts). */
+/** The conformance suite of the node agent's port to logind (shared/node-agent/ports/logind.ts). */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { Logind } from "../../shared/node-agent/ports/logind.ts";

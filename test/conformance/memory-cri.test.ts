@@ -1,4 +1,4 @@
-/** The memory runtime passes the port's suite; and its additional features: seeded faults, pulls, readiness, injected logs. */
+/** The memory runtime: the port's suite, and its additional features: seeded faults, pulls, readiness, injected logs. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";

@@ -1,4 +1,4 @@
-/** The memory NodeStore passes the port's suite, and immediately reports a row that was changed in place. */
+/** The memory NodeStore: the port's suite, and the immediate detection of a row that was changed in place. */
 import { describe, expect, it } from "vitest";
 
 import { createMemoryNodeStore } from "../../shared/node-agent/memory/node-store.ts";

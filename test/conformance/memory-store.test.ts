@@ -1,4 +1,4 @@
-/** The memory Store passes the conformance suite of Stores. */
+/** The memory Store: the conformance suite of Stores. */
 import { describe, expect, it } from "vitest";
 
 import { createMemoryData, type MemoryData } from "../../shared/store/memory/store/data.ts";
@@ -46,7 +46,8 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
 }
 
 storeConformance("memory", memoryFixture);
-// Compares the memory Store with itself: it is deterministic, and the random history runs. Other adapters are compared with it elsewhere.
+// Compares the memory Store with itself, to check that it is deterministic and that the random history runs. Other adapters are compared
+// with it elsewhere.
 storeDifferential("memory", memoryFixture, memoryFixture, { seeds: [1, 2, 3], steps: 300 });
 
 describe("the memory Store", () => {

@@ -1,6 +1,5 @@
 /**
- * NodeFiles on this machine's own file systems, in a temporary directory: with the machine's rights, and where
- * mounts are forbidden.
+ * NodeFiles on this machine's own file systems, in a temporary directory: with the test's own permissions, and without permission to mount.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -63,7 +62,7 @@ function allowsMounts(): boolean {
   }
 }
 
-/** A directory with `mount` and `umount` commands that fail as they do without the right to mount. */
+/** A directory with `mount` and `umount` commands that fail as without the permission to mount. */
 function refusingPath(): string {
   const directory = mkdtempSync(join(TOP, "bin-"));
   for (const command of ["mount", "umount"])
@@ -103,7 +102,7 @@ const mode = (path: string) => (statSync(path).mode & 0o7777).toString(8);
 const text = (path: string) => readFileSync(path, "utf8");
 const visible = (directory: string) => readdirSync(directory).filter((name) => !name.startsWith(".."));
 const versions = (directory: string) => readdirSync(directory).filter((name) => name.startsWith("..2"));
-/** `tmpfs size=64k` and the like, or undefined when nothing is mounted there. */
+/** Returns the mount, such as `tmpfs size=64k`, or undefined if nothing is mounted there. */
 function mounted(directory: string): string | undefined {
   const escaped = directory.replaceAll(" ", "\\040");
   return readFileSync("/proc/self/mountinfo", "utf8")
@@ -192,7 +191,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
         const version = join(directory, await readlink(join(directory, "..data")));
         const pair = await Promise.all(["a", "b"].map((name) => readFile(join(version, name), "utf8").catch(() => "gone")));
         seen.push(pair.join(" "));
-        // The file always exists; only the kernel's path resolution may race with the swap, once.
+        // The file always exists; only one path resolution by the kernel may race with the swap.
         await readFile(join(directory, "a"), "utf8").catch(() => readFile(join(directory, "a"), "utf8"));
       }
     };
@@ -466,7 +465,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
 
   it("[node-agent 135] rewrites a huge hosts file without reading it", async () => {
     const path = await r.files.writeHostsFile(UID, "127.0.0.1 localhost");
-    truncateSync(path, 64 * 2 ** 30); // sparse: it uses no blocks until it is written
+    truncateSync(path, 64 * 2 ** 30); // a sparse file: uses no blocks until it is written
     expect(await r.files.writeHostsFile(UID, "127.0.0.1 localhost")).toBe(path);
     expect(text(path)).toBe("127.0.0.1 localhost");
     writeFileSync(path, "127.0.0.1 Localhost");

@@ -155,7 +155,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
         try {
           Object.assign(target?.pending ?? {}, { kind: "kill" });
         } catch {
-          // Writing to a frozen row throws at once; a copied row accepts the write.
+          // A frozen row throws on the write; a copied row accepts it.
         }
       };
       spoil(row);

@@ -1,6 +1,6 @@
 /**
- * Primaries that a user controller's `where` does not select: which of them a list, a resync and a change enqueue, on any Store. Their
- * objects go through the controller's views and event handlers.
+ * Primaries that a user controller's `where` does not select, on any Store: which of them a list, a resync and a change enqueue. Objects
+ * pass through the controller's views and event handlers.
  */
 import { afterEach, describe, expect, it } from "vitest";
 import { Website } from "../../examples/website/website.ts";
@@ -24,18 +24,19 @@ const SITES = defineController({
   owns: [Deployment],
   sync: () => ({ apply: [] }),
 });
-const CONTROLLER = "sites" as OwnController; // the registry's only one
+const CONTROLLER = "sites" as OwnController; // the only controller of the registry
 const ENTRIES = ownControllers([SITES.definition]);
 const CACHE = cacheOf(registryOf(ENTRIES));
-const [WEBSITES, DEPLOYMENTS] = (ENTRIES[0]?.views ?? []).map(({ name }) => name) as [OwnView, OwnView]; // a primary and an owned kind
+// the view of the primaries, and that of an owned kind
+const [WEBSITES, DEPLOYMENTS] = (ENTRIES[0]?.views ?? []).map(({ name }) => name) as [OwnView, OwnView];
 const DIGESTER = createDigester("a key for tests");
 const EPOCH = { epoch: "e1", clusterUid: "uid", fence: "100", ...cacheIdentity(DIGESTER) };
 
 interface Version {
   readonly rv: number;
-  /** Whether `where` selects it. */
+  /** Whether `where` selects the object. */
   readonly isIn?: boolean;
-  /** Whether the controller has set fields of it. */
+  /** Whether the controller has set fields of the object. */
   readonly isManaged?: boolean;
 }
 
@@ -89,7 +90,8 @@ class Outside {
 
   async put(resource: OwnView, objects: readonly object[], listRV?: string): Promise<void> {
     const changes = objects.map((object) => {
-      const cached = cachedAs(CACHE, resource, object, DIGESTER) as ReturnType<(typeof ENTRIES)[0]["views"][0]["project"]>; // own views
+      // resources of this cache
+      const cached = cachedAs(CACHE, resource, object, DIGESTER) as ReturnType<(typeof ENTRIES)[0]["views"][0]["project"]>;
       const { namespace, name, uid, resourceVersion: rv } = cached.metadata;
       return { type: "put" as const, key: `${namespace}/${name}`, uid, rv, object: cached };
     });
@@ -105,7 +107,7 @@ class Outside {
     expect(answer.kind).toBe("applied");
   }
 
-  /** A whole list: payloads, and their manifest. */
+  /** Applies a whole list: the payloads and the manifest. */
   async list(resource: OwnView, objects: readonly object[], listRV: string): Promise<void> {
     const opened = await this.store.openGeneration({ ...this.#at(), resource });
     if (opened.kind !== "open") throw new Error(opened.kind);
@@ -127,7 +129,7 @@ class Outside {
     return (await this.store.resync(EPOCH.epoch, CONTROLLER, 0)).map(({ key }) => key);
   }
 
-  /** Ends a run of each due key; the rows of their primaries. */
+  /** Runs each due key to its end; returns the rows of their primaries. */
   async drain(): Promise<readonly unknown[]> {
     const seen: unknown[] = [];
     for (const key of await this.queued()) {
@@ -163,7 +165,7 @@ export function outsideConformance(where: string, make: (...options: Parameters<
       stores.push(store);
       return await new Outside(store).open();
     };
-    /** Two Websites, of which `where` selects `a`. */
+    /** Lists two Websites, of which `where` selects `a`. */
     const listed = async (): Promise<Outside> => {
       const outside = await opened();
       await outside.list(DEPLOYMENTS, [], "5");

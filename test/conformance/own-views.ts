@@ -40,7 +40,7 @@ import { testSigner } from "../support/signer.ts";
 const CLUSTER = "0123456789ab";
 const CANARY = "a value that stays on the API server";
 
-/** A controller that caches metadata of one resource, with the view of its primaries. */
+/** A controller that caches the metadata of one resource; also returns the view of its primaries. */
 function watching(name: string, resource: Resource): { readonly entry: ControllerEntry; readonly view: ViewDefinition } {
   const controller = name as OwnController; // a name of the registry
   const view = viewName(resource, controller, "k3x9");
@@ -57,7 +57,7 @@ function watching(name: string, resource: Resource): { readonly entry: Controlle
   };
 }
 
-/** Keeps a record of each ConfigMap that names its Namespace, and of the Namespace itself; a recorded one is not recorded again. */
+/** Records each ConfigMap that names its Namespace, and the Namespace itself. Each is recorded only once. */
 const KEEPER = "keeper" as OwnController; // a name of the registry
 const KEPT = viewName("configmaps", KEEPER, "k3x9");
 const HOMES = viewName("namespaces", KEEPER, "k3x9");

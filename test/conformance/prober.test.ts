@@ -25,7 +25,7 @@ import { probeRequest } from "../../shared/node-agent/kubelet/prober/probe-reque
 import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../shared/node-agent/ports/prober.ts";
 
 const LOOPBACK = "127.0.0.1";
-/** Far above what a busy machine needs; tests of timeouts set a short one. */
+/** Timeout in ms, far above what a busy machine needs; tests of timeouts set a short one. */
 const PATIENCE_MS = 20_000;
 const prober = createProber();
 
@@ -177,7 +177,7 @@ describe("[node-agent 97] HTTP probes", () => {
   });
 
   it("accepts a TLS server that cannot renegotiate securely (RFC 5746), as Go does", async () => {
-    // A ServerHello of TLS 1.2 without extensions: OpenSSL answers with an alert by default.
+    // A ServerHello of TLS 1.2 without extensions, because OpenSSL responds with an alert by default.
     const hello = Buffer.concat([Buffer.from([22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3]), Buffer.alloc(32), Buffer.from([0, 0xc0, 0x2f, 0])]);
     const server = await raw((socket) => socket.once("data", () => socket.end(hello)));
     const { output } = await get(server.port, { scheme: "HTTPS" });
@@ -191,7 +191,7 @@ describe("[node-agent 97] HTTP probes", () => {
     expect(named).toEqual({ result: "Success", output: "localhost" });
   });
 
-  /** Upstream's prober sends the same headers. */
+  /** The expected headers are those of upstream's prober. */
   it("sends its headers over HTTP/2, without those of an HTTP/1 connection", async () => {
     const server = await listen(
       createHttp2TlsServer(certificate, ({ rawHeaders }, response) => void response.end(JSON.stringify(rawHeaders))),
@@ -390,7 +390,7 @@ describe("[node-agent 97] TCP probes", () => {
 
   it("[PR1] ends at its timeout when packets are dropped", async () => {
     const startedAt = Date.now();
-    // TEST-NET-1: either nobody answers, or the network reports immediately that there is no route.
+    // An address of TEST-NET-1: either there is no response, or the network reports immediately that there is no route.
     const outcome = await prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: 300 });
     expect(outcome.result).toBe("Failure");
     expect(Date.now() - startedAt).toBeLessThan(5_000);
@@ -487,7 +487,7 @@ describe("[node-agent 97] gRPC probes", () => {
 });
 
 describe("[node-agent 486] a server that never stops sending", () => {
-  /** Sends data as long as the peer reads it. */
+  /** Sends data for as long as the peer reads. */
   function flood(socket: Socket, piece: Buffer): void {
     const pieces = Buffer.concat(Array<Buffer>(1_000).fill(piece));
     const more = (): void => {
@@ -581,7 +581,7 @@ describe("[node-agent 489] host names", () => {
     expect(resolution(name, text)).toEqual({ servers: text === "" ? [] : ["10.0.0.10", "fd00::a"], names: want });
   });
 
-  /** A DNS server, and a resolv.conf that names it. */
+  /** Starts a DNS server and writes a resolv.conf that refers to it. */
   async function dnsServer(answer: (socket: DatagramSocket, query: Buffer, port: number) => void) {
     const socket = createSocket("udp4");
     socket.on("message", (query, { port }) => answer(socket, query, port));
@@ -599,7 +599,7 @@ describe("[node-agent 489] host names", () => {
 
   it("host names are resolved by DNS", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
-      // The header's flags and counts, the unchanged question, and 10.1.2.3 for a question of type A.
+      // The response: the header's flags and counts, the unchanged question, and 10.1.2.3 for a question of type A.
       const question = query.subarray(QUERY_BYTES_MIN, query.indexOf(0, QUERY_BYTES_MIN) + 5);
       const isOfTypeA = question.at(-3) === 1;
       const head = Buffer.concat([query.subarray(0, 2), Buffer.from([0x81, 0x80, 0, 1, 0, isOfTypeA ? 1 : 0, 0, 0, 0, 0])]);
@@ -672,12 +672,12 @@ beforeAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Answers with the TLS server name that the client requested, `false` if it requested none. */
+/** Responds with the TLS server name that the client requested, or with `false` if it requested none. */
 const tellName: RequestListener = ({ socket }, response) => {
   response.end(socket instanceof TLSSocket ? String(socket.servername) : "not TLS");
 };
 
-/** Writes one more piece every 20 ms until the peer closes the connection. */
+/** Writes `more` every 20 ms until the peer closes the connection. */
 function trickle(socket: Socket, start: string, more: string): void {
   socket.write(start);
   const timer = setInterval(() => socket.write(more), 20);

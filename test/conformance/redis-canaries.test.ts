@@ -1,6 +1,6 @@
 /**
- * No secret leaves the API server: canaries are planted wherever users and tools keep secrets, and every text that the whole system sends
- * on a real Redis and fauxqs is searched for them. Writes to the API server are complete.
+ * Checks that no secret leaves the API server: plants canaries wherever users and tools store secrets, and searches every text that the
+ * whole system sends on a real Redis and fauxqs. Also checks that writes to the API server are complete.
  */
 import { Socket } from "node:net";
 
@@ -68,7 +68,7 @@ it.skipIf(reason !== undefined)(`no canary value appears outside the API server$
   const rsOf = async (name: string) => (await list(REPLICA_SETS)).filter(({ metadata }) => metadata.name.startsWith(`${name}-`));
   await vi.waitFor(async () => expect((await web()).status?.availableReplicas).toBe(2), EVENTUALLY);
 
-  // On the API server, all objects are as upstream would write them.
+  // The API server has all objects as upstream would write them.
   const [first] = await rsOf("web");
   const { "kubectl.kubernetes.io/last-applied-configuration": _lastApplied, ...copied } = canaryAnnotations();
   expect(first?.metadata.annotations).toMatchObject(copied);
@@ -76,7 +76,7 @@ it.skipIf(reason !== undefined)(`no canary value appears outside the API server$
   expect(JSON.stringify(await list(`${CORE}/pods`))).toContain(canary("env"));
   await vi.waitFor(async () => expect((await rsOf("denied"))[0]?.status?.conditions?.[0]?.message).toBe(DENIAL), EVENTUALLY);
 
-  // Changes an annotation and the template, and adds another client's condition that status writes must keep.
+  // Changes an annotation and the template, and adds another client's condition, which status writes must preserve.
   const again = `again ${canary("cause")}`;
   await person.request("PATCH", `${DEPLOYMENTS}/web`, { metadata: { annotations: { [CHANGE_CAUSE]: again } } }, MERGE);
   await vi.waitFor(async () => expect((await rsOf("web"))[0]?.metadata.annotations?.[CHANGE_CAUSE]).toBe(again), EVENTUALLY);
@@ -103,10 +103,10 @@ it.skipIf(reason !== undefined)(`no canary value appears outside the API server$
     logged: found(log.lines.map((line) => JSON.stringify(line))),
     traced: found(traced),
     captured: found(captured),
-    // Like upstream's Event, ours quotes the webhook.
+    // Our Event quotes the webhook, as upstream's does.
     events: found(events),
   }).toEqual({ queued: [], stored: [], logged: [], traced: [], captured: [], events: ["CANARY-denial"] });
-  // A denied create was logged; a status was cached with the condition message that must be kept.
+  // The denied create is logged; a status was cached with the condition message that it must preserve.
   expect(log.lines.map(({ fields }) => fields["reason"])).toContain("403 Forbidden");
   expect(found(stored)).toEqual(["CANARY-denial", "CANARY-foreign"]);
 });
@@ -141,7 +141,7 @@ function denyPodsOf({ server }: Embedded, app: string): void {
   });
 }
 
-/** Records the bodies of all messages as they leave the process, whichever client sends them. */
+/** Records the bodies of all messages as they leave the process, for every client. */
 function tapQueues(): readonly string[] {
   const bodies: string[] = [];
   const write = Socket.prototype.write;
@@ -154,7 +154,8 @@ function tapQueues(): readonly string[] {
 }
 
 function messagesIn(request: string): readonly string[] {
-  const { MessageBody, Entries = [] } = JSON.parse(request) as { MessageBody?: string; Entries?: readonly { MessageBody: string }[] }; // the input of SendMessage or SendMessageBatch
+  // the body of SendMessage or SendMessageBatch
+  const { MessageBody, Entries = [] } = JSON.parse(request) as { MessageBody?: string; Entries?: readonly { MessageBody: string }[] };
   return [...(MessageBody === undefined ? [] : [MessageBody]), ...Entries.map((entry) => entry.MessageBody)].map(bodyText);
 }
 

@@ -19,7 +19,7 @@ const STRATEGIC = "application/strategic-merge-patch+json";
 const MERGE = "application/merge-patch+json";
 const WEB = objectKey("default", "web");
 
-/** The two verbs of every run. */
+/** The two verbs that every run calls. */
 const TAKE_AND_DONE = ["take", "done"];
 const READ_BYTES_FREE = 4 * 1024;
 const READ_BYTES_PER_POD = 450;
@@ -57,7 +57,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   it("creates need one registerIntents and one write-through per slow-start batch, whatever its size", async () => {
     await create("web", 500);
     const cost = await syncRS();
-    // Batches of 1, 2, 4, …, 128, 245 pods; then the status; and one correlateEvents for 500 Events.
+    // The writes: batches of 1, 2, 4, …, 128, 245 pods, then the status, and one correlateEvents for 500 Events.
     expect(cost.verbs).toEqual([
       "take",
       "registerIntents",
@@ -69,7 +69,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(cost.verbs.length);
     expect(cost.requests.filter((request) => request === "create pods")).toHaveLength(500);
     expect(cost.requests.filter((request) => request !== "create pods")).toEqual([
-      "list pods", // a new bare ReplicaSet is listed once
+      "list pods", // pods are listed once for a new standalone ReplicaSet
       "get replicasets",
       "patch replicasets/status",
     ]);
@@ -107,8 +107,8 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await scale("bare", 5);
     expect(await play()).toBe(0);
 
-    await harness.pass(5_000); // the minimum time between two lists for an owner
-    await harness.relist("pods"); // under a greater fence, as a new leader's
+    await harness.pass(5_000); // exceeds the minimum time between two lists for an owner
+    await harness.relist("pods"); // under a greater fence, as a new leader does
     await scale("bare", 4);
     expect(await play()).toBe(1);
     await scale("web", 8, DEPLOYMENTS);
@@ -225,7 +225,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.verbs).toEqual(TAKE_AND_DONE);
     const primary = JSON.stringify((await items(REPLICA_SETS))[0]).length;
     expect(cost.bytesRead).toBeLessThanOrEqual(READ_BYTES_FREE + primary + READ_BYTES_PER_POD * 250);
-    expect(cost.bytesRead).toBeGreaterThan(200 * 100); // proves that replies are counted
+    expect(cost.bytesRead).toBeGreaterThan(200 * 100); // shows that replies are counted
   });
 
   it("Redis stores at most 750 bytes per pod in total", async () => {
@@ -265,7 +265,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     return requests.filter((request) => !isRead(request));
   }
 
-  /** Live reads, in order. */
+  /** Returns the live reads in order. */
   function readsOf({ requests }: Cost): readonly string[] {
     return requests.filter(isRead);
   }
@@ -286,7 +286,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     return (await items(PODS)).filter(({ metadata }) => metadata.labels?.["app"] === "web")[index]?.metadata.name ?? "";
   }
 
-  /** Enqueues the owner immediately, and changes nothing that affects its decision. */
+  /** Changes labels that enqueue the owner immediately and do not affect its decision. */
   async function labelPod(index: number, labels: Readonly<Record<string, string>>): Promise<void> {
     await harness.person.request("PATCH", `${PODS}/${await podName(index)}`, { metadata: { labels } }, MERGE);
     await harness.stream();

@@ -1,5 +1,5 @@
 /**
- * The laws for large objects on a real Redis: also commands, bytes, and arguments and replies of the commands inside its scripts.
+ * The laws for large objects on a real Redis, which also count commands, bytes, and the arguments and replies of commands inside scripts.
  * test/support/large-laws.ts lists what they catch.
  */
 import { afterAll, beforeAll, describe } from "vitest";

@@ -1,5 +1,5 @@
 /**
- * The Redis password changes while everything runs (docs/internals/threat-model.md, Rotation): a function reconnects without a
+ * The Redis password changes while the whole system runs (docs/internals/threat-model.md, Rotation): a function reconnects without a
  * redeployment, the watcher exits with 4 and must be restarted. On a real server, with secrets in files.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -64,7 +64,7 @@ describe.skipIf(missing !== undefined)(`a changed password of Redis${missing ===
     await rm(folder, { recursive: true });
   });
 
-  /** Makes this the only password; connections with another one are closed. */
+  /** Makes this the only password; Redis closes connections with another one. */
   async function only(name: string): Promise<void> {
     await admin.call("ACL", "SETUSER", "default", "resetpass", `>${canary(name)}`);
     await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");

@@ -56,7 +56,7 @@ else
 
     it("may run every command of every script", async () => {
       expect(CALLED.length).toBeGreaterThan(20);
-      // Some commands need other arguments; the test only checks for "no permission".
+      // Uses no valid arguments, because the test only checks for "no permission".
       for (const name of CALLED)
         expect(await answer(`${name} dl:prod:{c}:x 1`), name).not.toMatch(/no permissions to run|not found|unknown/i);
     });

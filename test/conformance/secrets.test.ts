@@ -145,7 +145,7 @@ describe("a secret in a file", () => {
   });
 
   it("a secret file keeps its old value when there is no space for the new one", async () => {
-    const { path, write } = await place("k".repeat(250)); // and no event for a longer name in the same folder
+    const { path, write } = await place("k".repeat(250)); // the watch reports no event for a longer name in the same folder
     await expect(write()).rejects.toThrow(`file:${path}: `);
     expect(await readFile(path, "utf8")).toBe("one");
   });

@@ -1,4 +1,4 @@
-/** The conformance suite of Secrets (shared/store/ports/secrets.ts), for every place that stores them. */
+/** The conformance suite of Secrets (shared/store/ports/secrets.ts), for every kind of storage. */
 import { describe, expect, it } from "vitest";
 
 import { SecretError, type Secrets } from "../../shared/store/ports/secrets.ts";

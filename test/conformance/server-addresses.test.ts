@@ -1,6 +1,6 @@
 /**
- * One cluster behind two addresses whose certificates have different authorities, and an address whose authority is rotated: the cache
- * continues in its epoch. Real TLS in front of the in-memory API server.
+ * One cluster with two addresses whose certificates are signed by different CAs, and an address whose CA is rotated: the cache must
+ * continue in its epoch. Uses a real TLS proxy for the in-memory API server.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -39,7 +39,7 @@ afterAll(async () => {
   for (const end of ends.reverse()) await end();
 });
 
-/** A self-signed certificate is its own authority. */
+/** Returns a self-signed certificate, which is its own CA. */
 function issue(name: string): { readonly cert: string; readonly key: string } {
   const [key, cert] = [join(folder, `${name}.key`), join(folder, `${name}.crt`)];
   const made = ["-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", key, "-out", cert];
@@ -49,7 +49,7 @@ function issue(name: string): { readonly cert: string; readonly key: string } {
   return { cert: readFileSync(cert, "utf8"), key: readFileSync(key, "utf8") };
 }
 
-/** Passes requests on to `url`. */
+/** Starts a TLS proxy that forwards requests to `url`. */
 async function front(url: string, tls: ReturnType<typeof issue>, port = 0): Promise<Server> {
   const server = createServer(tls, (from, to) => {
     const passed = request(`${url}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
@@ -65,7 +65,7 @@ async function front(url: string, tls: ReturnType<typeof issue>, port = 0): Prom
   return server;
 }
 
-const portOf = (server: Server): number => (server.address() as AddressInfo).port; // of a TCP server
+const portOf = (server: Server): number => (server.address() as AddressInfo).port; // a listening TCP server has an AddressInfo
 
 it("another address and another certificate authority open no epoch and raise no alarm", async () => {
   const [clock, random, digester] = [createSystemClock(), createSystemRandom(), createDigester("a key of this test alone")];
@@ -89,7 +89,7 @@ it("another address and another certificate authority open no epoch and raise no
 
   const data = createMemoryData();
   const log = recordingLog();
-  /** As a process that is configured for that address. */
+  /** Starts a system that is configured with that address and CA. */
   const start = async (server: string, ca: string): Promise<System> => {
     const kube = (component: string): ReturnType<typeof createKubeHttp> => createKubeHttp({ server, ca, component });
     const { cid: cluster, uid: clusterUid } = await readClusterIdentity(kube("watcher"));
@@ -99,7 +99,7 @@ it("another address and another certificate authority open no epoch and raise no
   };
   const pods = async (): Promise<readonly string[]> =>
     (await user.list(PODS)).items.map(({ metadata }) => (metadata as { readonly name: string }).name).toSorted();
-  /** A pod is replaced within the same epoch. */
+  /** Checks that a deleted pod is replaced within the same epoch. */
   const works = async (): Promise<void> => {
     const before = await pods();
     await user.request("DELETE", `${PODS}/${before[0]}`, { gracePeriodSeconds: 0 });

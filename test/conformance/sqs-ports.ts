@@ -41,7 +41,7 @@ export function portsBy(way: string, client: () => Client, calls: () => SqsCalls
 
   deltaQueueConformance(way, async () => {
     const { deltas } = await freshQueues(client());
-    // Production uses a thousand receives; five show the same behaviour.
+    // Production allows a thousand receives; five show the same behaviour.
     const maxReceiveCount = 5;
     const { Attributes } = await client().send(
       new GetQueueAttributesCommand({ QueueUrl: deltas.deadLetterUrl, AttributeNames: ["QueueArn"] }),
@@ -98,7 +98,7 @@ function queuesConformance(server: string, client: () => Client, calls: () => Sq
       });
       const bell = await attributesOf(first.doorbells.replicaset.url);
       expect(bell).toMatchObject({ VisibilityTimeout: "360" });
-      // Servers differ in whether they answer the count as a number or as a text.
+      // Servers return the count as a number or as a text.
       const receivesOf = (redrive = "{}"): number => Number((JSON.parse(redrive) as { maxReceiveCount?: unknown }).maxReceiveCount); // a redrive policy
       expect([receivesOf(deltas?.["RedrivePolicy"]), receivesOf(bell?.["RedrivePolicy"])]).toEqual([1000, 5]);
     });

@@ -1,6 +1,6 @@
 /**
- * Types of a static pod's fields, compared with the API's decoder (the universal deserializer of client-go) on the same manifests.
- * One difference: 2^63 is accepted as an int64, because it is the same JavaScript number as 2^63 - 1.
+ * Types of a static pod's fields, compared with the API's decoder (the universal deserializer of client-go) on the same manifests. One
+ * known difference: ours accepts 2^63 as an int64, because it is the same JavaScript number as 2^63 - 1.
  */
 import { describe, expect, it } from "vitest";
 

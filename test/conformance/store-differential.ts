@@ -1,9 +1,9 @@
 /**
- * Two Stores with the same random history: every result and, now and then, everything that can be read must be equal. Catches what a case
- * per rule cannot: rules that interact in an unexpected order. A failure prints its seed and the last calls.
+ * Two Stores with the same random history: every result, and at intervals all readable data, must be equal. Catches errors that tests of
+ * single rules cannot: rules that interact in an unexpected order. A failure prints its seed and the last calls.
  *
- * The history is deliberately not plausible: versions, uids, owners, fences, sequences, tokens and rows read
- * are sometimes wrong, so that rejections are compared as often as changes.
+ * The history is deliberately not plausible: versions, uids, owners, fences, sequences, tokens and rows read are sometimes wrong, so that
+ * rejections are compared as often as changes.
  */
 import { ownerId, podOwnerId, primaryAsOwner, type OwnerId } from "../../shared/kube/objects/owner-id.ts";
 import { isDeepStrictEqual } from "node:util";
@@ -49,7 +49,7 @@ const NAMES: { readonly [R in CachedResource]: readonly string[] } = {
   pods: ["p1", "p2", "p3", "p4", "p5", "p6"],
 };
 const UIDS = ["1", "2"];
-/** Where resourceVersions start: small, just below 2^53, and where their number of digits grows, beyond 2^64. */
+/** Initial resourceVersions: small, just below 2^53, and beyond 2^64 where their number of digits grows. */
 const BASES = [0n, 2n ** 53n - 20n, 10n ** 20n - 50n];
 const TRAIL = 12;
 
@@ -110,8 +110,6 @@ class Life {
     await this.#compareAll();
   }
 
-  // --- chance
-
   #chance(probability: number): boolean {
     return this.#next() < probability;
   }
@@ -123,8 +121,6 @@ class Life {
   #pick<T>(values: readonly T[]): T {
     return values[this.#below(values.length)] as T; // never called with an empty list
   }
-
-  // --- both stores
 
   /** Calls both Stores, compares the results, and returns the reference's. */
   async #call<T>(what: string, verb: (store: Store) => Promise<T>): Promise<T | undefined> {
@@ -152,14 +148,12 @@ class Life {
     await this.#right.clock.advance(ms);
   }
 
-  // --- the life
-
   async #begin(): Promise<void> {
     await this.#call("openEpoch", (store) => store.openEpoch({ ...EPOCH, epoch: this.#epoch }));
     await this.#mend();
   }
 
-  /** A leader takes over and lists again, which repairs everything. */
+  /** A new leader takes over and lists everything, which repairs all differences. */
   async #mend(): Promise<void> {
     this.#fence++;
     for (const resource of CACHED_RESOURCES) await this.#openFence(resource, String(this.#fence));
@@ -233,7 +227,7 @@ class Life {
     return this.#chance(0.5) ? `c:${this.#pick(NAMES.pods)}` : `d:${this.#uid("pods", this.#keyOf("pods"))}`;
   }
 
-  /** Changes of distinct keys, prepared from rows read just now or, sometimes, earlier. */
+  /** Returns changes of distinct keys, prepared from rows that were read just now or, sometimes, earlier. */
   async #items(resource: CachedResource, keys: readonly ObjectKey[], deletes: number): Promise<readonly ItemChange[]> {
     const items: ItemChange[] = [];
     for (const key of new Set(keys)) {
@@ -293,7 +287,7 @@ class Life {
     };
   }
 
-  /** @returns the last contiguous sequence of each lane. */
+  /** @returns the last contiguous sequence of each lane */
   async #openFence(resource: CachedResource, fence: string): Promise<readonly number[] | undefined> {
     const answer = await this.#call(`openFence ${resource} ${fence}`, (store) =>
       store.openFence({ epoch: this.#epoch, fence, resource, lanes: LANES[resource] }),
@@ -318,7 +312,7 @@ class Life {
     );
   }
 
-  /** A generation of one resource; `spoilt`: some rows are missing, and some are surplus. */
+  /** Lists one resource. `spoilt`: some rows are missing and others are surplus. */
   async #relist(resource: CachedResource, spoilt: boolean): Promise<void> {
     const opened = await this.#call(`openGeneration ${resource}`, (store) =>
       store.openGeneration({ epoch: this.#epoch, fence: String(this.#fence), resource }),
@@ -372,7 +366,7 @@ class Life {
 
   async #pass(): Promise<void> {
     await this.#advance(this.#pick([1, 7, 50, 400, 1_200, 3_000, 5_001, 15_000, LEASE_MS + 1_000, 61_000]));
-    if (this.#chance(0.25)) return; // the watcher is away
+    if (this.#chance(0.25)) return; // no watcher runs
     for (const resource of CACHED_RESOURCES) {
       for (let lane = 0; lane < LANES[resource]; lane++) {
         const header = await this.#inTurn(resource, lane);
@@ -413,7 +407,7 @@ class Life {
     return answer;
   }
 
-  /** Mostly the last run; earlier runs may have ended or been taken over. */
+  /** Returns mostly the last run; earlier runs may have ended or lost their key. */
   #anyRun(): { readonly run: Taken; readonly uid: string } {
     return this.#chance(0.7) ? this.#pick(this.#runs.slice(-1)) : this.#pick(this.#runs);
   }
@@ -500,7 +494,7 @@ class Life {
     );
   }
 
-  /** Rare calls of a leader. */
+  /** Makes one of the rare calls of a leader. */
   async #watcher(): Promise<void> {
     const resource = this.#pick(CACHED_RESOURCES);
     const dice = this.#below(10);
@@ -528,8 +522,6 @@ class Life {
       await this.#mend();
     }
   }
-
-  // --- everything
 
   async #compareAll(): Promise<void> {
     await this.#call("epoch", (store) => store.epoch());
@@ -565,7 +557,7 @@ class Life {
     }
   }
 
-  /** Only a snapshot shows intents, failures and leases, so every key is taken once, even one that another run holds. */
+  /** Takes every key once, even one that another run holds, because only a snapshot contains intents, failures and leases. */
   async #lookAtEveryKey(): Promise<void> {
     await this.#advance(LEASE_MS);
     for (const controller of CONTROLLERS) {
@@ -591,7 +583,7 @@ function isAfter(a: string, b: string): boolean {
   return BigInt(a) > BigInt(b);
 }
 
-/** An item for the trail, without its object. */
+/** Returns an item without its object, for the printed trail of calls. */
 function short({ object, ...item }: ItemChange): object {
   return { ...item, object: object && "metadata" in object ? object.metadata.uid : object?.uid };
 }
@@ -610,7 +602,7 @@ async function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
   }
 }
 
-/** Results as plain data: doorbells sorted, user-facing texts removed. */
+/** Returns results as plain data: with doorbells sorted and user-facing texts removed. */
 function comparable(value: unknown): unknown {
   if (Array.isArray(value)) {
     const parts = value.map(comparable);
@@ -622,7 +614,7 @@ function comparable(value: unknown): unknown {
   );
 }
 
-/** A gate's reason and an unverifiable value differ between Stores. */
+/** The reason of a gate and an unverifiable value may differ between Stores. */
 function isOpaque(name: string, of: object): boolean {
   return name === "reason" || (name === "text" && "where" in of);
 }

@@ -1,9 +1,9 @@
 /**
  * The conformance suite of Stores (shared/store/ports/store.ts; informer §10–§15). Catches: a rule of the index that lets an old version
- * win or a deleted object return, a watermark ahead of its lane, a wake-up lost between two appliers, a key that runs twice at
- * once or never, intents lowered by the wrong caller. Titles name the rule, contract or row of informer §21 that they test.
+ * win or a deleted object return, a watermark ahead of its lane, a wake-up lost between two appliers, a key that runs twice at once or
+ * never, intents lowered by the wrong caller. Titles name the rule, contract or row of informer §21 that they test.
  *
- * T56, T57 (Lease), T02–T24 (reflector) and T60 (randomised model) are tested elsewhere: unit/cache and simulation.
+ * unit/cache and simulation test T56, T57 (Lease), T02–T24 (reflector) and T60 (randomised model).
  */
 import { afterEach, describe } from "vitest";
 
@@ -29,7 +29,7 @@ import { tallyCases } from "./store/tallies.ts";
 import { workQueueCases } from "./store/work-queue.ts";
 import { writeThroughCases } from "./store/write-through.ts";
 
-/** Opens a Store of its own for one test; it is closed when the test ends. */
+/** Opens a new Store for one test; it is closed when the test ends. */
 export type OpenStore = (lanes?: Lanes) => Promise<StoreHarness>;
 
 export function storeConformance(name: string, factory: StoreFactory): void {

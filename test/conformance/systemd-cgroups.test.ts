@@ -1,7 +1,4 @@
-/**
- * Cgroups managed by systemd, where it is PID 1 of this machine; test/e2e/node-cgroup-v2.test.ts starts a machine with
- * it.
- */
+/** Cgroups that systemd manages, on a machine with systemd as PID 1; test/e2e/node-cgroup-v2.test.ts starts such a machine. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -122,7 +119,7 @@ function slicePath(parts: readonly string[]): string {
 }
 
 function podOf(name: string, requests: object, limits: object): NodePod {
-  const container = { name: "main", image: "app:1", resources: { requests, limits } } as ContainerSpec; // quantities by resource
+  const container = { name: "main", image: "app:1", resources: { requests, limits } } as ContainerSpec; // quantities by resource name
   return nodePod({ name, uid: `${Buffer.from(name).toString("hex").padEnd(8, "0")}-0000-4000-8000-000000000001`, containers: [container] });
 }
 
@@ -140,14 +137,14 @@ interface Node {
   pathOf(name: string): string;
   unitOf(name: string): string;
   processes(name: string): Promise<number | undefined>;
-  /** The contents of the kernel files of all groups, by the name of the pod or of the QoS class. */
+  /** Returns the contents of the kernel files of all groups, by the name of the pod or QoS class. */
   bounds(more?: readonly NodePod[]): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>>;
   /** Properties of the pod's unit, in the given order. */
   show(name: string, properties: readonly string[]): Promise<readonly string[]>;
   end(): Promise<void>;
 }
 
-/** Starts the control groups of a node that has the pods above. */
+/** Creates the control groups of a node with the pods above. */
 async function startNode(cgroupDriver: NodeOptions["cgroupDriver"]): Promise<Node> {
   const options: NodeOptions = { ...OPTIONS, cgroupDriver, cgroupRoot: "/judged", cgroups: { ...OPTIONS.cgroups, podMaxPids: 333 } };
   const roots = [kubepodsCgroup(options)];

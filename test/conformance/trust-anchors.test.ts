@@ -1,6 +1,6 @@
 /**
- * Which certificates are trusted: as in Go, each certificate of a CA file is a trust anchor, and all other checks of a certificate still
- * apply. The client of the API server and the server of the node agent, over real TLS.
+ * Trusted certificates, for the API server's client and the node agent's server over real TLS: as in Go, each certificate of a CA file is a
+ * trust anchor, and all other checks of a certificate still apply.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -11,7 +11,7 @@ const VECTORS = readFileSync(join(import.meta.dirname, "yaml-vectors/vectors.jso
   .split("\n")
   .map((line) => JSON.parse(line) as Vector);
 
-/** Where the two parsers read YAML syntax differently; no value changes its type. */
+/** Texts whose YAML syntax the two parsers read differently; no value changes its type. */
 const KNOWN: ReadonlyMap<string, string> = new Map([
   ["{a: -}\n", "a dash as a value in braces: refused, text in Go"],
   ["%x", "a directive without a document: empty, refused by Go"],

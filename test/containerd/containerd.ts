@@ -1,9 +1,9 @@
 /**
- * A containerd of one's own: what a node of a cluster has, several times on one machine.
+ * A private containerd per test node, so that several nodes can run on one machine.
  *
- * CN1 root, state, sockets, runc's state, network namespaces, CNI configuration, bridge, subnet and cgroup are the node's own.
- * CN2 it ends with the process that started it, however that ends, and leaves nothing (node-cleanup.ts).
- * CN3 no registry is asked but registry.ts: images come from images.ts; pods have no route out of the machine.
+ * CN1 root, state, sockets, runc's state, network namespaces, CNI configuration, bridge, subnet and cgroup belong to the node alone.
+ * CN2 it ends with the process that started it, even after a crash, and leaves nothing behind (node-cleanup.ts).
+ * CN3 it contacts no registry other than registry.ts; images come from images.ts. Pods have no route out of the machine.
  */
 import { execFile } from "node:child_process";
 import { mkdir, rm, writeFile } from "node:fs/promises";
@@ -24,36 +24,36 @@ import { createPodNetwork } from "./network.ts";
 import { CNI_PLUGINS, CONTAINERD, CTR } from "./programs.ts";
 
 export interface ContainerdNode extends NodeIdentity {
-  /** `unix://…` */
+  /** The CRI socket, as `unix://PATH`. */
   readonly endpoint: string;
   readonly podCidr: string;
   readonly bridge: string;
   readonly pid: number;
-  /** Absolute, for `cgroupParent` of pods: `/deltaloop-cri-…`. Which path a hierarchy has it under differs. */
+  /** Absolute path for a pod's `cgroupParent`: `/deltaloop-cri-…`. Its location in each cgroup hierarchy differs. */
   readonly cgroupParent: string;
-  /** SIGKILL to containerd alone: shims and containers keep running. */
+  /** Sends SIGKILL to containerd only: shims and containers keep running. */
   kill(): Promise<void>;
   /** Starts it again after `kill`. */
   restart(): Promise<void>;
-  /** Beside those that are there from the beginning. */
+  /** Imports images in addition to those that are present from the start. */
   importImages(images: readonly ImageContent[]): Promise<void>;
-  /** The same of an archive that has them under these names. */
+  /** Imports an archive that contains images with these names. */
   importArchive(archive: Buffer, names: readonly string[]): Promise<void>;
-  /** Everything ends; about half a second. */
+  /** Ends everything; takes about half a second. */
   stop(): Promise<void>;
 }
 
 export interface ContainerdOptions {
-  /** Of a disk of its own for images and snapshots. Default: none, the machine's. */
+  /** Size of a separate disk for images and snapshots. Default: the host's disk. */
   readonly diskBytes?: number;
-  /** Of a disk of its own for a node agent's root directory, `kubelet`, and how many files it takes. Default: none. */
+  /** Size and inode count of a separate disk for the root directory of a node agent, `kubelet`. Default: the host's disk. */
   readonly agentDisk?: { readonly bytes: number; readonly inodes?: number };
 }
 
 const READY_MS_MAX = 30_000;
 const run = promisify(execFile);
 
-/** @throws {Error} with the end of containerd's log when it is not ready in time; nothing is left then either */
+/** @throws {Error} with the end of containerd's log if it is not ready in time; leaves nothing behind in this case either */
 export async function startContainerd({ diskBytes, agentDisk }: ContainerdOptions = {}): Promise<ContainerdNode> {
   const identity = await newIdentity();
   const guard = startNodeCleanup(identity);
@@ -98,7 +98,7 @@ export async function startContainerd({ diskBytes, agentDisk }: ContainerdOption
   }
 }
 
-/** A file system of its own. The guard unmounts it, and the loop device goes with that. */
+/** Mounts a new file system from a file. The cleanup process unmounts it, which also removes the loop device. */
 async function mountDisk(directory: string, folder: string, bytes: number, inodes?: number): Promise<void> {
   const [file, root] = [join(directory, `${folder}.img`), join(directory, folder)];
   await run("truncate", ["-s", String(bytes), file]);
@@ -120,7 +120,7 @@ async function start(directory: string, config: string, endpoint: string): Promi
   return containerd;
 }
 
-/** containerd's CRI part sees an import by an event, so its end is not enough. */
+/** containerd's CRI plugin learns of an import through an event, so this also waits until the plugin lists the images. */
 async function importImages(directory: string, endpoint: string, archive: Buffer, names: readonly string[]): Promise<void> {
   const file = join(directory, "images.tar");
   await writeFile(file, archive);
@@ -148,8 +148,10 @@ async function withCri(endpoint: string, act: (cri: CriAdapter) => Promise<void>
 }
 
 /**
- * `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE, as in many sandboxes, cannot lower it, and runc then dies without a word.
- * Source: containerd 1.6 docs/cri/config.md; `containerd config default` names what is not set here.
+ * With `restrict_oom_score_adj`, containerd does not lower the OOM score: root without CAP_SYS_RESOURCE, as in many sandboxes, is not
+ * permitted to, and runc then exits without an error message. Settings that are absent here keep their defaults (`containerd config
+ * default`).
+ * Source: containerd 1.6 docs/cri/config.md.
  */
 function configuration(directory: string): string {
   const path = (name: string): string => JSON.stringify(join(directory, name));

@@ -1,17 +1,17 @@
-/** What distinguishes one node's resources from all others on the machine. */
+/** Names and paths that distinguish the resources of one node from all others on the machine. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
 export interface NodeIdentity {
-  /** Everything the node writes is under it; short, because socket paths are limited to 107 bytes. */
+  /** The directory for all files of the node. Short, because a socket path is limited to 107 bytes. */
   readonly directory: string;
-  /** Of the CNI network. */
+  /** Name of the CNI network. */
   readonly name: string;
-  /** Below the root of each cgroup hierarchy, without a leading slash. */
+  /** Path of the node's cgroup below the root of each hierarchy, without a leading slash. */
   readonly cgroup: string;
-  /** The bridge is made with it in one step, so that it can be distinguished from an existing one. */
+  /** MAC address with which the bridge is created, so that cleanup can distinguish it from another node's bridge of the same name. */
   readonly bridgeAddress: string;
 }
 

@@ -8,10 +8,10 @@ import { ociArchive } from "../../infra/image/oci-archive.ts";
 
 export const IMAGES = {
   pause: "localhost/pause:1",
-  /** See images/server.c; v1 and v2 differ in what they answer. */
+  /** The program is images/server.c; v1 and v2 return different responses. */
   serverV1: "localhost/server:v1",
   serverV2: "localhost/server:v2",
-  /** `sh` and a few applets. */
+  /** An image with `sh` and a few applets. */
   busybox: "localhost/busybox:1",
 } as const;
 
@@ -23,12 +23,12 @@ const run = promisify(execFile);
 let archive: Promise<Buffer> | undefined;
 
 /**
- * One archive with all of them, about 3 MB, made once per process in about a second.
- * @param directory the caller's, for what the compiler writes
+ * Returns one archive with all images, about 3 MB. It is built once per process, in about a second.
+ * @param directory the caller's directory for compiler output
  */
 export function imageArchive(directory: string): Promise<Buffer> {
   archive ??= build(directory);
-  archive.catch(() => (archive = undefined)); // reported to the caller; the next one may try again
+  archive.catch(() => (archive = undefined)); // the caller sees the error; the next call tries again
   return archive;
 }
 
@@ -53,7 +53,7 @@ async function build(directory: string): Promise<Buffer> {
   ]);
 }
 
-/** The program of images/<name>.c, static, so that it needs nothing else in its image. */
+/** Compiles images/<name>.c as a static program, so that its image needs no other file. */
 async function compileStatic(name: string, output: string): Promise<Buffer> {
   const source = join(import.meta.dirname, "images", `${name}.c`);
   const env = { ...process.env, TMPDIR: dirname(output) };

@@ -1,4 +1,4 @@
-/** A bridge and a subnet per node. Pods reach the machine and each other on the bridge, and nothing else: no route leads out. */
+/** A bridge and a subnet per node. Pods reach only the host and each other through the bridge; there is no route to other networks. */
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { networkInterfaces } from "node:os";
@@ -9,15 +9,15 @@ import type { NodeIdentity } from "./identity.ts";
 
 export interface PodNetwork {
   readonly bridge: string;
-  /** As `10.213.7.0/24`; the machine is `.1`. */
+  /** For example `10.213.7.0/24`; the host has the address `.1`. */
   readonly podCidr: string;
 }
 
-/** The bridge's name reserves the subnet of its number; node-cleanup.ts knows the prefix. */
+/** Number of subnets. The name of the bridge reserves a subnet; node-cleanup.ts knows the prefix. */
 const NUMBERS = 200;
 const run = promisify(execFile);
 
-/** @throws {Error} when every number is taken */
+/** @throws {Error} if every subnet is taken */
 export async function createPodNetwork({ directory, name, bridgeAddress }: NodeIdentity): Promise<PodNetwork> {
   for (let number = 0; number < NUMBERS; number++) {
     const prefix = `10.213.${number}.`;
@@ -26,7 +26,7 @@ export async function createPodNetwork({ directory, name, bridgeAddress }: NodeI
     try {
       await run("ip", ["link", "add", "name", bridge, "address", bridgeAddress, "type", "bridge"]);
     } catch (error) {
-      if (String(error).includes("File exists")) continue; // another node's
+      if (String(error).includes("File exists")) continue; // another node has this bridge
       throw error;
     }
     const podCidr = `${prefix}0/24`;
@@ -44,8 +44,8 @@ function isInUse(prefix: string): boolean {
 }
 
 /**
- * `isGateway` stays off: it would turn on the machine's IP forwarding, which nothing turns off again. The bridge has its address
- * from us.
+ * `isGateway` stays off: it would enable IP forwarding on the host, and nothing disables that again. createPodNetwork sets the bridge's
+ * address instead.
  */
 function cniConfiguration(options: { readonly directory: string; readonly name: string } & PodNetwork): object {
   const ipam = { type: "host-local", dataDir: join(options.directory, "ipam"), ranges: [[{ subnet: options.podCidr }]] };

@@ -1,9 +1,9 @@
 /**
- * Leaves nothing of a node behind: the only way in which one ends, whether asked for or because its owner is gone.
+ * Removes everything that belongs to a node. Every node ends this way, on request or after its owner process is gone.
  *
- * CU1 it finds what belongs to the node by the node's own directory, cgroup and bridge address, all of them unlike any other's;
- *    it ends processes by pid, and only those whose command line names that directory, or that are in that cgroup.
- * CU2 it may run at any moment and any number of times.
+ * CU1 it identifies the node's resources by the node's directory, cgroup and bridge address, which are unique. It ends processes by pid,
+ *     and only those whose command line contains that directory or that are in that cgroup.
+ * CU2 it may run at any time, and repeatedly.
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -12,9 +12,8 @@ import { startReaper } from "../../infra/local/process-reaper.ts";
 import type { NodeIdentity } from "./identity.ts";
 
 /**
- * Processes first (containerd or dockerd, a node agent with its root here, then what containerd would have ended: shims, runc, containers),
- * until none is left; then mounts, then what stands outside of the directory: the shims' sockets, CNI's cache, bridge and veth
- * pairs, cgroups.
+ * Ends processes first, until none is left: containerd or dockerd, a node agent with its root in the directory, then the shims, runc and
+ * containers. Then removes mounts, and resources outside the directory: the shims' sockets, CNI's cache, bridge and veth pairs, cgroups.
  */
 const CLEAN = `
 clean() {
@@ -58,11 +57,11 @@ clean() {
   true
 } 2> /dev/null
 `;
-/** Its input is a pipe from us; when that closes, for whatever reason (exit, crash, SIGKILL), it cleans up. */
+/** Runs the cleanup once its standard input closes, which happens however the owner process ends (exit, crash, SIGKILL). */
 const WATCH = `${CLEAN} trap "" INT TERM HUP; while read -r _; do :; done; clean`;
 
 export interface NodeCleanup {
-  /** Cleans up now and sends the guard home. */
+  /** Cleans up now and ends the cleanup process. */
   end(): Promise<void>;
 }
 
@@ -77,7 +76,7 @@ export function startNodeCleanup(identity: NodeIdentity): NodeCleanup {
   };
 }
 
-/** Not as arguments: the guard would find its own command line. */
+/** Environment variables instead of arguments: the cleanup process would otherwise match its own command line. */
 function environment({ directory, cgroup, bridgeAddress }: NodeIdentity): NodeJS.ProcessEnv {
   return {
     PATH: process.env["PATH"] ?? "/usr/sbin:/usr/bin:/sbin:/bin",

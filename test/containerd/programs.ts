@@ -1,11 +1,11 @@
-/** What a node needs from Debian, and whether this machine can run pods at all. */
+/** The Debian packages that a test node needs, and a check whether this machine can run pods. */
 import { spawnSync } from "node:child_process";
 import { accessSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { aptInstall } from "../support/apt.ts";
 
-/** Package → what of it is used. */
+/** Package → the programs and files used from it. */
 const NEEDED: Readonly<Record<string, readonly string[]>> = {
   containerd: ["/usr/bin/containerd", "/usr/bin/ctr", "/usr/bin/containerd-shim-runc-v2"],
   runc: ["/usr/sbin/runc"],
@@ -21,8 +21,8 @@ export const CTR = "/usr/bin/ctr";
 export const CNI_PLUGINS = "/usr/lib/cni";
 
 /**
- * Makes sure that pods can run here, installing Debian's packages when this is root and saying so on stderr.
- * @returns undefined, or the one reason why not: tests are then skipped with it.
+ * Checks that pods can run here. As root, installs missing Debian packages and reports that on stderr.
+ * @returns undefined, or the reason with which tests are skipped
  */
 export function ensureContainerd(): string | undefined {
   if (process.platform !== "linux") return "containers need Linux";
@@ -45,7 +45,7 @@ function install(packages: readonly string[]): string | undefined {
   return why === undefined ? undefined : `apt-get install ${missing().join(" ")} failed: ${why}`;
 }
 
-/** Bridge and veth pair, an overlay where images will be unpacked, a cgroup: each in namespaces of its own, or taken back. */
+/** Tries to create a bridge and a veth pair, an overlay mount and a cgroup, each in a new namespace or removed afterwards. */
 const TRY = `set -e
 ip link add dl0 type bridge
 ip link add dl1 type veth
@@ -56,7 +56,7 @@ parent=/sys/fs/cgroup; [ -d "$parent/memory" ] && parent="$parent/memory"
 mkdir "$parent/$2"
 rmdir "$parent/$2"`;
 
-/** A sandboxed machine may be root and still not be allowed what pods need. */
+/** Returns why pods cannot run: in a sandbox, even root may lack the required permissions. */
 function kernelLacks(): string | undefined {
   const directory = mkdtempSync(join(tmpdir(), "deltaloop-try-"));
   try {

@@ -1,5 +1,5 @@
 /**
- * A registry on the loopback, which containerd asks over plain HTTP: with a configurable delay, and it records each request and its time.
+ * A registry on loopback, which containerd reaches over plain HTTP. It has a configurable delay and records each request with its time.
  *
  * Source: distribution-spec, pulling manifests and blobs.
  */
@@ -11,30 +11,33 @@ import type { AddressInfo } from "node:net";
 import { ociImage, plainLayer } from "../../infra/image/oci-archive.ts";
 import type { OciImage } from "../../infra/image/oci-archive.ts";
 
-/** From the first question for its manifest to the end of its layer; failed ones end at once. */
+/** One image pull, from the first request for its manifest to the end of its layer; a failed pull ends at once. */
 export interface Pull {
   readonly repository: string;
   readonly startMs: number;
-  /** Its layer is on its way, or was: only such a pull that is broken off has an end. */
+  /** Whether the transfer of the layer has begun. Only such a pull has an end if it is aborted. */
   isComing?: true;
   endMs?: number;
 }
 
 export interface TestRegistry {
-  /** Of an image: `127.0.0.1:PORT/name:1`. */
+  /** Returns the reference of an image: `127.0.0.1:PORT/name:1`. */
   image(repository: string): string;
-  /** Makes the image available; its layer takes this time. Its program is busybox. */
+  /** Adds an image whose program is busybox; sending its layer takes `layerMs`. */
   add(repository: string, layerMs: number): Promise<void>;
-  /** In order of their starts. */
+  /** Returns the recorded pulls in order of their start. */
   pulls(...repositories: readonly string[]): readonly Pull[];
   stop(): Promise<void>;
 }
 
-/** Questions of one pull that fails come closer together than those of two; one whose layer came, or was broken off, is over. */
+/**
+ * Requests further apart belong to different pulls: a failing pull retries sooner than this. A pull whose layer was sent or aborted has
+ * ended.
+ */
 const SAME_PULL_MS = 2_000;
 const PATH = /^\/v2\/(?<repository>[^/]+)\/(?<kind>manifests|blobs)\/(?<reference>[^/]+)$/u;
 
-/** @param known the only permitted client; default: all */
+/** @param known the only accepted credentials; by default all requests are accepted */
 export async function startRegistry(known?: { readonly user: string; readonly password: string }): Promise<TestRegistry> {
   const authorization = known && `Basic ${Buffer.from(`${known.user}:${known.password}`).toString("base64")}`;
   const busybox = await readFile("/bin/busybox");
@@ -83,7 +86,7 @@ export async function startRegistry(known?: { readonly user: string; readonly pa
     answer(response, method, repository, reference);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens on a port
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
 
   return {
     image: (repository) => `127.0.0.1:${port}/${repository}:1`,
@@ -93,7 +96,7 @@ export async function startRegistry(known?: { readonly user: string; readonly pa
         { kind: "file", name: "bin/busybox", content: busybox, mode: 0o755 },
         { kind: "link", name: "bin/sh", target: "busybox" },
         { kind: "link", name: "bin/sleep", target: "busybox" },
-        // No other image shares its layer.
+        // A unique file, so that no other image shares the layer.
         { kind: "file", name: "name", content: Buffer.from(repository) },
       ]);
       const image = ociImage({ entrypoint: ["/bin/sleep", "3600"] }, [layer]);

@@ -1,6 +1,6 @@
 /**
- * Counts the embedded stack's use of what AWS would bill: invocations and their time, requests to queues with their payload, bytes to
- * queues, API server and Redis, log lines and custom metrics as functions in Lambda write them.
+ * Counts the embedded stack's use of what AWS would bill: invocations and their duration, queue requests with their payload, bytes to
+ * queues, API server and Redis, and the log lines and custom metrics that functions in Lambda would write.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
@@ -18,7 +18,7 @@ const CHUNK_BYTES = 64 * 1024;
 const LINE_BYTES = 26;
 /** Bytes of the headers of a signed request and its response, including TLS overhead. */
 const HEADER_BYTES = 1_500;
-/** What our logger adds to a message and its fields: level, time, service, function, request. */
+/** Bytes that our logger adds to a message and its fields: level, time, service, function, request. */
 const LOGGER_BYTES = 400;
 
 interface Ran {
@@ -50,7 +50,7 @@ export class Meter {
     subscribe("net.server.socket", this.#accepted);
   }
 
-  /** Sets the servers whose bytes are counted; this process has other connections. */
+  /** Sets the servers whose bytes count, because this process also has other connections. */
   started(apiUrl: string, redisUrl: string): void {
     this.#apiPort = Number(new URL(apiUrl).port);
     this.#redis = redisClient({ url: redisUrl, cluster: false });
@@ -72,7 +72,7 @@ export class Meter {
       now: Date.now,
       write: (line) => {
         this.#metricBytes += Buffer.byteLength(line) + LINE_BYTES;
-        const { _aws, ...told } = JSON.parse(line) as EmfLine; // our own
+        const { _aws, ...told } = JSON.parse(line) as EmfLine; // a line of our own metrics
         for (const { Dimensions, Metrics: metrics } of _aws.CloudWatchMetrics)
           for (const { Name } of metrics)
             this.series.add(
@@ -95,10 +95,10 @@ export class Meter {
     ...calls,
     call: async (action, input, options) => {
       const answer = await calls.call(action, input, options);
-      const { Messages } = answer as { readonly Messages?: readonly { readonly Body?: string }[] }; // of a receive
+      const { Messages } = answer as { readonly Messages?: readonly { readonly Body?: string }[] }; // the output of ReceiveMessage
       // Lambda's pollers wait differently from ours, so their empty receives are calculated, not counted.
       if (action === "ReceiveMessage" && (Messages ?? []).length === 0) return answer;
-      const { Entries } = input as { readonly Entries?: readonly { readonly MessageBody?: string }[] }; // of a send
+      const { Entries } = input as { readonly Entries?: readonly { readonly MessageBody?: string }[] }; // the input of SendMessageBatch
       const bodies = [...(Messages ?? []).map(({ Body = "" }) => Body), ...(Entries ?? []).map(({ MessageBody = "" }) => MessageBody)];
       const bytes = bodies.reduce((sum, body) => sum + Buffer.byteLength(body), 0);
       this.#requests[input.QueueUrl?.endsWith(".fifo") ? "fifo" : "standard"] += Math.max(1, Math.ceil(bytes / CHUNK_BYTES));
@@ -132,7 +132,8 @@ export class Meter {
       const ms = all.reduce((sum, { fromMs, toMs }) => sum + Math.max(1, Math.ceil(toMs - fromMs)), 0);
       return [name, { invocations: all.length, ms, atOnce: mostAtOnce(all) }] as const;
     });
-    const sums = Object.entries(to.sums).map(([sum, value]) => [sum, value - from.sums[sum as keyof Reading["sums"]]] as const); // keys of the same type
+    // both have the same keys
+    const sums = Object.entries(to.sums).map(([sum, value]) => [sum, value - from.sums[sum as keyof Reading["sums"]]] as const);
     return { ...to.sums, ...Object.fromEntries(sums), functions: Object.fromEntries(functions) };
   }
 
@@ -142,7 +143,7 @@ export class Meter {
   }
 
   readonly #accepted = (message: unknown): void => {
-    const { socket } = message as { readonly socket: Socket }; // what Node says this channel carries
+    const { socket } = message as { readonly socket: Socket }; // the documented message of this channel
     this.#sockets.add(socket);
   };
 

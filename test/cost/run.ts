@@ -1,9 +1,7 @@
 /**
- * `npm run counts [-- --idle-minutes N]`: counts what named workloads ask of what AWS bills, on the embedded stack, and writes
- * cli/cost/counts.json. The idle counts of the same time (heartbeats, bookmarks, sweeps) are subtracted.
- *
- * Counts are what a machine's pace hardly changes. Times are those of this machine, of loopback and of an in-memory API server:
- * `deltaloop cost` takes them for longer.
+ * `npm run counts [-- --idle-minutes N]`: counts the AWS requests and bytes that typical workloads cause on the embedded stack, and writes
+ * cli/cost/counts.json. Subtracts the idle counts of the same duration (heartbeats, bookmarks, sweeps).¶Counts hardly depend on the
+ * machine's speed. Durations do, and here they include only loopback and an in-memory API server, so `deltaloop cost` assumes longer ones.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -25,7 +23,7 @@ const ROOT = join(import.meta.dirname, "..", "..");
 const FILE = join(ROOT, "cli", "support", "cost", "counts.json");
 const HOUR_MS = 3_600_000;
 const SWEEP_MS = 60_000;
-/** Time until all follow-ups are written: own writes are batched for 0.3 s, statuses and Events take up to a second. */
+/** Time until all follow-ups are written: the functions batch their writes for 0.3 s, and statuses and Events take up to a second. */
 const SETTLE_MS = 4_000;
 const ROLLOUTS = [
   { pods: 1, times: 10 },
@@ -69,7 +67,7 @@ try {
 }
 
 async function counted(idleMinutes: number): Promise<CountsFile> {
-  // Starts between two sweeps: otherwise the counted minutes contain one sweep more or less.
+  // Starts halfway between two sweeps, so that the number of sweeps in the counted time does not vary.
   await sleep(1.5 * SWEEP_MS);
   const idleFrom = await meter.read();
   await sleep(idleMinutes * 60_000);
@@ -152,7 +150,7 @@ async function rollOut(name: string, version: number): Promise<void> {
   await until(`${name} is rolled out`, () => complete(name));
 }
 
-/** By the rules of `kubectl rollout status`. */
+/** Reports whether the rollout is complete, by the rules of `kubectl rollout status`. */
 async function complete(name: string): Promise<boolean> {
   const { metadata, spec, status = {} } = (await stack.person.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Named; // a Deployment
   return (
@@ -172,11 +170,11 @@ async function swept(): Promise<void> {
   meter.ran("sweep", from, Date.now());
 }
 
-/** A sweep only calls the Store; the sweeps of the leader leave no doorbell to send. */
+/** A sweep only calls the Store; a leader that finishes its sweeps leaves no doorbell to send. */
 function sweepWiring({ store }: Stack): FunctionWiring {
   const doorbells = { ring: () => Promise.resolve() };
   const cluster = { store, doorbells };
-  // A sweep uses no other part of a wiring.
+  // A sweep uses no other part of the wiring.
   return { log: meter.log, metrics: meter.metrics("sweep"), clusters: ["0"], cluster: () => cluster } as unknown as FunctionWiring;
 }
 
@@ -189,7 +187,7 @@ async function coldStartMs(): Promise<number> {
   }
 }
 
-/** `counts` without the idle counts, at least 0. */
+/** Returns `counts` minus the idle counts, at least 0. */
 function without(counts: Counts, idle: Counts): Counts {
   const left = added(counts, scaled(idle, -1));
   const functions = Object.entries(left.functions).flatMap(([name, { invocations, ms }]) =>
@@ -203,7 +201,7 @@ function without(counts: Counts, idle: Counts): Counts {
 function rounded(counts: Counts): Counts {
   return JSON.parse(
     JSON.stringify(counts, (_, value: unknown) => (typeof value === "number" ? Math.round(value * 100) / 100 : value)),
-  ) as Counts; // of the same shape
+  ) as Counts; // has the same fields
 }
 
 function told(what: string, { functions, ...sums }: Counts): void {

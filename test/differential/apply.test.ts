@@ -1,6 +1,6 @@
 /**
- * Server-side apply: random writes of several managers in upstream's field manager and in ours; and random schemas of
- * CustomResourceDefinitions in upstream's pruning, defaulting and conversion of types, and in ours.
+ * Server-side apply: random writes of several managers to upstream's field manager and ours, and random CustomResourceDefinition schemas
+ * with both implementations of pruning, defaulting and type conversion.
  */
 import { afterAll, describe, expect, it } from "vitest";
 import { firstDifference, playOurs, reportOf } from "./apply/compare.ts";

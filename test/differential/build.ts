@@ -1,4 +1,7 @@
-/** Programs of the reference implementation: built once from the modules of the real control plane, and kept beside it. */
+/**
+ * Builds the programs of the reference implementation once, from the Go modules of the real control plane, and stores them in the same
+ * cache folder.
+ */
 import { join } from "node:path";
 
 import { go } from "../envtest/go-program.ts";

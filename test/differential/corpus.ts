@@ -9,7 +9,7 @@ import type { Outcome } from "./outcome.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "captures", "differential");
 
-/** One outcome per sync. */
+/** One outcome for each sync. */
 export interface RecordedLife {
   readonly controller: Controller;
   readonly seed: number;
@@ -31,7 +31,7 @@ export async function readCorpora(): Promise<readonly Corpus[]> {
       const release = releaseOf(version, RELEASED);
       if (release === undefined) throw new Error(`the release of ${file} is not in shared/kube/releases`);
       const text = gunzipSync(await readFile(join(FOLDER, file))).toString("utf8");
-      return { version, release, lives: JSON.parse(text) as readonly RecordedLife[] }; // written below
+      return { version, release, lives: JSON.parse(text) as readonly RecordedLife[] }; // this module wrote the file
     }),
   );
 }

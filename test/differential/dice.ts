@@ -9,7 +9,7 @@ export interface Dice {
 
 export function diceOf(seed: number): Dice {
   const random = createSeededRandom(seed);
-  for (let skipped = 0; skipped < 3; skipped++) random.next(); // neighbouring seeds start with similar numbers
+  for (let skipped = 0; skipped < 3; skipped++) random.next(); // the first numbers of neighbouring seeds are similar
   const int = (low: number, high: number): number => low + Math.floor(random.next() * (high - low + 1));
   return {
     int,

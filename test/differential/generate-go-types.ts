@@ -1,5 +1,5 @@
 /**
- * Writes the tables of Go types from the sources of a Kubernetes release; run by hand when the release changes:
+ * Generates the tables of Go types from the sources of a Kubernetes release. Run it manually for a new release:
  *
  *     node test/differential/generate-go-types.ts $(go env GOMODCACHE)/k8s.io
  *
@@ -21,7 +21,7 @@ const API = [
   "api/core/v1/objectreference.go",
   "api/apps/v1/types.go",
   "api/autoscaling/v2/types.go",
-  // After v2: of two types with one name the first is taken.
+  // Listed after v2: if two types have the same name, the first one counts.
   "api/autoscaling/v1/types.go",
   "api/batch/v1/types.go",
   "api/coordination/v1/types.go",
@@ -51,7 +51,7 @@ const VALUES = new Set(["Time", "MicroTime", "Quantity", "QuantityValue", "IntOr
 
 interface Field {
   readonly name: string;
-  /** "" for an inlined field. */
+  /** The JSON key; "" for an inlined field. */
   readonly key: string;
   readonly type: string;
 }
@@ -78,7 +78,7 @@ function fieldsOf(body: string, aliases: ReadonlyMap<string, string>): readonly 
 
 const jsonKey = (name: string): string => name.charAt(0).toLowerCase() + name.slice(1);
 
-/** Splits a Go type into prefixes and base: `map[string][]string` is `%[]` and `string`. */
+/** Splits a Go type into prefixes and base type: `map[string][]string` into `%[]` and `string`. */
 function partsOf(type: string): readonly [prefix: string, base: string] {
   if (SHORT[type] !== undefined) return ["", type];
   const [, first = "", rest = ""] = /^(\*|\[\]|map\[\w+\])(.*)$/u.exec(type) ?? [];
@@ -96,7 +96,7 @@ function printed({ name, key, type }: Field): string {
 
 const fieldsAsText = (structs: Structs, name: string): string => (structs.get(name) ?? []).map(printed).join(" ");
 
-/** The structs that `roots` refer to, except those in `known`. */
+/** Returns the structs that are reachable from `roots`, except those in `known`. */
 function reachedFrom(structs: Structs, roots: readonly string[], known: ReadonlySet<string> = new Set()): ReadonlySet<string> {
   const reached = new Set(roots);
   for (const name of reached) {
@@ -123,7 +123,7 @@ function tableOf(structs: Structs, names: ReadonlySet<string>): string {
 }
 
 const api = structsOf(API);
-/** EphemeralContainerCommon has Container's fields (pod-template-layout.ts rests on it), and is left out. */
+/** EphemeralContainerCommon is omitted, because it has the fields of Container (pod-template-layout.ts relies on that). */
 if (fieldsAsText(api, "EphemeralContainerCommon") !== fieldsAsText(api, "Container"))
   throw new Error("EphemeralContainerCommon and Container differ, but pod-template-layout.ts assumes that they are equal");
 const template = reachedFrom(api, ["PodTemplateSpec"]);

@@ -1,6 +1,6 @@
 /**
- * Writes shared/kube/releases/v<minor release>/pod-template-types.ts from the Go types of a Kubernetes release: its differences from the
- * release before, whose table must exist. Run by hand for a new release:
+ * Generates shared/kube/releases/v<minor release>/pod-template-types.ts from the Go types of a Kubernetes release: the differences from the
+ * previous release, whose table must exist. Run it manually for a new release:
  *
  *     node test/differential/generate-pod-template-types.ts 1.37 <folder of k8s.io/api> <folder of k8s.io/apimachinery>
  *
@@ -18,12 +18,12 @@ const RELEASES = join(import.meta.dirname, "..", "..", "shared", "kube", "releas
 const FIRST_MINOR = 32;
 
 const SHORT: Readonly<Record<string, string>> = { string: "s", bool: "b", int32: "i32", int64: "i64", "map[string]string": "m" };
-/** Structs that are printed as one value. The fields of Quantity are printed too; they are read from its package, below. */
+/** Structs that are printed as one value. The fields of Quantity are printed too; plainFieldsOf reads them from its package. */
 const VALUES = new Set(["Time", "Quantity", "IntOrString", "FieldsV1"]);
 
 interface Field {
   readonly name: string;
-  /** "" for an inlined field. */
+  /** The JSON key; "" for an inlined field. */
   readonly key: string;
   readonly type: string;
 }
@@ -65,7 +65,7 @@ function printed({ name, key, type }: Field): string {
 }
 
 const fieldsAsWords = (name: string): readonly string[] => (structs.get(name) ?? []).map(printed);
-/** EphemeralContainerCommon has Container's fields (pod-template-layout.ts rests on it), and is left out. */
+/** EphemeralContainerCommon is omitted, because it has the fields of Container (pod-template-layout.ts relies on that). */
 if (fieldsAsWords("EphemeralContainerCommon").join() !== fieldsAsWords("Container").join())
   throw new Error("EphemeralContainerCommon and Container differ, but pod-template-layout.ts assumes that they are equal");
 

@@ -1,4 +1,4 @@
-/** Upstream's controllers in a separate process (judge/judge_test.go), and their results. */
+/** Runs upstream's controllers in a separate process (judge/judge_test.go) and returns their results. */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
@@ -34,24 +34,27 @@ type Line =
   | { readonly quiet: { readonly nowMs: number } }
   | { readonly over: object };
 
-/** The start of a history. `resync` 0: never. */
+/** The start of a history. `resync` 0 disables the resync. */
 export interface Beginning {
   readonly controllers: readonly Controller[];
   readonly nowMs: number;
   readonly resyncMs: number;
-  /** When workers sync. 0: when events arrive; 1: Deployments only once no ReplicaSet has work at that time; otherwise at random. */
+  /**
+   * Order of syncs. 0: when events arrive. 1: Deployments only after all due syncs of ReplicaSets. Other numbers: the seed of a random
+   * order.
+   */
   readonly patience: number;
 }
 
-/** The version from which changes are delivered. */
+/** A watch request: the version from which changes are delivered. */
 export interface Watched {
   readonly resource: CachedResource;
   readonly resourceVersion: string;
 }
 
-/** The API server of the controllers. */
+/** The API server that the controllers use. */
 export interface Served {
-  /** Answers a request that is sent at that time. */
+  /** Responds to a request that is sent at `nowMs`. */
   request(request: ApiRequest, nowMs: number): Promise<ApiResponse>;
   watch(watched: Watched): Promise<void>;
 }
@@ -62,9 +65,12 @@ export interface Told {
   readonly line: object;
 }
 
-/** Controllers that run until `end`; their time stops between two calls. */
+/** Controllers that run until `end`; their clock stands still between two calls. */
 export interface Living {
-  /** Runs until that time, or until something was written and the controllers are idle. @returns the new time */
+  /**
+   * Runs until that time, or until there was a write and the controllers are idle.
+   * @returns the new time
+   */
   step(events: readonly Told[], untilMs: number): Promise<number>;
   end(): Promise<void>;
 }
@@ -78,11 +84,11 @@ export interface Question {
 }
 
 export interface Judge {
-  /** Runs the controller's sync handler once; its requests go through `door`. */
+  /** Runs the controller's sync handler once; `door` responds to its requests. */
   sync(door: Door, asked: Question): Promise<Pick<Sync, "events" | "ending">>;
-  /** The keys that the controller queues when its informers, which already hold `observed`, deliver the change. */
+  /** Returns the keys that the controller queues when its informers, which already hold `observed`, deliver the change. */
   keys(door: Door, asked: Omit<Question, "key">, changed: Changed): Promise<readonly string[]>;
-  /** No other call is allowed before this one ends. */
+  /** Starts the controllers; no other call is allowed until they have ended. */
   live(server: Served, beginning: Beginning): Promise<Living>;
   compare(a: object, b: object, collisionCount?: number): Promise<Compared>;
   close(): void;

@@ -19,7 +19,7 @@ const STEPS = 6;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
-/** The changes, one object at a time; deletions of a resource come last, unless another object takes the name. */
+/** Returns the changes, one object at a time. Deletions of a resource come last, unless another object takes the name. */
 function changesOf(before: State, after: State): readonly Changed[] {
   return CACHED_RESOURCES.flatMap((resource) => {
     const find = (state: State, uid: string) => state[resource].find(({ metadata }) => metadata.uid === uid);
@@ -51,7 +51,7 @@ function mayQueueMore({ resource, old, new: now }: Changed, controller: Controll
   return changesHands && (controller === "deployment" || now.metadata.deletionTimestamp !== undefined);
 }
 
-/** Changes owners or labels of existing objects, or deletes a pod, more often than the script's users do. */
+/** Changes owners or labels of existing objects, or deletes a pod, more often than the users of a script do. */
 async function shake(shared: SharedApiServer, dice: Dice): Promise<void> {
   const { replicasets, pods } = await shared.state();
   for (const [resource, objects] of [
@@ -68,7 +68,7 @@ async function shake(shared: SharedApiServer, dice: Dice): Promise<void> {
   }
 }
 
-/** Adds pods and waiting Deployments: histories of Deployments have few of both. */
+/** Adds pods and waiting Deployments, because histories of Deployments have few of both. */
 async function crowd(shared: SharedApiServer, dice: Dice): Promise<void> {
   const { deployments, replicasets } = await shared.state();
   for (const { metadata } of deployments.filter(() => dice.chance(0.2))) {

@@ -10,7 +10,7 @@ type Counted = KubeObject & { readonly spec?: Fields; readonly status?: Fields }
 interface Known {
   readonly name: string;
   readonly why: string;
-  /** Returns whether the outcomes differ only in this way. */
+  /** Returns whether this is the only difference between the outcomes. */
   is(upstream: Outcome, ours: Outcome, observed: State): boolean;
 }
 
@@ -173,14 +173,14 @@ export const KNOWN: readonly Known[] = [
 
 export type Verdict = { readonly kind: "same" } | { readonly kind: "known"; readonly name: string } | { readonly kind: "differs" };
 
-/** Returns whether two outcomes differ and, if the difference is permitted, which one it is. */
+/** Returns whether two outcomes differ and, if the difference is permitted, its entry. */
 export function verdictOn(upstream: Outcome, ours: Outcome, observed: State): Verdict {
   if (sameWork(upstream, ours) && upstream.ending === ours.ending) return { kind: "same" };
   const known = KNOWN.find((each) => each.is(upstream, ours, observed));
   return known === undefined ? { kind: "differs" } : { kind: "known", name: known.name };
 }
 
-/** Pods named by their rank: of their node only its number of pods, of their deletion cost only valid numbers. */
+/** Names pods by their rank. The rank includes only the number of pods of the pod's node, and only valid deletion costs. */
 function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicasets }: State): Outcome {
   // Only pods of a ReplicaSet with a controller are ranked by node.
   const isRanked = replicasets.some(

@@ -1,4 +1,7 @@
-/** A random history: after each step of its script, one sync of ours and one of upstream on the same state, compared. */
+/**
+ * A random history: after each step of its script, ours and upstream's controller each run one sync on the same state, and the results are
+ * compared.
+ */
 import type { Controller } from "../../shared/kube/objects/resources.ts";
 import type { Release } from "../../shared/kube/releases.ts";
 import { SharedApiServer, Door, type Fault, type Write } from "./shared-api-server.ts";
@@ -10,7 +13,10 @@ import { outcomeOf, type Outcome, type Sync } from "./outcome.ts";
 import { scriptOf } from "./scripts.ts";
 
 const SYNCS = 8;
-/** Four items in any order match ours with a probability of 1/24: 100 tries all miss once in 70 times. */
+/**
+ * Maximum number of repetitions. Four items in random order match ours with a probability of 1/24, so that 100 repetitions miss a match in
+ * one of 70 cases.
+ */
 const TRIES_MAX = 100;
 
 export interface Judged {
@@ -22,7 +28,7 @@ export interface Judged {
   readonly verdict: Verdict;
 }
 
-/** Upstream's result; a repeated try may have another order. Undefined: it has no other result. */
+/** Returns upstream's result, on repetition possibly in another order. Undefined: there is no other result. */
 type Upstream = (shared: SharedApiServer, asked: Asked, nth: number, tries: number) => Promise<Outcome | undefined>;
 
 interface Asked extends Omit<Question, "nowMs"> {
@@ -32,7 +38,7 @@ interface Asked extends Omit<Question, "nowMs"> {
 /**
  * Upstream runs on the state in which ours ran; the history continues with our result.
  *
- * @param release the release whose rules ours follows; default: the compared release
+ * @param release the release whose rules our controller applies; default: the compared release
  */
 export async function* playLife(controller: Controller, seed: number, upstream: Upstream, release?: Release): AsyncGenerator<Judged> {
   const dice = diceOf(seed);
@@ -71,7 +77,10 @@ export function recalling(outcomes: readonly Outcome[]): Upstream {
   return (_cluster, _asked, nth, tries) => Promise.resolve(tries === 0 ? outcomes[nth - 1] : undefined);
 }
 
-/** A sync of upstream with its certain follow-up: a write that is rejected because of an earlier own write (deployment Q11) is retried. */
+/**
+ * Runs a sync of upstream and, if necessary, its follow-up: when a write is rejected because of an earlier write of the same sync
+ * (deployment Q11), the sync runs again.
+ */
 async function syncUpstream(shared: SharedApiServer, judge: Judge, { faults, ...asked }: Asked): Promise<Sync> {
   const nowMs = shared.clock.now();
   const again = async (door: Door) => judge.sync(door, { ...asked, nowMs, observed: await shared.state() });
@@ -87,7 +96,7 @@ async function syncUpstream(shared: SharedApiServer, judge: Judge, { faults, ...
   const writes = door.writes.filter((write) => !isStale(write));
   const isStatusAlone = writes.length > 0 && writes.every(({ resource, status }) => resource === "deployments/status" && status < 400);
   if (ending.kind === "done" && isStatusAlone) {
-    // Upstream's own status write comes back as an event and starts another sync; ours enqueues no key and requeues its own.
+    // The event of upstream's own status write starts another sync; ours enqueues no key for it and requeues its own key.
     const follows = new Door(shared.server, []);
     const next = await again(follows);
     ending = follows.writes.length > 0 ? { kind: "again", afterMs: 0 } : next.ending;

@@ -1,4 +1,4 @@
-/** One sync of ours on a cache that holds exactly the API server's objects: no intents and no failures from before. */
+/** Runs one sync of our controller on a cache that holds exactly the API server's objects, without intents or earlier failures. */
 import { kubeOver } from "../../shared/kube/http/kube-http.ts";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
@@ -33,7 +33,7 @@ const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 const identity = { projection: 1, digestPrefix: digester.prefix, hashLayout: "v1.36" };
 
-/** When and up to which version the cache is filled, and which release's rules apply. */
+/** The time and version of the cache, and the release whose rules apply. */
 interface Situation {
   readonly clock: Clock;
   readonly server: { readonly resourceVersion: string };
@@ -78,7 +78,7 @@ export async function syncOurs(
   return { writes: door.writes, events: door.events, ending };
 }
 
-/** The reference program reports Events before upstream correlates them. */
+/** Reports each Event separately, because the reference program records Events before upstream's correlator. */
 const eachByItself: Store["correlateEvents"] = async (_, happenings) =>
   happenings.map(({ nanos }) => ({ nanos, count: 1, isCombined: false, isHeldBack: false }));
 
@@ -89,7 +89,7 @@ export interface Changed {
   readonly new: KubeObject | undefined;
 }
 
-/** The keys that ours queues for each controller when a cache with `before` receives the change. */
+/** Returns the keys that our event handlers queue for each controller when a cache with `before` receives the change. */
 export async function keysOfOurs(
   shared: Situation,
   before: State,
@@ -109,7 +109,7 @@ export async function keysOfOurs(
   const object = changed.new ?? changed.old;
   if (object === undefined) throw new Error("nothing has changed");
   const { namespace = "", name, uid } = object.metadata;
-  // Later changes have higher versions than all before.
+  // Gives each change a higher version than all versions before.
   const rv = String(Number(server.resourceVersion) + 1);
   const change = {
     type: changed.new ? ("put" as const) : ("delete" as const),
@@ -153,7 +153,7 @@ async function fill(
     const pack = { epoch: EPOCH, fence: FENCE, generation: 1, resource, lane: 0 };
     await store.applyManifest({ ...pack, sequence: 1 }, { listRV: LIST_RV, rows: [], sweep: [], counts: [] });
     let sequence = 1;
-    // An object at or below the watermark would be taken for a deleted one.
+    // Applies objects in order of their versions, because the cache would treat an object at or below the watermark as deleted.
     for (const object of observed[resource].toSorted((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))) {
       const { namespace = "", name, uid, resourceVersion: rv } = object.metadata;
       const change = { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };

@@ -19,7 +19,7 @@ export interface Outcome {
   readonly writes: readonly string[];
   readonly events: readonly string[];
   readonly ending: string;
-  /** The number of writes before upstream had to restart the sync (deployment Q11); undefined: it did not. */
+  /** The number of writes before upstream had to restart the sync (deployment Q11); undefined if it did not. */
   readonly begunAnewAfter?: number;
 }
 
@@ -44,7 +44,7 @@ export function outcomeOf({ writes, events, ending, begunAnewAfter }: Sync): Out
 }
 
 /**
- * The deleted pod, described by the criteria of the ranking: among equals the choice is random. Source: controller_utils.go
+ * Describes a deleted pod by the criteria of the ranking, because the choice among equal pods is random. Source: controller_utils.go
  * ActivePodsWithRanks.
  */
 function rankOf({ metadata, spec, status }: Fields): string {
@@ -57,12 +57,12 @@ function rankOf({ metadata, spec, status }: Fields): string {
   return `<${[(spec as Fields)["nodeName"] ?? "no node", phase, `ready ${JSON.stringify(readySince)}`, container?.["restartCount"] ?? 0, cost, creationTimestamp].join(", ")}>`;
 }
 
-/** Returns whether a request changed anything; the others are ignored on both sides. */
+/** Returns whether a request changed an object; both sides ignore the others. */
 function hasEffect({ verb, before, after }: Write): boolean {
   return verb !== "change" || before === undefined || after === undefined || changes(plain(before), plain(after)).length > 0;
 }
 
-/** Replaces names by other words; longest first, because one name may be a prefix of another. */
+/** Replaces names, longest first, because one name may be a prefix of another. */
 function renamed(names: readonly (readonly [string, string])[]): (text: string) => string {
   const longestFirst = names.toSorted(([a], [b]) => b.length - a.length);
   return (text) =>
@@ -71,7 +71,7 @@ function renamed(names: readonly (readonly [string, string])[]): (text: string) 
       .replaceAll(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-NEW");
 }
 
-// Upstream iterates over its cache in the order of a Go map, which is random. Pods are created and deleted concurrently.
+// Pods are created and deleted concurrently, and upstream iterates over its cache in the random order of a Go map.
 const POD = / pods /;
 const CLAIMS = /^change replicasets .* metadata\.ownerReferences /;
 const SAME_SIZE = /^change replicasets (?!.*(?:spec\.|ownerReferences|revision|team))/;
@@ -96,7 +96,7 @@ function writeText({ verb, resource, name, status, refused, before, after }: Wri
 /** Fields that contain only the number, time and author of writes. */
 const VOLATILE = new Set(["resourceVersion", "managedFields", "selfLink"]);
 
-/** An object without the fields that differ in every run. */
+/** Returns an object without the fields that differ in every run. */
 function plain(object: Fields): Fields {
   const metadata = Object.fromEntries(
     Object.entries((object["metadata"] ?? {}) as Fields).filter(([field]) => !VOLATILE.has(field) && field !== "uid"), // the type of an object's metadata
@@ -104,7 +104,7 @@ function plain(object: Fields): Fields {
   return { ...object, metadata };
 }
 
-/** One text per changed field, as `spec.replicas 3 -> 5`; conditions are compared by type, other lists as a whole. */
+/** Returns one text per changed field, as `spec.replicas 3 -> 5`. Compares conditions by type, and other lists as a whole. */
 function changes(before: Json, after: Json, path = ""): readonly string[] {
   const [a, b] = [JSON.stringify(sorted(before)), JSON.stringify(sorted(after))];
   if (a === b) return [];
@@ -115,7 +115,7 @@ function changes(before: Json, after: Json, path = ""): readonly string[] {
   return fields.flatMap((field) => changes(before[field] ?? null, after[field] ?? null, path === "" ? field : `${path}.${field}`));
 }
 
-/** A list of conditions as fields by type, including their order; undefined for other values. */
+/** Returns a list of conditions as fields by type, including their order; undefined for other values. */
 function byType(value: Json): Fields | undefined {
   if (value === null || !isList(value)) return undefined;
   const entries = value.flatMap((item) => (isFields(item) && typeof item["type"] === "string" ? [[item["type"], item] as const] : []));

@@ -1,6 +1,6 @@
 import type { Judged } from "./life.ts";
 
-/** A difference as text for users: the lines that only one side has. */
+/** Formats a difference: the lines that only one side has. */
 export function reportOf({ nth, faults, upstream, ours }: Judged): string {
   const lines = [`sync ${nth}${faults.length > 0 ? ` with ${JSON.stringify(faults)}` : ""}`];
   for (const part of ["writes", "events"] as const) {

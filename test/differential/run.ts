@@ -1,7 +1,8 @@
 /**
- * `npm run diff -- [--seeds n | --seeds a-b] [--controller name] [--max n] [--record]`: random histories with upstream's controllers
- * and ours. `npm run diff -- --sequence [--life name] [--seeds ...] [--trace]`: whole histories, one script run with each side. Prints the
- * differences; `--record` writes the corpus of histories that have only permitted differences.
+ * `npm run diff -- [--seeds n | --seeds a-b] [--controller name] [--max n] [--record]`: runs random histories with upstream's controllers
+ * and ours, compared after each sync. `npm run diff -- --sequence [--life name] [--seeds ...] [--trace]` runs each script once with each
+ * side and compares the whole histories. Prints the differences; `--record` writes the corpus of histories that have only permitted
+ * differences.
  */
 import { parseArgs } from "node:util";
 

@@ -35,7 +35,7 @@ function handsOf(shared: SharedApiServer, dice: Dice) {
     await shared.person("PATCH", `${collection(resource)}/${name}${subresource}`, body, "application/json-patch+json");
   };
   const all = async (resource: string): Promise<readonly (KubeObject & { readonly spec: Fields; readonly status: Fields })[]> =>
-    (await shared.person("GET", collection(resource)))["items"] as never; // a list
+    (await shared.person("GET", collection(resource)))["items"] as never; // the items of a list
   return {
     set,
     all,
@@ -59,14 +59,14 @@ function handsOf(shared: SharedApiServer, dice: Dice) {
   };
 }
 
-const refusals = Object.keys(REFUSALS) as (keyof typeof REFUSALS)[]; // of a literal
+const refusals = Object.keys(REFUSALS) as (keyof typeof REFUSALS)[]; // the keys of a literal
 
 function anyFaults(dice: Dice, calls: readonly (readonly [Fault["verb"], string])[]): readonly Fault[] {
   if (!dice.chance(0.25)) return [];
   const [verb, resource] = dice.pick(calls);
-  // Which of equal pods are deleted is random.
+  // `all` for deletes of pods, because the choice among equal pods is random.
   const which = resource === "pods" && verb === "delete" ? "all" : dice.pick([1, 1, 1, 2, 3, "all"] as const);
-  // A terminating namespace rejects only creates. Upstream deletes pods without a precondition, so those deletes never conflict.
+  // A terminating namespace rejects only creates. Upstream deletes pods without a precondition, so a delete never conflicts.
   if (verb === "create" && dice.chance(0.3)) return [{ verb, resource, which, refusal: "terminating" }];
   const refusal = dice.pick(
     refusals.filter(
@@ -76,9 +76,7 @@ function anyFaults(dice: Dice, calls: readonly (readonly [Fault["verb"], string]
   return [{ verb, resource, which, refusal }];
 }
 
-// Deployments
-
-/** Templates identified by a small number: equal numbers mean equal templates. */
+/** Returns a template for a small number; equal numbers yield equal templates. */
 function template(version: number, labels: Fields = {}): Fields {
   return {
     metadata: { labels: { app: NAME, ...labels }, ...(version % 3 === 2 && { annotations: { note: "n" } }) },
@@ -187,7 +185,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
     if (dice.chance(0.2)) await hands.terminate("pods", name);
   };
 
-  /** Another owner's object takes the name of the next new ReplicaSet. */
+  /** Creates another owner's object with the name that the next new ReplicaSet would get. */
   const takeName = async (): Promise<void> => {
     const d = await deployment();
     if (d === undefined) return;
@@ -248,7 +246,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
     };
   };
 
-  /** The ReplicaSet controller does a part of its work. */
+  /** Simulates part of the ReplicaSet controller's work. */
   const progress = async (): Promise<void> => {
     for (const { metadata, spec } of await hands.all("replicasets")) {
       if (dice.chance(0.2)) continue;
@@ -357,8 +355,6 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
       ]),
   };
 }
-
-// ReplicaSets and ReplicationControllers
 
 function replicaScript(shared: SharedApiServer, dice: Dice, controller: "replicaset" | "replicationcontroller"): Script {
   const hands = handsOf(shared, dice);

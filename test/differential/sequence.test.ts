@@ -1,6 +1,6 @@
 /**
- * Upstream's controllers and ours run the same scripts, each on its own API server: the writes must be at the same
- * virtual seconds, and the final states must be equal.
+ * Runs the same scripts with upstream's controllers and ours, each on its own API server: their writes must be at the same virtual second,
+ * and the final states must be equal.
  */
 import { afterAll, describe, expect, it } from "vitest";
 

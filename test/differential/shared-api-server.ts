@@ -17,13 +17,13 @@ export type Json = null | boolean | number | string | readonly Json[] | Fields;
 export type Fields = { readonly [field: string]: Json };
 
 export const NAMESPACE = "shop";
-/** Not a whole second: for pods with an age below a nanosecond, upstream computes the ratio of ages as zero, and panics. */
+/** The start time. Not a whole second: upstream computes the ratio of pod ages as zero if an age is below a nanosecond, and panics. */
 const START_MS = Date.parse("2026-03-01T10:00:00.001Z");
 
-/** The objects of one namespace by resource, sorted by name. */
+/** The objects of one namespace, by resource and sorted by name. */
 export type State = { readonly [R in CachedResource]: readonly KubeObject[] };
 
-/** Rejects a request of that verb and resource; `change` is a patch or a replacement. */
+/** Rejects requests with that verb and resource; `change` stands for patches and replacements. */
 export interface Fault {
   readonly verb: Verb;
   /** `replicasets`, `deployments/status`. */
@@ -53,10 +53,10 @@ export const REFUSALS = {
 export interface Write {
   readonly verb: Verb;
   readonly resource: string;
-  /** The name; for a create the one that the server generated, or would have generated. */
+  /** The object's name; for a create, the name that the server generated or would have generated. */
   readonly name: string;
   readonly status: number;
-  /** Rejected by a fault; then `after` is the object that the write would have made. */
+  /** Whether a fault rejected the write; then `after` is the object that it would have created or changed. */
   readonly refused: boolean;
   readonly before: Fields | undefined;
   readonly after: Fields | undefined;
@@ -83,7 +83,10 @@ export class SharedApiServer {
     return shared;
   }
 
-  /** A user's request. @throws {Error} if it is rejected, because a script must not contain invalid requests. */
+  /**
+   * Sends a user's request.
+   * @throws {Error} if it is rejected, because a script must not contain invalid requests
+   */
   async person<T = Fields>(method: string, path: string, body?: object, contentType = "application/json"): Promise<T> {
     const headers = { "user-agent": "person", "content-type": contentType };
     const answer = await this.server.request({ method, path, headers, ...(body && { body: JSON.stringify(body) }) });
@@ -91,7 +94,7 @@ export class SharedApiServer {
     return answer.body as T; // JSON
   }
 
-  /** Runs `act` as if it were that time. */
+  /** Runs `act` with the clock set to that time. */
   async at<T>(atMs: number, act: () => Promise<T>): Promise<T> {
     this.#atMs = atMs;
     try {
@@ -114,8 +117,8 @@ export class SharedApiServer {
   }
 
   /**
-   * Saves the current objects and returns a function that restores them, including future uids, which do not depend on what happened in
-   * between.
+   * Saves the current objects and returns a function that restores them, including the uids to assign next, so that these do not depend on
+   * what happens in between.
    */
   mark(): () => void {
     const restore = this.server.backup();
@@ -129,10 +132,10 @@ export class SharedApiServer {
   }
 }
 
-/** The entry point for the requests of the tested controller. */
+/** The entry point for requests of the tested controller. */
 export class Door {
   readonly writes: Write[] = [];
-  /** `component Kind/name Type Reason message`. */
+  /** The Events sent, as `component Kind/name Type Reason message`. */
   readonly events: string[] = [];
   readonly #server: ApiServer;
   readonly #faults: readonly Fault[];
@@ -145,16 +148,16 @@ export class Door {
     this.#faults = faults;
   }
 
-  /** Sets the copies from which a client replaces whole objects; see `upToDate`. */
+  /** Sets the copies that the client uses to replace whole objects; see `upToDate`. */
   observe(state: State): void {
     const objects = CACHED_RESOURCES.flatMap((resource) => state[resource].map((object) => ({ resource, object })));
     this.#stale = new Map(objects.map(({ resource, object }) => [`${resource} ${object.metadata.name}`, object as unknown as Fields])); // JSON
   }
 
   /**
-   * Deployment Q11: when a sync of upstream replaces an object for the second time, it sends the version from before its first write,
-   * is rejected, and starts again. Ours continues from the response. To compare both, upstream's replacement is
-   * converted to a patch against the object that its sync started from. A replacement that repeats the first write is still rejected.
+   * Deployment Q11: when a sync of upstream replaces an object for the second time, it sends the version from before its first write, is
+   * rejected, and restarts the sync. Ours uses the response. To compare both, this converts upstream's replacement to a patch against the
+   * object at the start of the sync. A replacement that repeats the first write is still rejected.
    */
   #upToDate(request: ApiRequest, resource: string, name: string, current: Fields | undefined): ApiRequest {
     const stale = this.#stale.get(`${resource} ${name}`);
@@ -177,7 +180,7 @@ export class Door {
     if (resource === "events") {
       const body = fieldsOf(request.body);
       this.events.push(eventText(body));
-      // The body was JSON. Events are not stored, because nothing else in the scenario depends on them.
+      // The body is JSON. Events are not stored, because nothing else in the scenario depends on them.
       return { kind: "object", status: 201, headers: {}, body: body as JsonObject };
     }
     const target = subresource === undefined ? resource : `${resource}/${subresource}`;
@@ -208,14 +211,14 @@ export class Door {
   }
 }
 
-/** The resource as `peek` names it. */
+/** Returns the name of the resource for `peek`. */
 export function storageId(resource: string): string {
-  const { group } = RESOURCES[resource as CachedResource]; // the server has answered this path
+  const { group } = RESOURCES[resource as CachedResource]; // a resource of this table, because the server has accepted the path
   return group === "" ? resource : `${resource}.${group}`;
 }
 
 export function collection(resource: string): string {
-  const { path } = RESOURCES[resource as CachedResource]; // the caller's table
+  const { path } = RESOURCES[resource as CachedResource]; // a resource of this table
   return `/${path}/namespaces/${NAMESPACE}/${resource}`;
 }
 
@@ -233,7 +236,7 @@ export function refusalOf(refusal: Fault["refusal"]): ApiResponse {
 }
 
 function fieldsOf(body: unknown): Fields {
-  return (typeof body === "string" ? JSON.parse(body) : body) as Fields; // what a client of the API sent
+  return (typeof body === "string" ? JSON.parse(body) : body) as Fields; // JSON of an API client
 }
 
 function nameIn(body: unknown): string {
@@ -255,7 +258,7 @@ function versionOf(object: Fields): Json {
   return (object["metadata"] as Fields)["resourceVersion"] ?? null; // the type of an object's metadata
 }
 
-/** The merge patch (RFC 7386) that turns `before` into `after`. */
+/** Returns the merge patch (RFC 7386) that changes `before` into `after`. */
 function mergePatch(before: Fields, after: Fields): Fields {
   const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   return Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
- * Upstream's controllers and ours sync the same random objects, with requests rejected now and then: each sync must make
- * the same requests and Events and end in the same way, except for the differences in known.ts.
+ * Upstream's controllers and ours sync the same random objects, while some requests are rejected. Each sync must make the same requests and
+ * Events and end in the same way, except for the differences in known.ts.
  */
 import { afterAll, describe, expect, it } from "vitest";
 
@@ -10,7 +10,10 @@ import { startJudge } from "./judge.ts";
 import { asking, playLife } from "./life.ts";
 import { reportOf } from "./report.ts";
 
-/** The Deployment has the most branches: of 41 planted mistakes, the rarest was found at seed 121. */
+/**
+ * Number of histories per controller. The Deployment controller has the most branches: of 41 planted mistakes, the rarest was found at seed
+ * 121.
+ */
 const LIVES = { deployment: 130, replicaset: 60, replicationcontroller: 40 } as const;
 const SYNCS = 8;
 const built = await judgeProgram();
@@ -32,7 +35,7 @@ describe.skipIf(missing !== undefined)(`syncs equal those of upstream's controll
       }
     }
     expect(reports.join("\n")).toBe("");
-    // Known differences are a seventh of the syncs where final states are compared, and almost none elsewhere.
+    // Known differences affect a seventh of the syncs if final states are compared, and almost none otherwise.
     expect(verdicts.same).toBeGreaterThan(LIVES[controller] * SYNCS * 0.7);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Random templates, defaulted and encoded as protobuf as an API server does it, must have upstream's pod-template-hash, and
- * must be equal exactly if upstream's EqualIgnoreHash returns true.
+ * Random templates, defaulted and encoded as protobuf as an API server does it, must have upstream's pod-template-hash, and two templates
+ * must be equal if and only if upstream's EqualIgnoreHash returns true.
  */
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
@@ -18,9 +18,9 @@ import { diceOf } from "./dice.ts";
 import { startJudge } from "./judge.ts";
 
 const TEMPLATES = 400;
-/** The number of compared templates for each template that differ from it in one change. */
+/** For each template, the number of compared templates that differ in one change. */
 const NEIGHBOURS = 4;
-/** The first and second, and the third and fourth, are the same JavaScript number. */
+/** Pairs of integers that JavaScript numbers cannot distinguish: the first and second, and the third and fourth. */
 const LONG = [9007199254740992n, 9007199254740993n, 9223372036854775806n, 9223372036854775807n, -9223372036854775808n];
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
@@ -32,7 +32,7 @@ function digestOf(template: PodTemplateSpec): string | undefined {
   return strip("deployments", deployment, digester).spec.template?.digest;
 }
 
-/** The template as a watcher parses it. */
+/** Returns the template as a watcher parses it. */
 function asRead(template: PodTemplateSpec): PodTemplateSpec {
   const { spec } = parseExact(exactText({ spec: { template } })) as { readonly spec: { readonly template: PodTemplateSpec } };
   return spec.template;

@@ -1,11 +1,12 @@
 /**
- * A dockerd of one's own, with the containerd that it starts: what a node of Kubernetes 1.23 had, several times on one machine.
+ * A private dockerd, with the containerd that it starts, per test node: the runtime of a node of Kubernetes 1.23, several times on one
+ * machine.
  *
- * DD1 everything of CN1 to CN3 (test/containerd/containerd.ts) holds: its own root, sockets, bridge, subnet and cgroup; it leaves
- *     nothing; no registry but registry.ts is asked.
- * DD2 it touches neither the machine's packet filter nor its forwarding, and makes no network: `iptables`, `ip-forward` and `bridge`
- *     are off. Pods have theirs by CNI, the same as on containerd.
- * DD3 `live-restore`: containers outlive it, which CR12 asks of a runtime.
+ * DD1 CN1 to CN3 (test/containerd/containerd.ts) hold: it has its own root, sockets, bridge, subnet and cgroup, leaves nothing behind, and
+ *     contacts no registry other than registry.ts.
+ * DD2 it changes neither the host's packet filter nor its IP forwarding, and creates no network: `iptables`, `ip-forward` and `bridge` are
+ *     off. Pods get their network from CNI, as on containerd.
+ * DD3 `live-restore` is on: containers keep running without dockerd, which CR12 requires of a runtime.
  */
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
@@ -21,14 +22,14 @@ import { imageArchive } from "../containerd/images.ts";
 import { createPodNetwork } from "../containerd/network.ts";
 
 export interface DockerNode extends NodeIdentity {
-  /** `unix://…` */
+  /** The socket, as `unix://PATH`. */
   readonly endpoint: string;
   readonly podCidr: string;
-  /** Absolute, for `cgroupParent` of pods. */
+  /** Absolute path for a pod's `cgroupParent`. */
   readonly cgroupParent: string;
-  /** Where its CNI configuration is. */
+  /** The folder of the CNI configuration. */
   readonly cniConfDir: string;
-  /** SIGKILL to dockerd, and its containerd goes with it: shims and containers keep running. */
+  /** Sends SIGKILL to dockerd, which also ends its containerd: shims and containers keep running. */
   kill(): Promise<void>;
   /** Starts it again after `kill`. */
   restart(): Promise<void>;
@@ -38,7 +39,10 @@ export interface DockerNode extends NodeIdentity {
 
 const READY_MS_MAX = 30_000;
 
-/** @param dockerd of ensureDockerd @throws {Error} with the end of its log when it is not ready in time; nothing is left then either */
+/**
+ * @param dockerd the program that ensureDockerd returns
+ * @throws {Error} with the end of its log if it is not ready in time; leaves nothing behind in this case either
+ */
 export async function startDockerd(dockerd: string): Promise<DockerNode> {
   const identity = await newIdentity();
   const guard = startNodeCleanup(identity);
@@ -89,8 +93,8 @@ async function start(dockerd: string, directory: string, config: string, socket:
 }
 
 /**
- * The kernel kills containerd with the daemon. Where the machine's first process reaps no children, it stays a zombie, and the next daemon
- * would wait for it as a running containerd.
+ * The kernel kills containerd with the daemon. On a host whose init process reaps no children, containerd remains as a zombie, and the next
+ * daemon would take it for a running containerd.
  */
 async function forgetContainerd(directory: string): Promise<void> {
   const file = join(directory, "exec", "containerd", "containerd.pid");
@@ -102,7 +106,7 @@ async function forgetContainerd(directory: string): Promise<void> {
   throw new Error(`containerd ${pid} outlives its dockerd`);
 }
 
-/** `docker load`. */
+/** Runs `docker load`. */
 async function load(socket: string, archive: Buffer): Promise<void> {
   const status = await ask(socket, "POST", "/images/load?quiet=1", archive);
   if (status !== 200) throw new Error(`images were not loaded: ${status}`);
@@ -120,7 +124,7 @@ function ask(socketPath: string, method: string, path: string, body?: Buffer): P
   });
 }
 
-/** `oom-score-adjust`: root without CAP_SYS_RESOURCE cannot lower it. Source: moby cmd/dockerd, daemon.json. */
+/** `oom-score-adjust`: root without CAP_SYS_RESOURCE cannot lower the OOM score. Source: moby cmd/dockerd, daemon.json. */
 function configuration({ directory, cgroup }: NodeIdentity, socket: string): object {
   return {
     "data-root": join(directory, "root"),

@@ -1,4 +1,4 @@
-/** The source of a dockerd: the machine's own, or Debian's package, unpacked and not installed. */
+/** Finds a dockerd: the installed one, or Debian's package, unpacked without installing it. */
 import { spawnSync } from "node:child_process";
 import { accessSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -8,15 +8,15 @@ import { cacheFolder } from "../../infra/build/cache-folder.ts";
 
 const INSTALLED = "/usr/sbin/dockerd";
 const PACKAGE = "docker.io";
-/** What the package's programs need and containerd's do not; libraries alone, no service. */
+/** Libraries that the package's programs need in addition to those of containerd; no services. */
 const LIBRARIES = ["libdevmapper1.02.1", "libsystemd0"];
 const APT_MS_MAX = 300_000;
 
 /**
- * Makes sure that a dockerd can run here. Installing the package would start the daemon permanently on a machine with systemd, and it
- * changes the packet filter; so it is unpacked into the user's cache folder, once, and a line on stderr says so.
+ * Ensures that a dockerd can run here. On a machine with systemd, installing the package would permanently start a daemon that changes the
+ * packet filter. So the package is unpacked once into the user's cache folder, which is reported on stderr.
  *
- * @returns the program, or the one reason why not: tests are then skipped with it
+ * @returns the program, or the reason with which tests are skipped
  */
 export function ensureDockerd(): { readonly program: string } | { readonly missing: string } {
   const missing = ensureContainerd();
@@ -35,7 +35,7 @@ export function ensureDockerd(): { readonly program: string } | { readonly missi
 function unpack(folder: string): string | undefined {
   process.stderr.write(`docker: unpacking Debian's package ${PACKAGE} into ${folder}\n`);
   mkdirSync(cacheFolder(), { recursive: true });
-  // Beside its place, so that one rename puts it there whole.
+  // A temporary sibling folder, so that one rename completes the folder.
   const draft = mkdtempSync(`${folder}.`);
   const options = {
     cwd: draft,
@@ -47,7 +47,7 @@ function unpack(folder: string): string | undefined {
   try {
     let result = apt("download", PACKAGE);
     if (result.status !== 0) {
-      apt("update", "-qq"); // a machine whose lists are old or empty
+      apt("update", "-qq"); // the package lists may be old or empty
       result = apt("download", PACKAGE);
     }
     const archive = readdirSync(draft).find((name) => name.endsWith(".deb"));

@@ -1,6 +1,6 @@
 /**
- * On a real control plane and a real Redis: rows and entries are taken out of the cache by hand while a Deployment
- * rolls out, and an audit every few seconds puts them back. The watcher reads with the rights of its own role.
+ * On a real control plane and a real Redis: the test deletes rows and entries of the cache while a Deployment rolls out, and an audit every
+ * few seconds restores them. The watcher reads with the rights of its own role.
  */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -32,7 +32,7 @@ import { testSigner } from "../support/signer.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 const CACHE = { deployment: "audited", cluster: "0123456789ab" } as const;
-/** An audit of everything about every five seconds. */
+/** Audits all resources about every five seconds. */
 const UPKEEP = { resyncMs: 3_600_000, resyncSpreadMs: 1_000, auditMs: 6_000, auditSettleMs: 1_000, tickMs: 500 };
 const HEALED_MS_MAX = 30_000;
 const REPLICAS = 6;
@@ -84,7 +84,7 @@ await whereRealPartsAre("an audit on a real control plane", () => {
       await cluster.rolledOut("shop", "web", 90);
       await eventually("as many pods as asked for", async () => (await pods()).length === REPLICAS);
 
-      // No event follows for these: only the audit can find them.
+      // Deletes entries for which no event follows: only the audit can find them.
       const [first = "", second = ""] = await pods();
       await system.remove(first, "row and entry");
       await system.remove(second, "entry");
@@ -100,7 +100,7 @@ await whereRealPartsAre("an audit on a real control plane", () => {
   });
 });
 
-/** Watcher and functions of this process, each with the token of its role, over Redis; its queues are in memory. */
+/** Runs watcher and functions in this process, each with its role's token, on Redis; the queues are in memory. */
 async function startSystem(cluster: Cluster, redisUrl: string) {
   const redis = new Redis(redisUrl);
   const [clock, random, log] = [createSystemClock(), createSystemRandom(), recordingLog()];
@@ -165,7 +165,7 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
       }
       return count;
     },
-    /** The kinds of differences that audits have found. */
+    /** The kinds of differences that the audits have found. */
     found: () =>
       log.lines.filter(({ message }) => message === "the cache differs from the API server").map(({ fields }) => fields["difference"]),
     failed: () =>

@@ -1,7 +1,6 @@
 /**
- * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of its output, and a search for
- * values of a pod template outside the API server, which must find none. A replay of the capture repeats the decisions of our own
- * controllers.
+ * `deltaloop capture` during a rollout on a real control plane, and `deltaloop replay` of its output, which must repeat the decisions of
+ * our own controllers. Also searches all data outside the API server for values of the pod template and must find none.
  */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -40,18 +39,18 @@ import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 import { payloadOf } from "../support/signer.ts";
 
-/** No component would write these by chance. */
+/** Values that no component would write by chance. */
 const SECRET = "hunter2-value-of-an-environment-variable";
 const [ARGUMENT, ANNOTATION] = ["hunter2-argument-of-a-container", "hunter2-annotation-of-a-template"];
 const PLANTED = /hunter2/;
 const SEEDS = [1, 2, 3];
 const LOOK_MS = 10_000;
 /**
- * At this age the youngest pod is past 2^34 ns and the oldest not near 2^35, so their ages count as equal. Close to such a boundary, the
- * time of a sync decides which pod is deleted, and a replay's time differs by milliseconds.
+ * At this age in ms, the youngest pod is past 2^34 ns and the oldest is far from 2^35, so their ages count as equal. Close to such a
+ * boundary, the time of a sync decides which pod is deleted, and a replay's time differs by milliseconds.
  */
 const AS_OLD_MS = 18_000;
-/** How often a capture is flushed. */
+/** Interval in ms at which a capture is flushed. */
 const FLUSH_MS = 1_000;
 
 const run = promisify(execFile);
@@ -87,19 +86,19 @@ const others = [
   },
 ];
 
-/** Our functions' usernames in the API server. */
+/** Our functions' usernames in the audit log. */
 const FUNCTIONS = /^system:serviceaccount:deltaloop:deltaloop-sync-/;
-/** Two functions may write for one controller; a DELETE, which has no manager, is attributed by its owner. */
+/** Two functions may write for one controller. A DELETE has no manager, so it is attributed to the owner's controller. */
 function ownWriter({ user, requestURI = "", responseObject }: AuditEvent): Controller | undefined {
   if (!FUNCTIONS.test(user?.username ?? "")) return undefined;
   const manager = /[?&]fieldManager=deltaloop-(\w+)/.exec(requestURI)?.[1];
   const kind = responseObject?.metadata === undefined ? undefined : controllerRef(responseObject.metadata)?.kind;
   return CONTROLLERS.find((each) => each === (manager ?? kind?.toLowerCase()));
 }
-/** Time for status writes, which follow the watch events. */
+/** Delay in ms until the status writes that follow the watch events are recorded. */
 const SETTLED_MS = 1_500;
 
-/** One owner of each kind, with 3 pods. */
+/** One owner of each kind, with 3 pods each. */
 const OWN = [
   { apiVersion: "apps/v1", kind: "Deployment", app: "own-deployment", selector: { matchLabels: { app: "own-deployment" } } },
   { apiVersion: "apps/v1", kind: "ReplicaSet", app: "own-rs", selector: { matchLabels: { app: "own-rs" } } },
@@ -133,7 +132,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     beforeAll(async () => {
       directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
       [cluster, redis] = await Promise.all([startCluster({ auditAnswers: true }), startRedis()]);
-      // MONITOR is started before other commands: output that arrived during set-up would reach ioredis before it is in monitor mode.
+      // Starts MONITOR before other commands: output during the setup would reach ioredis before it is in monitor mode.
       monitor = await new Redis(redis.port, { lazyConnect: true }).monitor();
       monitor.on("monitor", (_time: string, command: readonly string[]) => commands.push(command.join(" ")));
       dev = await startDev(cluster, "--redis", redis.url, "--verbose");
@@ -147,7 +146,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     });
 
     it("captures a rollout until it is interrupted", async () => {
-      // The watcher's rights are sufficient.
+      // Captures with the watcher's role, whose rights must be sufficient.
       const capture = deltaloop(["capture", "-o", file(), "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"]);
       await capture.line("capturing");
       await cluster.apply(vault);
@@ -176,7 +175,8 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
         expect(replay.output()).toMatch(
           /decided [1-9]\d* writes; none was sent\. Cache at the end: 1 Deployments, 3 ReplicaSets, 0 ReplicationControllers, 3 pods\./,
         );
-        // Upstream creates a ReplicaSet within milliseconds, perhaps before the replayed sync; its pods take long enough to be decided about.
+        // Upstream creates a ReplicaSet within milliseconds, perhaps before the replayed sync; its pods take longer, so each sync that
+        // creates some is replayed.
         expect(new Set(replay.output().match(/replicaset\.apps\/vault-[a-z0-9]{6,}(?= )/g)).size).toBe(2);
         expect(replay.output()).not.toMatch(PLANTED);
         digests.add(/Cache digest (\S+)/.exec(replay.output())?.[1] ?? "none");
@@ -229,7 +229,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       await sleep(2 * FLUSH_MS);
       process.kill(capture.pid, "SIGKILL");
       await capture.exited;
-      // Another process may be starting; until that is logged, the previous ones are listed.
+      // A new process may be starting; until its file is logged, the list has only the earlier files.
       const said = Array.from(capture.output().matchAll(/continuing in (\S+)/g), ([, path = ""]) => path);
       const files = (await readdir(directory)).filter((name) => name.startsWith("parts.")).map((name) => join(directory, name));
       expect(files).toEqual(expect.arrayContaining(said.slice(-2)));
@@ -263,7 +263,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       const flags = ["--no-redact", "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"];
       const capture = deltaloop(["capture", "-o", path, ...flags]);
       await capture.line("capturing");
-      await sleep(FLUSH_MS); // the lists are included
+      await sleep(FLUSH_MS); // so that the capture includes the lists
       const before = (await cluster.audit()).length;
       await cluster.apply(...OWN);
       await cluster.rolledOut("default", "own");
@@ -288,11 +288,11 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
         ...{ digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) },
         onSync: (sync) => void syncs.push(sync),
       });
-      const made = writesMade(audited as unknown as readonly WriteEvent[], FUNCTIONS, digester); // an error of the API server
+      const made = writesMade(audited as unknown as readonly WriteEvent[], FUNCTIONS, digester); // the audit log contains WriteEvents
       expect(writesReplayed(syncs)).toEqual(made);
       expect([...made.pods.values()].toSorted()).toEqual([3, 3, 3, 5]);
 
-      // Statuses are compared too, each with the state that it was computed from.
+      // Compares statuses, too, each with the state from which it was computed.
       const changes = changesOf(records, { name: path, digester, malformed: (what) => expect.fail(what) });
       const writes = writesOfAudit(audited as unknown as readonly CapturedObject[], path, { writerOf: ownWriter });
       const verdicts = new Map<string, number>();
@@ -309,8 +309,8 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
 });
 
 /**
- * All messages that Q1 receives during `act`: the function host is suspended meanwhile, so the messages stay there and are processed
- * afterwards.
+ * Returns all messages that Q1 receives during `act`. The function host is suspended meanwhile, so the messages stay in Q1 and are
+ * processed afterwards.
  */
 async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>): Promise<readonly string[]> {
   const pid = dev.pids()["functions"] ?? 0;
@@ -323,7 +323,7 @@ async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>)
   const queue = environment.get("DELTALOOP_DELTAS_URL")?.split("/").at(-1);
   const url = `${environment.get("DELTALOOP_SQS_ENDPOINT")}/_fauxqs/queues/${queue}`;
   const look = async (): Promise<readonly string[]> => {
-    const { messages } = (await (await fetch(url)).json()) as InspectedQueue; // as fauxqs stores it
+    const { messages } = (await (await fetch(url)).json()) as InspectedQueue; // the response of fauxqs
     return [...messages.ready, ...messages.inflight.map(({ message }) => message)].map(({ body }) => payloadOf(body));
   };
   process.kill(pid, "SIGSTOP");

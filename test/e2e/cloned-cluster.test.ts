@@ -1,6 +1,6 @@
 /**
  * On two real control planes: an etcd backup of production is restored elsewhere, and its watcher and functions start with the same cluster
- * id, keys and Redis. Catches: an epoch that the copy replaces, pods that are created or deleted because of it, and a copy that stops
+ * id, keys and Redis. Catches: a copy that replaces the epoch, pods that are created or deleted because of the copy, and a copy that stops
  * without logging the reason.
  */
 import { writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { startRedis, type RedisServer } from "../support/redis.ts";
 const REPLICAS = 3;
 const NAMES = ["a", "b", "c", "d", "e"];
 const PODS = "/api/v1/namespaces/shop/pods";
-/** The clone's Lease must be older than the last confirmed count. */
+/** Delay in ms after the etcd snapshot, so that the clone's Lease holds a smaller term count than the last one that the Store confirmed. */
 const OLDER_MS = 6_000;
 const WATCHED_MS = 45_000;
 
@@ -71,7 +71,7 @@ await whereRealPartsAre("a cloned cluster on real control planes", () => {
       await after(OLDER_MS);
 
       await clone.plane.restoreEtcd(snapshot, { bumpRevision: 0 });
-      await clone.kubectl("delete", "pods", "--all", "-n", "shop", "--force", "--grace-period=0"); // its list lacks every pod
+      await clone.kubectl("delete", "pods", "--all", "-n", "shop", "--force", "--grace-period=0"); // its list contains no pod
       const before = { epoch: await epoch(), pods: await names(production) };
       const kubeconfig = join(snapshot.replace(/[^/]*$/, ""), "clone.kubeconfig");
       await writeFile(kubeconfig, await kubeconfigOfRoles(clone.plane), { mode: 0o600 });

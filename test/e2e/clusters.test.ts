@@ -1,6 +1,6 @@
 /**
- * `deltaloop dev --act --clusters`: one deployment for a real API server and several in memory. Clusters that are unreachable, die, come back,
- * are added, paused and removed delay no other; and a hostile cluster causes no request to another.
+ * `deltaloop dev --act --clusters`: one deployment for a real API server and several in memory. A cluster that is unreachable, fails,
+ * recovers, or is added, paused or removed does not delay the others, and a hostile cluster causes no request to another cluster.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -29,14 +29,14 @@ import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 
 const NAMESPACE = "shop";
-/** The goal for a new file. */
+/** Goal in ms from a new cluster's file to its first rollout. */
 const SERVED_MS_MAX = 30_000;
 const FORGOTTEN_MS_MAX = 60_000;
-/** A Deployment's pods, while other clusters fail. With one cluster they take less than a second. */
+/** Limit in ms for the pods of a Deployment while other clusters fail. With one cluster they take less than a second. */
 const PODS_MS_MAX = 5_000;
-/** An outage of more than 10 s costs a cluster its Lease; its watcher may then wait a minute (informer §11.11). */
+/** A cluster loses its Lease in an outage of more than 10 s; its watcher may then wait for a minute (informer §11.11). */
 const BACK_MS_MAX = 100_000;
-/** Longer than a sweep, a Lease and the requeue of a lost doorbell. */
+/** A time in ms longer than a sweep, the expiry of a Lease, and the requeue after a lost doorbell. */
 const QUIET_MS = 12_000;
 
 function deployment(name: string, replicas = 2): JsonObject {
@@ -85,7 +85,7 @@ await whereRealPartsAre("one deployment for several clusters", () => {
     let dev: Running;
     let [blue, green]: MemoryApiServer[] = [];
     const others: MemoryApiServer[] = [];
-    /** Accepts connections and never answers. */
+    /** A server that accepts connections and never responds. */
     const silent = createServer(() => undefined);
 
     const put = async (name: string, text: string): Promise<void> => await writeFile(join(folder, name), text, { mode: 0o600 });
@@ -193,7 +193,7 @@ await whereRealPartsAre("one deployment for several clusters", () => {
       );
       const stolen = lists.flatMap(({ items }, i) =>
         items.map((item) => {
-          const copy = structuredClone(item) as { spec?: { replicas?: number } }; // replicas are numbers
+          const copy = structuredClone(item) as { spec?: { replicas?: number } }; // replicas is a number
           if (copy.spec?.replicas !== undefined) copy.spec.replicas = 0;
           return [resources[i] ?? "", copy as JsonObject] as const;
         }),

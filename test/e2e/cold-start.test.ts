@@ -1,9 +1,8 @@
 /**
- * Cold starts within a budget: each function's bundle in a fresh process, with its secrets in Secrets Manager, until its first work is
- * done: a pack applied, a key synced. Catches: an unused package that is loaded, work at import, a second call for secrets, a delayed first
- * sync.
+ * Cold starts within a CPU budget: each function's bundle in a fresh process, with its secrets in Secrets Manager, until it has applied a
+ * pack or synced a key. Catches: an unused package that is loaded, work at import, a second call for secrets, a delayed first sync.
  *
- * The measure is processor time, as a multiple of that of an idle Node.js process, and the minimum of a few starts.
+ * The result is the least CPU time of a few starts, as a multiple of an idle Node.js process's CPU time.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -22,7 +21,7 @@ import type { RedisServer } from "../support/redis.ts";
 const ROOT = process.cwd();
 const reason = ensureRedisServer();
 const BARE_STARTS = 3;
-/** One start within the budget is sufficient. */
+/** Attempts: one start within the budget is sufficient. */
 const STARTS_MAX = 4;
 /**
  * The API server requests of the first work of each function, in any order and number; functions not listed here send
@@ -60,7 +59,7 @@ describe.skipIf(reason !== undefined)(`a cold start${reason === undefined ? "" :
     expect(Object.keys(COLD_START_MAX)).toEqual(await functionNames(ROOT));
   });
 
-  // dead-deltas abandons its cache, so it runs last.
+  // dead-deltas runs last, because it abandons the cache.
   it.each(["apply-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller", "dead-deltas"])(
     "a cold start of %s stays within the budget, including its first invocation",
     async (name) => {

@@ -182,14 +182,14 @@ function logsOf({ directory }: ContainerdNode, pod: string): string {
   return path;
 }
 
-/** The pod's HTTP response, once it listens. */
+/** Returns the pod's HTTP response, once the pod listens. */
 async function answer(ip: string, port = 8080): Promise<string> {
   return await eventually(`${ip}:${port} answers`, async () =>
     (await fetch(`http://${ip}:${port}/`, { signal: AbortSignal.timeout(5_000) })).text(),
   );
 }
 
-/** Another process that starts a node with a pod and is then killed. */
+/** Starts a node with a pod in another process, which the test then kills. */
 async function startElsewhere(): Promise<{ readonly identity: NodeIdentity; kill(): void }> {
   const module = (path: string): string => JSON.stringify(join(import.meta.dirname, "..", "..", path));
   const script = `
@@ -207,16 +207,16 @@ async function startElsewhere(): Promise<{ readonly identity: NodeIdentity; kill
   );
   const line = new Promise<string>((resolve) => child.stdout.setEncoding("utf8").once("data", resolve));
   const identity = JSON.parse(await Promise.race([line, exited])) as NodeIdentity; // written by the script above
-  exited.catch(() => undefined); // it is killed on purpose below
+  exited.catch(() => undefined); // the test kills the process
   return { identity, kill: () => void child.kill("SIGKILL") };
 }
 
-/** Everything on this machine that belongs to a node. */
+/** Returns everything on this host that belongs to a node. */
 function tracesOf({ directory, cgroup, bridgeAddress }: NodeIdentity): readonly string[] {
   const lines = (text: string): readonly string[] => text.split("\n").filter((line) => line.includes(directory));
   return [
     ...(existsSync(directory) ? [directory] : []),
-    // The command lines of the guard and of this process do not contain the directory.
+    // Lists all processes: the command lines of the cleanup process and of this process do not contain the directory.
     ...lines(execFileSync("ps", ["-eww", "-o", "pid=,args="], { encoding: "utf8" })),
     ...lines(readFileSync("/proc/self/mounts", "utf8")),
     ...execFileSync("ip", ["-o", "link"], { encoding: "utf8" })

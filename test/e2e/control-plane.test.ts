@@ -1,6 +1,6 @@
 /**
- * Would catch: a control plane of another version than stated, upstream's workload loops that act beside ours,
- * other missing controllers, identities unlike those of a real cluster, and leftover processes or files.
+ * Would catch: a control plane of another version than stated, upstream's workload controllers that run at the same time as ours, other
+ * controllers that are missing, identities that differ from a real cluster's, and leftover processes or files.
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -15,9 +15,9 @@ import { type ControlPlane, startControlPlane } from "../envtest/control-plane.t
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { isRunning } from "../support/e2e.ts";
 
-/** For a start (4 s) beside other test runs; missing binaries are built before any test's timeout starts. */
+/** Limit in ms for a start (4 s) during other test runs; missing binaries are built before any test's timeout starts. */
 const START_TIMEOUT_MS = 120_000;
-/** How long the test waits for the absence of changes; upstream's loops act within 50 ms. */
+/** Time in ms without changes; upstream's controllers would act within 50 ms. */
 const QUIET_MS = 2000;
 const WAIT_MAX_MS = 20_000;
 
@@ -50,7 +50,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
   it("the other controllers run: a new namespace is populated and deleted", async () => {
     await ok(controlPlane, ["create", "namespace", "furnished"]);
     await eventually(controlPlane, ["get", "configmap/kube-root-ca.crt", "serviceaccount/default", "-n", "furnished"]);
-    await ok(controlPlane, ["delete", "namespace", "furnished", "--timeout=20s"]); // waits until it is deleted
+    await ok(controlPlane, ["delete", "namespace", "furnished", "--timeout=20s"]); // waits for the deletion
   });
 
   it("does not act on Deployments, ReplicaSets and ReplicationControllers, while a Job gets its pod", async () => {
@@ -58,7 +58,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     await eventually(controlPlane, ["get", "serviceaccount/default", "-n", "quiet"]);
     await ok(controlPlane, ["apply", "-n", "quiet", "-f", "-"], JSON.stringify(workloads()));
 
-    // The Job is the positive control: a similar loop in the same process.
+    // The Job is the positive control: a similar controller in the same process.
     await eventually(controlPlane, ["wait", "--for=create", "pod", "-l", "job-name=control", "-n", "quiet", "--timeout=15s"]);
     await sleep(QUIET_MS);
 
@@ -109,7 +109,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     const read = async (): Promise<string> => await readFile(join(scratch, "audit.log"), "utf8");
     await until(async () => (await read()).includes('"name":"unseen"'), "the audit log has the Secret's line");
     const lines = (await read()).split("\n");
-    const secret = Buffer.from("aGlkZGVu").toString("base64"); // encoded as in a Secret's data
+    const secret = Buffer.from("aGlkZGVu").toString("base64"); // base64, as in a Secret's data
     expect(lines.filter((line) => line.includes("registry.example/app:1")).length).toBeGreaterThan(0);
     expect(lines.filter((line) => line.includes(secret) || line.includes("aGlkZGVu"))).toEqual([]);
   });
@@ -128,7 +128,7 @@ describe.skipIf(absent !== undefined)(`the control plane's command ${absent ?? "
     async () => {
       const cli = await startCli(["--upstream"]);
       try {
-        // A user needs only kubeconfig and kubectl, so the test uses nothing else.
+        // Uses only kubeconfig and kubectl, because a user needs nothing else.
         const kubectl = async (...args: string[]): Promise<number | null> => await exitCode(cli.kubectl, args, cli.kubeconfig);
         expect(await kubectl("create", "deployment", "rolled", "--image=registry.example/app:1")).toBe(0);
         expect(await kubectl("wait", "--for=create", "replicaset", "-l", "app=rolled", "--timeout=20s")).toBe(0);

@@ -1,6 +1,6 @@
 /**
- * Functions that are killed during a write, on a real control plane: the API server executes a function's request, or not,
- * and never answers; when enough functions wait, their process is killed with SIGKILL. One namespace and one write per case.
+ * Functions that are killed during a write, on a real control plane. The API server executes a function's request, or drops it, and never
+ * responds. Once enough functions wait, their process is killed with SIGKILL. Each case has its own namespace and one write.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,16 +22,16 @@ import { brokenIn, unrestOf, standingOf } from "../support/lives.ts";
 import type { Mark, Standing } from "../support/lives.ts";
 import type { LiveObject } from "../support/scripted-api.ts";
 
-/** Each call that waits for a response occupies an invocation. */
+/** Number of concurrent invocations: each call that waits for a response occupies one. */
 const CONCURRENCY = 50;
-/** An unanswered call times out after 12 s, and its function survives. */
+/** Maximum wait in ms before the kill: an unanswered call times out after 12 s, and its function would survive. */
 const HELD_MS_MAX = 8_000;
-/** The last poll of a killed host may have received messages. */
+/** Duration in ms of a poll: the last poll of a killed host may have received messages. */
 const POLL_MS = 1_500;
 const LOOK_MS = 200;
-/** At this pace, a rollout of three pods takes a second or two. */
+/** Delays of pods with which a rollout of three pods takes a second or two. */
 const PACE = { readyAfterMs: [50, 200], deleteAfterMs: [50, 200] } as const;
-/** Time without changes after which a namespace counts as settled. */
+/** Time in ms without changes after which a namespace counts as settled. */
 const STILL_MS = 1_000;
 const PATIENCE_MS = 75_000;
 
@@ -40,7 +40,10 @@ type Cut = readonly [verb: "create" | "patch" | "delete", resource: string, nth:
 
 interface Scenario {
   readonly id: string;
-  /** Absent: a Deployment of 3 is created. Otherwise the Deployment was rolled out before. */
+  /**
+   * The user request during which the function is killed. Absent: the creation of a Deployment of 3. Otherwise the Deployment has completed
+   * its rollout before.
+   */
   readonly operation?: Operation;
   readonly cuts: readonly Cut[];
   /** Pods of each image; undefined: the Deployment is deleted after the function has died, and nothing remains. */
@@ -131,14 +134,14 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
   });
 
   let looked: { readonly atMs: number; readonly changes: ReadonlyMap<string, readonly Change[]> } | undefined;
-  /** The history of a namespace up to the last poll. */
+  /** Returns the changes of a namespace up to the last poll. */
   function changesOf(namespace: string): readonly Change[] {
     if (looked === undefined || performance.now() - looked.atMs > LOOK_MS)
       looked = { atMs: performance.now(), changes: Map.groupBy(history.changes(), ({ object }) => object.metadata.namespace) };
     return looked.changes.get(namespace) ?? [];
   }
 
-  /** @returns the revision after which nothing changed, and the state then */
+  /** @returns the revision after which nothing changed, and the final state */
   async function rest(namespace: string): Promise<Standing & { readonly revision: bigint }> {
     let still: { readonly revision: bigint; readonly sinceMs: number } | undefined;
     return await eventually(
@@ -186,7 +189,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       measured(`${DEATHS.length} namespaces prepared after ${seconds(performance.now() - from)}`);
       const kills = await die();
       measured(`all have died, of ${kills} kills, after ${seconds(performance.now() - from)}`);
-      // Includes functions whose key is not taken over before the lease expires.
+      // Waits until the lease has expired, for functions whose key is not taken over before.
       await sleep(TAKEOVER_MS_MAX);
       await Promise.all(DEATHS.filter(({ left }) => left !== undefined).map(({ namespace }) => rest(namespace)));
       measured(`all are at rest after ${seconds(performance.now() - from)}`);
@@ -200,8 +203,8 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
     }
 
     /**
-     * Lets each function continue to its write, where it is killed. @returns how often the functions' process
-     * was killed
+     * Lets each function continue to its write, where it is killed.
+     * @returns the number of kills of the functions' process
      */
     async function die(): Promise<number> {
       await Promise.all(DEATHS.map(begin));
@@ -218,7 +221,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       return kills;
     }
 
-    /** @returns the functions that wait for a response, once all do, or once one has waited for a long time */
+    /** @returns the functions that wait for a response, once all of them do or one has waited for HELD_MS_MAX */
     function heldOf(alive: readonly Death[]): readonly Death[] | undefined {
       const since = new Map(
         road

@@ -127,7 +127,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         expect(await dev.line("deltaloop-sync-deployment needs:")).toContain("list replicasets.apps");
         await cluster.apply(web);
         await dev.line("create ReplicaSet web-");
-        await sleep(1_500); // a write would have been sent before this point
+        await sleep(1_500); // time in which a write would be sent
         expect(await ownWrites(cluster)).toEqual([]);
         expect(await cluster.list("/apis/apps/v1/namespaces/default/replicasets")).toEqual([]);
         expect(await liveTimeline(dev)).toContain('"kind":"sync"');
@@ -157,7 +157,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         killHard(first);
         await eventually("the queue is started again", () => dev.pids()["queue"] !== first);
         const second = dev.pids()["queue"];
-        killHard(second); // it has only started
+        killHard(second); // it is still starting
         await eventually("and once more", () => dev.pids()["queue"] !== second);
         await cluster.apply({ ...web, metadata: { ...web.metadata, name: "web-after" } });
         await dev.line("create ReplicaSet web-after-");
@@ -257,7 +257,7 @@ async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   );
 }
 
-/** Every user who may change a Deployment can do this: the API server keeps managedFields as sent. */
+/** Forges status writes, as every user can who may change a Deployment: the API server keeps managedFields as sent. */
 async function makeUpStatusWrites(cluster: Cluster): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web";
   const entry = { operation: "Update", apiVersion: "apps/v1", subresource: "status", fieldsType: "FieldsV1" };
@@ -271,7 +271,7 @@ async function makeUpStatusWrites(cluster: Cluster): Promise<void> {
   expect(JSON.stringify(metadata)).toContain("2099-01-01T00:00:00Z");
 }
 
-/** Writes the status repeatedly, as a controller does: a write in the second in which our leadership began does not count as later. */
+/** Writes the status repeatedly, as a controller does, because a write in the first second of our leadership does not count as later. */
 async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=kube-controller-manager";
   for (let nth = 1; !signal.aborted; nth++) {
@@ -280,12 +280,12 @@ async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Prom
   }
 }
 
-/** Checks that the four processes ran, and that neither they nor `dev` run 5 s after the signal. */
+/** Checks that the four processes were running, and that neither they nor `dev` are running 5 s after the signal. */
 async function expectGone(dev: Running, how: "SIGTERM" | "itself"): Promise<void> {
   const pids = dev.pids();
   expect(Object.keys(pids).toSorted()).toEqual(PROCESSES);
   const from = performance.now();
-  // Kills a `dev` that does not exit by itself, so that it does not act during the next test.
+  // Kills a `dev` that does not exit by itself, so that it does not affect the next test.
   if (how === "itself") await Promise.race([dev.exited, sleep(END_MS_MAX)]);
   const hasEnded = how === "SIGTERM" || !isRunning(dev.pid);
   await dev.stop();

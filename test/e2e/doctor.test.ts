@@ -1,4 +1,4 @@
-/** `deltaloop doctor` beside a `deltaloop dev --act` on a real control plane. */
+/** `deltaloop doctor` with a running `deltaloop dev --act` on a real control plane. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -23,7 +23,7 @@ import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 
 const TOOK_MS_MAX = 10_000;
-/** On an idle cluster, a lane reaches the list's version with the next bookmark. */
+/** Limit in ms: on an idle cluster, a lane reaches the list's version only with the next bookmark. */
 const AUDIT_MS_MAX = 150_000;
 
 interface Said {
@@ -41,7 +41,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
 
     beforeAll(async () => {
       [cluster, redis] = await Promise.all([startCluster({ machines: false }), startRedis()]);
-      client = new Redis(redis.url).on("error", () => undefined); // it is killed below
+      client = new Redis(redis.url).on("error", () => undefined); // the test kills the server
       dev = await startDev(cluster, "--redis", redis.url);
       const line = await dev.line("to check it, run: deltaloop ");
       args = line.slice(line.indexOf("doctor")).split(" ");
@@ -61,11 +61,11 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       await cluster?.stop();
     });
 
-    /** The command that `dev` prints. */
+    /** Runs the command that `dev` prints. */
     async function doctor(environment: Readonly<Record<string, string>> = {}, asked = args, tookMsMax = TOOK_MS_MAX): Promise<Said> {
       const command = deltaloop([...asked, "--json"], environment);
       const { code, afterMs } = await command.exited;
-      const { findings, tookMs } = JSON.parse(command.output()) as Said; // as cli/README.md describes it
+      const { findings, tookMs } = JSON.parse(command.output()) as Said; // cli/README.md describes the format
       measured(`doctor took ${(tookMs / 1000).toFixed(1)} s, with the start of Node ${(afterMs / 1000).toFixed(1)} s`);
       expect(tookMs).toBeLessThan(tookMsMax);
       return { code, findings, tookMs };
@@ -144,7 +144,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     }
 
     it("doctor --audit reports exactly the object whose row is missing", async () => {
-      await cluster?.kubectl("run", "audited", "--image=shop:1"); // no scheduler binds this pod, so it does not change
+      await cluster?.kubectl("run", "audited", "--image=shop:1"); // no scheduler binds this pod, so its row does not change
       const rows = async () => (await store.readLane("pods", laneOf("default/audited", LANES.pods))).rows;
       await eventually("its row", async () => (await rows()).some(({ key }) => key === "default/audited"));
       for (const name of (await client?.keys("dl:dev:*:[vs]:pods:*")) ?? []) await client?.hdel(name, "default/audited");
@@ -185,7 +185,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     });
 
     it("reports for each controller why its gate is closed when there is no watcher", async () => {
-      process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // stays lost
+      process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // the watcher cannot repair it
       await store.markSuspect("pods", "a message was lost");
       const said = await doctor();
       const shut = /^cache\.gate \w+: closed: pods: SUSPECT \(a message was lost\)/;
@@ -225,11 +225,11 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       return `${configuration.queues.doorbells.replicaset}-dead`;
     }
 
-    /** Parks the key as the controller does after its last retry. */
+    /** Parks the key, as the controller does after its last retry. */
     async function park(): Promise<void> {
       const labels = { app: "web" };
       const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
-      // The Deployment is paused: it does not change once its status is written.
+      // A paused Deployment, so that it does not change after its status is written.
       const spec = { paused: true, selector: { matchLabels: labels }, template };
       await cluster?.apply({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web", namespace: "default" }, spec });
       const { metadata } = (await cluster?.get<{ metadata: { uid: string } }>("/apis/apps/v1/namespaces/default/deployments/web")) ?? {};

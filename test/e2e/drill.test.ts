@@ -1,9 +1,8 @@
 /**
- * The operations drill: deploys the product as a user would, and then runs what users do with a deployment and which parts they lose,
- * in one sequence. `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source
- * mappings, a real Redis, the watcher as a process, a real control plane and the tokens of our own service accounts;
- * without a control plane, the in-memory API server. Nodes are scripted. It starts with the commit in
- * test/upgrade/base, and ends with a rollback to it.
+ * The operations drill: deploys the product as a user would and then runs, in one sequence, the operations and losses of a deployment. Runs
+ * `serverless deploy` of serverless.yml to LocalStack, whose event source mappings invoke the zips, with a real Redis, the watcher as a
+ * process, a real control plane, scripted nodes, and tokens of our own service accounts. Without a control plane, it uses the in-memory API
+ * server. The drill starts with the commit in test/upgrade/base and ends with a rollback to it.
  */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -39,7 +38,7 @@ const START_MS_MAX = 240_000;
 const STACK = "deltaloop-local";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
-/** Shortens a rotation to seconds; test/unit/lambda/live-configuration.test.ts tests the product's five minutes. */
+/** Shortens the refresh of secrets to seconds; test/unit/lambda/live-configuration.test.ts tests the product's five minutes. */
 const OURS: Edition = { secretsSeconds: 2 };
 
 const venv = await localStackVenv();
@@ -96,7 +95,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await rolledOut("web", 6, "shop:2");
       await eventually("the ReplicationController has its pods", async () => {
         const { status } = await client().request("GET", "/api/v1/namespaces/default/replicationcontrollers/old-way");
-        return (status as { readonly readyReplicas?: number }).readyReplicas === 2; // the type of a ReplicationController's field
+        return (status as { readonly readyReplicas?: number }).readyReplicas === 2; // the status of a ReplicationController
       });
     });
 
@@ -181,7 +180,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
         const said = await takeTokensAndRotate(real, "web", endpoint());
         expect(said.match(/^[\w-]+: renewed, ends /gm)).toHaveLength(1 + CONTROLLERS.length);
         for (const secret of await secretsNow(CONTROLLERS.map((name) => kubeSecret(syncFunction(name)))))
-          expect(said).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // as it was just written
+          expect(said).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // a token that `rotate tokens` wrote
       };
       await deployed.inTheMiddleOfARollout("the MAC key and the tokens rotated", async () => {
         const [said] = await Promise.all([deployed.run("rotate", "mac-key"), tokensRotated()]);
@@ -260,7 +259,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       const { epoch } = await epochNow();
       const before = await generations(deployed.local, epoch);
       const from = performance.now();
-      // A message of an unknown version, so its resource is unknown, too.
+      // A message with an unknown version, whose resource is therefore unknown, too.
       const id = await send(await signed({ v: ENVELOPE_VERSION + 1, c: deployed.local.cluster }));
       await deployed.withCache(async ({ store }) => {
         const shut = CONTROLLERS.map((controller) =>
@@ -292,7 +291,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await deployed.rolledOut("revived", 2, "shop:1");
     });
 
-    // The new epoch does not have the quarantine above.
+    // The quarantine above belongs to the previous epoch.
     it("continues a rollout with a new epoch after Redis is lost", async () => {
       const before = await epochNow();
       await deployed.inTheMiddleOfARollout("Redis lost", () => loseRedis(deployed.local));
@@ -302,8 +301,8 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     ifReal(`each function has the rights of its role, uses no other and is refused everything else${reason}`, async () => {
       const { real } = deployed.cluster;
       if (real === undefined) throw new Error("no control plane");
-      // Too big for a message, so apply-deltas reads the object live; names are short, because managedFields would make it too
-      // big for etcd.
+      // Too big for a message, so that apply-deltas reads the object live. Names are short, because managedFields would otherwise exceed
+      // etcd's limit.
       const labels = Object.fromEntries(Array.from({ length: 14_000 }, (_, index) => [`l${index}`, "x".repeat(63)]));
       const huge = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "huge", labels }, spec: emptyDeployment("huge") };
       await client().request("POST", DEPLOYMENTS, huge);
@@ -361,7 +360,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
 
     const codeDeployed = async () => new Map((await functionsOf(endpoint())).map((each) => [each.FunctionName, each.CodeSha256]));
 
-    /** The code hash of each function in that checkout's latest build. */
+    /** Returns the code hash of each function in that checkout's latest build. */
     async function codeBuilt(root: string): Promise<ReadonlyMap<string, string>> {
       const built = new Map<string, string>();
       for (const name of await functionNames(root)) {
@@ -389,7 +388,10 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     const signed = (fields: object) =>
       deployed.withCache(({ signer }) => Promise.resolve(signBody(signer, deployed.local.cluster, JSON.stringify(fields))));
 
-    /** Sends a message to the group of a lane of pods. @returns its name in the queue */
+    /**
+     * Sends a message to the message group of a lane of pods.
+     * @returns the queue's message id
+     */
     async function send(body: string): Promise<string> {
       const to = {
         QueueUrl: deployed.local.queueUrls.deltas,
@@ -407,7 +409,7 @@ function emptyDeployment(app: string): object {
   return { replicas: 0, selector: { matchLabels: { app } }, template };
 }
 
-/** The process ids of all function processes in the log. */
+/** Returns the process ids of all function processes in the log. */
 function environments(log: string): readonly number[] {
   return [...log.matchAll(/environment started, pid (\d+)/g)].map(([, pid]) => Number(pid));
 }

@@ -1,6 +1,7 @@
 /**
- * The in-memory API server compared with a real one: sequences of managers, and CustomResourceDefinitions with objects. Catches: an answer, a
- * warning, a stored object or a managed field that differs. The seeds are fixed; `node test/differential/embedded/run.ts` plays others.
+ * The in-memory API server compared with a real one: sequences of writes by several managers, and CustomResourceDefinitions with objects.
+ * Catches: a response, warning, stored object or managed field that differs. The seeds are fixed; `node test/differential/embedded/run.ts`
+ * runs other seeds.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isKnown, KNOWN } from "../differential/embedded/known.ts";
@@ -13,7 +14,7 @@ import { eventually, whereRealPartsAre } from "../support/e2e.ts";
 const FIRST = 1;
 const SEQUENCES = 12;
 const SCHEMAS = 6;
-/** Schemas that were answered differently once. */
+/** Schemas for which the servers' responses once differed. */
 const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
   { seed: 628_835_818, why: "null in an apply for a value of additionalProperties" },
   { seed: 628_835_822, why: "null in an apply for a key of a list" },
@@ -55,7 +56,7 @@ await whereRealPartsAre("custom resources and server-side apply beside a real AP
           for (const request of example)
             answer = await eventually("an answer", async () => {
               const last = await ask(send, request);
-              // A new kind is not served at once.
+              // A new custom resource is not served immediately.
               return last.code === 404 ? undefined : last;
             });
           return answer;

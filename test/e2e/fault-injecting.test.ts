@@ -1,7 +1,7 @@
 /**
- * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the
- * cases of test/fault-profile/cases.ts, first with upstream's three loops, then with `deltaloop dev --act`, each
- * in its own namespace.
+ * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the cases of
+ * test/fault-profile/cases.ts, first with upstream's three workload controllers, then with `deltaloop dev --act`, each in its own
+ * namespace.
  */
 import { readFile, writeFile } from "node:fs/promises";
 
@@ -21,9 +21,9 @@ import { recordHistory } from "../support/history.ts";
 
 type Side = "theirs" | "ours" | "ours-again";
 
-/** Includes the start of its four processes, and a second for each consecutive 429 response. */
+/** Limit in ms for the start of its four processes and a second for each consecutive 429 response. */
 const READY_MS_MAX = 90_000;
-/** Time without writes after which a case is over: a test cannot see pending writes. */
+/** Time in ms without writes after which a case has ended, because a test cannot see pending writes. */
 const STILL_MS = 1_500;
 
 await whereRealPartsAre("a fault-injecting API server in front of a real one", () => {
@@ -42,7 +42,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       const endLoops = await plane.startWorkloadLoops({ server: road.url, identity });
       try {
         const from = performance.now();
-        // Checked when all cases have ended: the recorder sends Events one by one, so the Events of one case wait for those of
+        // Results are checked when all cases have ended: the recorder sends Events one by one, so the Events of one case wait for those of
         // another.
         const played = playInTurns(CASES, (given) => play(given, "theirs"));
         await Promise.allSettled(played.values());
@@ -60,7 +60,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       await cluster?.stop();
     });
 
-    /** `dev` with a third of its writes, access reviews above all, answered 429 until it is ready. */
+    /** Starts `dev` while a third of its writes, mostly access reviews, get 429 responses. */
     async function startWithFaults(): Promise<Running> {
       const from = performance.now();
       const kubeconfig = `${cluster.rolesKubeconfig}.faulty`;
@@ -80,7 +80,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       return started;
     }
 
-    /** @returns a function that reads the result, now or later */
+    /** @returns a function that reads the result, at any later time */
     async function play(given: Case, side: Side): Promise<() => Promise<Outcome>> {
       const namespace = namespaceOf(given, side);
       const { client } = cluster;
@@ -99,7 +99,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       }
     }
 
-    /** Repeats a case; prints the missing facts, and what `dev` logged about them. */
+    /** Repeats a case and prints the missing facts, with what `dev` logged about them. */
     async function playAgain(given: Case, outcome: Outcome): Promise<Outcome> {
       const missing = given.facts.filter((fact) => !outcome.includes(fact));
       measured(`${given.id} is played again, because of ${missing.join(", ")}`);
@@ -111,7 +111,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
     it("dev starts although a third of its writes get 429, and mentions 429 only in the message that it waits for the API server", () => {
       const told = road.exchanges().filter(({ rule }) => rule === "start");
       expect(told.length).toBeGreaterThan(0);
-      // A client whose call fails for two seconds logs once what it waits for.
+      // A client whose call fails for two seconds logs once what it is waiting for.
       const quoting = dev
         .output()
         .split("\n")

@@ -1,5 +1,5 @@
 /**
- * Processes killed in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once,
+ * Processes that are killed in the middle of a rollout, on a real control plane: each of our processes, all of them except Redis at once,
  * and the API server.
  */
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,7 +11,7 @@ import type { Cluster, Running } from "../support/e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import type { History } from "../support/history.ts";
 
-/** 25 % of 20 is 5, and with minReadySeconds 2 a rollout lasts about 10 s. */
+/** With 25 % of 20 being 5, and minReadySeconds 2, a rollout takes about 10 s. */
 const REPLICAS = 20;
 const [ASKED_MAX, READY_MIN] = [25, 15];
 const PILE_UP_MS = 2_000;
@@ -33,7 +33,7 @@ const deployment = {
 interface Fault {
   readonly name: string;
   readonly strike: (dev: Running, cluster: Cluster) => Promise<void> | void;
-  /** Creates may be in flight when their sender is killed. */
+  /** The fault kills a process that may have creates in flight. */
   readonly killsTheCaller?: true;
 }
 
@@ -44,7 +44,7 @@ const kill =
     for (const name of names) killHard(pids[name]);
   };
 
-/** Suspends the consumer for a while, so that the queue holds messages, which are lost with it. */
+/** Suspends the consumer for a while and then kills the queue, so that the queue's messages are lost. */
 const killFullQueue: Fault["strike"] = async (dev) => {
   const { functions = 0, queue } = dev.pids();
   process.kill(functions, "SIGSTOP");
@@ -117,7 +117,10 @@ function newPods(history: History, before: number): number {
     .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
 }
 
-/** The times of the responses to our functions' writes of pods and ReplicaSets, by the API server's clock, which is also this process's. */
+/**
+ * The times of the responses to our functions' writes of pods and ReplicaSets, by the API server's clock, which is also this process's
+ * clock.
+ */
 async function ownWrites(cluster: Cluster, namespace: string): Promise<readonly number[]> {
   const entries = (await cluster.audit()).filter(
     ({ userAgent, verb, objectRef }) =>
@@ -148,7 +151,7 @@ function expectWithinBounds(history: History, before: number): void {
 
 /**
  * Checks that each ReplicaSet has created exactly the desired number of pods, and that the API server's audit log contains exactly one
- * create with response 201 per pod. If the caller was killed, the response of a stored create may be missing or different.
+ * create with response 201 per pod. If the caller was killed, the audit log may lack that response, or have another code.
  */
 async function expectCreatedOnce(cluster: Cluster, namespace: string, history: History, killsTheCaller: boolean): Promise<void> {
   expect(Object.values(podsCreated(history.changes()))).toEqual([REPLICAS, REPLICAS]);

@@ -1,4 +1,4 @@
-/** The in-memory API server beside the real one: the same requests, and kubectl with our functions in the loop. */
+/** The in-memory API server compared with a real one: the same raw requests, and kubectl commands while our functions run. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,10 +46,7 @@ const manifest = {
   },
 };
 
-/**
- * kubectl commands, in order; the state settles in between. `say`: the output is equal on both servers, except for times and
- * names.
- */
+/** kubectl commands, in order; the state settles after each. `say`: both servers must print the same output, except for times and names. */
 const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: object; readonly say?: true }[] = [
   { args: ["create", "namespace", "shop"], say: true },
   { args: ["apply", "-n", "shop", "-f", "-"], input: manifest, say: true },
@@ -76,7 +73,7 @@ const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: ob
   { args: ["delete", "deployment", "other", "-n", "shop"], say: true },
 ];
 
-/** Server-side applies, also of the object that client-side apply created above. */
+/** Server-side applies, also of the object that a client-side apply above has created. */
 const SERVER_SIDE: typeof COMMANDS = [
   { args: ["apply", "--server-side", "-n", "shop", "-f", "-"], input: settings("a", "1"), say: true },
   { args: ["apply", "--server-side", "--field-manager=ops", "-n", "shop", "-f", "-"], input: settings("a", "2"), say: true },
@@ -120,7 +117,7 @@ const named = (kind: "ReplicaSet" | "Deployment", name: string): JsonObject => (
 });
 const merge = "application/merge-patch+json";
 
-/** Owners in one namespace and dependents in another: an API server does not look owners up. */
+/** Owners and dependents in different namespaces: an API server does not check owner references. */
 const ACROSS_NAMESPACES: readonly Omit<Exchange, "answer">[] = [
   { name: "victim's ReplicaSet", request: "POST /apis/apps/v1/namespaces/victim/replicasets", body: setOf("victim-rs"), status: 201 },
   {
@@ -182,7 +179,7 @@ await whereRealPartsAre("the in-memory API server compared with a real one", () 
       await rm(directory, { recursive: true, force: true });
     });
 
-    // Runs before our functions start, because it compares only the servers.
+    // Runs before our functions start, because it compares only the two servers.
     for (const one of readExchanges()) {
       it(`responds like kube-apiserver: ${one.name}`, async () => {
         if (one.name === "del ns") await Promise.all([held(raw.real), held(raw.ours)]);
@@ -191,7 +188,7 @@ await whereRealPartsAre("the in-memory API server compared with a real one", () 
         if (isWordedOtherwise(one))
           expect({ status: ours.status, reason: reasonOf(ours.answer) }).toEqual({ status: real.status, reason: reasonOf(real.answer) });
         else expect(ours).toEqual(real);
-        // The unit tests' recorded answers still equal upstream's answers.
+        // Checks that the responses recorded for the unit tests still equal upstream's.
         const want = normalise(one.answer);
         if (quotesObject(one))
           expect({ status: real.status, reason: reasonOf(real.answer) }).toEqual({ status: one.status, reason: reasonOf(want) });
@@ -249,7 +246,7 @@ await whereRealPartsAre("the in-memory API server compared with a real one", () 
         cluster.plane.kubectl(args),
         runKubectl(kubectlPath, args, { kubeconfig, input: undefined, cacheFolder: join(directory, "kubectl-cache") }),
       ]);
-      // Intermediate sizes of a rollout, and so the Events, depend on timing.
+      // Omits Events, because a rollout's intermediate sizes depend on timing.
       const head = ({ stdout }: { readonly stdout: string }): string => faceless(stdout.slice(0, stdout.indexOf("Events:")));
       expect(head(ours)).toEqual(head(real));
       expect(ours.stdout).toMatch(/Normal +ScalingReplicaSet +\S+.* +deployment-controller +Scaled up replica set web-/);
@@ -267,7 +264,7 @@ await whereRealPartsAre("the in-memory API server compared with a real one", () 
 const realUids = new Map<string, string>();
 const memoryUids = new Map<string, string>();
 
-/** Holds the namespace while it terminates, during the recorded requests: an empty one may be deleted within 50 ms. */
+/** Keeps the namespace terminating during the recorded requests: an empty one may be deleted within 50 ms. */
 async function held(api: ApiClient): Promise<void> {
   const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "held", finalizers: ["deltaloop.test/held"] } };
   expect(await api("POST", "/api/v1/namespaces/golden/configmaps", body)).toMatchObject({ code: 201 });
@@ -281,10 +278,7 @@ function reasonOf(answer: unknown): unknown {
   return isObject(answer) ? answer["reason"] : undefined;
 }
 
-/**
- * The text without ages, times and the random parts of pod names; runs of spaces are collapsed, because column widths depend on
- * ages.
- */
+/** Returns the text without ages, times and the random parts of pod names. Collapses spaces, because column widths depend on ages. */
 function faceless(text: string): string {
   return text
     .replaceAll(/\b(web|other)-([a-z0-9]+)-[a-z0-9]{5}\b/g, "$1-$2-*****")
@@ -333,7 +327,7 @@ async function settled(client: RawClient): Promise<void> {
       client.list("/apis/apps/v1/namespaces/shop/replicasets"),
       client.list("/api/v1/namespaces/shop/pods"),
     ]);
-    const workloads = [...deployments.items, ...sets.items] as unknown as readonly Workload[]; // objects at these paths
+    const workloads = [...deployments.items, ...sets.items] as unknown as readonly Workload[]; // the workloads at these paths
     const asked = (sets.items as unknown as readonly Workload[]).reduce((sum, { spec }) => sum + (spec.replicas ?? 0), 0); // as above
     return (
       asked === pods.items.length &&

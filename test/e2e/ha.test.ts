@@ -1,6 +1,6 @@
 /**
  * Two watchers (informer §14) on a real control plane, with real Redis and queue: in the middle of a rollout, the leader is terminated,
- * killed, suspended and resumed, or loses its Lease; and both are killed at once.
+ * killed, suspended and resumed, or loses its Lease, or both watchers are killed at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -19,13 +19,13 @@ import type { RedisServer } from "../support/redis.ts";
 const NAMESPACE = "ha";
 const LEASE = "deltaloop-watcher-dev";
 const REPLICAS = 12;
-/** 25 % of 12 is 3. */
+/** Maximum of the desired replicas: 12 plus a surge of 25 %. */
 const ASKED_MAX = 15;
 const RELEASED_MS_MAX = 2_000;
 const KILLED_MS_MAX = 20_000;
 /**
- * A sender may have started a call when its process was suspended; the call is sent when it is resumed, with ten messages, which are all
- * dropped.
+ * Maximum number of messages that a suspended sender sends when it resumes: it may have started one call, with ten messages, all of which
+ * are dropped.
  */
 const ON_THEIR_WAY_MAX = 10;
 const STOPPED_MS = 30_000;
@@ -120,7 +120,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
         await cluster.kubectl("delete", "lease", LEASE, "-n", OWN_NAMESPACE);
         const holder = await eventually("a Lease that is held", () => holderOf(cluster), RELEASED_MS_MAX + 3_000);
         const tookMs = Date.now() - struckMs;
-        await sleep(4_000); // two renewal intervals, after which a former leader has noticed
+        await sleep(4_000); // two renewal intervals, after which a former leader has noticed the loss
         expect(await holderOf(cluster)).toBe(holder);
         return `Lease deleted: held again after ${seconds(tookMs)}`;
       });
@@ -143,7 +143,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
           const { leader, tookMs } = await handOver((one) => process.kill(one, "SIGSTOP"), KILLED_MS_MAX + 5_000);
           expect(tookMs).toBeLessThanOrEqual(KILLED_MS_MAX);
           await sleep(Math.max(0, stoppedMs + STOPPED_MS - 1_500 - Date.now()));
-          await beginRollout(history); // so that its watches have many events when it resumes
+          await beginRollout(history); // gives its watches many events for when it resumes
           await sleep(Math.max(0, stoppedMs + STOPPED_MS - Date.now()));
           const droppedBefore = droppedByFence(dev.output());
           process.kill(pid, "SIGCONT");
@@ -170,7 +170,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
         const struckMs = Date.now();
         killHard(watcher);
         killHard(watcher2);
-        // The start-up time of a process depends on the machine.
+        // Waits, because the start-up time of a process depends on the machine.
         await eventually("one of them waits", () => waitingOrLeading(dev.output().slice(from)) > 0);
         const startedMs = Date.now();
         const leader = await leaderOf((output) => newLeader(output.slice(from)), KILLED_MS_MAX + 10_000);
@@ -195,7 +195,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
   });
 });
 
-/** Names of the watchers that logged that they lead, and have neither lost the Lease nor exited. */
+/** Returns the names of the watchers that logged that they lead, and have neither lost the Lease nor exited. */
 function leaders(output: string): ReadonlySet<string> {
   const found = new Set<string>();
   for (const line of output.split("\n")) {
@@ -211,7 +211,7 @@ function newLeader(output: string): string | undefined {
   return /^(watcher\d?) +leading /m.exec(output)?.[1];
 }
 
-/** The number of watchers that have started and logged the state of the Lease since. */
+/** Returns the number of watchers that have started and then logged the state of the Lease. */
 function waitingOrLeading(output: string): number {
   const known = new Set<string>();
   for (const line of output.split("\n")) {
@@ -223,7 +223,7 @@ function waitingOrLeading(output: string): number {
   return known.size;
 }
 
-/** The number of messages of a former leader that an applier dropped. */
+/** Returns the number of a former leader's messages that an applier dropped. */
 function droppedByFence(output: string): number {
   return output.split("\n").filter((line) => line.includes("message dropped") && line.includes("why=fence")).length;
 }
@@ -235,7 +235,7 @@ function podsAdded(history: History, before: number): number {
     .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
 }
 
-/** The number of distinct pods over time. */
+/** Returns the number of different pods in the whole history. */
 function podsSeen(history: History): number {
   return Object.values(podsCreated(history.changes())).reduce((sum, count) => sum + count, 0);
 }

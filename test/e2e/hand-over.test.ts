@@ -1,5 +1,5 @@
 /**
- * A cluster is handed over on a real control plane: upstream's controllers have created its workloads and ours take over,
+ * Handovers of a cluster between controllers on a real control plane: ours take over workloads that upstream's controllers have created,
  * and the reverse.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -20,18 +20,18 @@ import { startRedis } from "../support/redis.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import type { History } from "../support/history.ts";
 
-/** Time without changes after which a namespace counts as settled. */
+/** Time in ms without changes after which a namespace counts as settled. */
 const STILL_MS = 1_500;
-/** A new owner would write to settled objects within this time: in the first sync of each key, or in one of the next. */
+/** Time in ms within which a new controller would write to settled objects: in the first sync of each key, or in one of the next. */
 const LOOK_MS = 4_000;
 const PATIENCE_MS = 60_000;
 const ROLLING = 12;
 
 interface Party {
   readonly name: "ours" | "upstream";
-  /** Prefix of its controllers' usernames. */
+  /** Prefix of the usernames of this side's controllers. */
   readonly users: readonly string[];
-  /** @returns a function that stops it */
+  /** @returns a function that stops the controllers */
   readonly start: (cluster: Cluster) => Promise<() => Promise<unknown>>;
 }
 
@@ -55,7 +55,7 @@ const UPSTREAM: Party = {
 
 type Versions = Readonly<Record<string, string>>;
 
-/** Each workload and pod of a namespace with its resourceVersion, which every write changes. */
+/** Returns the resourceVersion of each workload and pod of a namespace; every write changes it. */
 async function versionsOf(cluster: Cluster, namespace: string): Promise<Versions> {
   const versions: Record<string, string> = {};
   for (const path of ["apis/apps/v1", "api/v1"])
@@ -91,7 +91,7 @@ function deployment(name: string, replicas: number, more: object = {}): object {
   };
 }
 
-/** An owner without a template pod of its own: it adopts one existing pod. */
+/** A ReplicaSet or ReplicationController and an existing pod that it adopts, so that it creates none. */
 function bareOwner(kind: "ReplicaSet" | "ReplicationController", name: string): readonly object[] {
   const labels = { app: name };
   const spec = { containers: [{ name: "main", image: "shop:1" }] };
@@ -137,7 +137,7 @@ class Shop {
     await this.#cluster.rolledOut(this.#namespace, name);
   }
 
-  /** Revision of each ReplicaSet of a Deployment. */
+  /** Returns the revision of each ReplicaSet of a Deployment. */
   async revisions(name: string): Promise<readonly string[]> {
     const sets = await this.#cluster.list<Named>(`/apis/apps/v1/namespaces/${this.#namespace}/replicasets?labelSelector=app%3D${name}`);
     return sets.map(({ metadata }) => metadata.annotations?.["deployment.kubernetes.io/revision"] ?? "none").toSorted();
@@ -210,7 +210,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await cluster.rolledOut(rolling, "web");
       measured(`the rollout that changed hands ended ${((Date.now() - tookOverMs) / 1000).toFixed(1)} s later`);
       const all = momentsOf(history.changes(), "web");
-      // 25 % of 12, rounded up and down, is three. The initial list of the history arrives object by object.
+      // 25 % of 12 is three, whether rounded up or down. Skips the initial list, which the history receives object by object.
       const moments = all.slice(all.findIndex(({ ready }) => ready === ROLLING));
       expect(most(moments, ({ asked }) => asked)).toBe(ROLLING + 3);
       expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(ROLLING - 3);
@@ -240,7 +240,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       ]);
       await shop.k("rollout", "resume", "deployment/held");
       await shop.setImage("stuck", "shop:3");
-      await shop.k("rollout", "undo", "deployment/web"); // back to its second template: no new ReplicaSet
+      await shop.k("rollout", "undo", "deployment/web"); // returns to the second template: no new ReplicaSet
       await shop.k("scale", "rs/keeper", "rc/elder", "--replicas=3");
       for (const name of ["web", "held", "stuck"]) await cluster.rolledOut(settled, name);
       expect(await Promise.all(["web", "held", "stuck"].map((name) => shop.revisions(name)))).toEqual([
@@ -257,9 +257,12 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
 
   describe("[informer T104] upstream's controllers start while deltaloop's run, deployed as in production", () => {
     const namespace = "beside";
-    /** Times of writes are whole seconds, and so is the server's clock, so a leader ignores writes in its first two seconds. */
+    /**
+     * Time in ms after the start of leadership in which a leader ignores writes: times of writes and the server's clock have a resolution
+     * of one second.
+     */
     const BEGUN_MS = 2_000;
-    /** From the other controller's write to our last one: the watch delay, a renewal, the call in flight. */
+    /** Limit in ms from the other controller's write to our last one: the watch delay, a renewal, and the call in flight. */
     const STOP_MS_MAX = 8_000;
     let ours: Production;
     let shop: Shop;
@@ -301,7 +304,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
         "-p",
         '{"status":{"replicas":7}}',
       ];
-      await new Promise((resolve) => setTimeout(resolve, BEGUN_MS)); // FG1
+      await new Promise((resolve) => setTimeout(resolve, BEGUN_MS)); // FG1: the guard ignores writes before
       await tenant.k("patch", "deployment", "web", ...status);
       await ours.watcher.line("another controller writes in this namespace; syncing none of its keys", PATIENCE_MS);
       await expect(cluster.kubectl("patch", "replicaset", "deltaloop-canary", "-n", OWN_NAMESPACE, ...status)).rejects.toThrow("forbidden");
@@ -319,7 +322,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
     });
 
     it("functions stop within seconds of upstream's first status write and log the reason; upstream continues alone", async () => {
-      // Only the first write of the two changes anything, so it may take a few writes until one is upstream's.
+      // Repeats, because only the first of two equal status writes changes the object, and that may be ours.
       endUpstream = await UPSTREAM.start(cluster);
       let isStopped = false;
       const stops = ours.watcher.line(
@@ -328,7 +331,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       );
       stops.then(
         () => (isStopped = true),
-        () => undefined, // `line` is awaited below
+        () => undefined, // the test awaits `line` below
       );
       for (let replicas = 2; !isStopped && replicas < 12; replicas++) {
         await shop.k("scale", "deployment/web", `--replicas=${replicas}`);
@@ -338,7 +341,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await shop.setImage("web", "shop:2");
       const why =
         /stopped: another controller .*kube-controller-manager wrote the status of (deployments beside\/web|replicasets (beside\/web|deltaloop\/deltaloop-canary))/;
-      // Does not use `line`, because the stop for the tenant is in the log already.
+      // Searches the whole output, because the log already has a line about the tenant's stop.
       await eventually("the functions log why", () => why.test(ours.functions.output()));
       await cluster.rolledOut(namespace, "web");
       const entries = await cluster.audit();
@@ -357,7 +360,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       );
       await endUpstream?.();
       endUpstream = undefined;
-      await shop.setImage("web", "shop:3"); // while neither side acts
+      await shop.setImage("web", "shop:3"); // while neither side runs
       await new Promise((resolve) => setTimeout(resolve, STILL_MS));
       const before = wrote(OURS, await cluster.audit()).length;
       const fromMs = Date.now();
@@ -375,17 +378,18 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
 interface Production {
   readonly watcher: Running;
   readonly functions: Running;
-  /** The environment of both watcher and functions. */
+  /** The environment of watcher and functions. */
   readonly environment: Readonly<Record<string, string>>;
   stop(): Promise<void>;
 }
 
-/** The processes of `dev`, without the option that makes its watcher exit. */
+/** Starts the processes of `dev`, without the option that makes its watcher exit. */
 async function startProduction(cluster: Cluster): Promise<Production> {
   const redis = await startRedis();
   const invocations = join(await mkdtemp(join(tmpdir(), "deltaloop-hand-over-")), "invocations");
   const queue = deltaloop(["queue", "--invocations", invocations]);
-  const { endpoint, queues } = JSON.parse(await queue.line("endpoint")) as { readonly endpoint: string; readonly queues: LocalQueues }; // printed by cli/queue.ts
+  // the output of cli/queue.ts
+  const { endpoint, queues } = JSON.parse(await queue.line("endpoint")) as { readonly endpoint: string; readonly queues: LocalQueues };
   const access = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" });
   const environment = environmentOf({
     deployment: "prod",

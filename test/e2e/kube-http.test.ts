@@ -12,7 +12,7 @@ if ("missing" in binaries) {
   it.skip(`kube port on a real API server: ${binaries.missing}`);
 } else {
   kubeConformance("a real API server", async () => {
-    // Without workload loops no other client changes the suite's objects.
+    // Runs without workload controllers, so that no other client changes the suite's objects.
     const controlPlane = await startControlPlane({ controllers: "without-workloads" });
     const kube = createKubeHttp(await kubeHttpConfigFrom(controlPlane.adminKubeconfig, { component: "conformance" }));
     await kube.create({

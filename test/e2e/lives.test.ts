@@ -16,9 +16,9 @@ import { brokenIn, unrestOf, standingOf } from "../support/lives.ts";
 import type { Mark, Standing } from "../support/lives.ts";
 
 const LOOK_MS = 200;
-/** At this pace, a rollout of three pods takes a second or two. */
+/** Delays of pods with which a rollout of three pods takes a second or two. */
 const PACE = { readyAfterMs: [50, 200], deleteAfterMs: [50, 200] } as const;
-/** Time without changes after which a namespace counts as settled. */
+/** Time in ms without changes after which a namespace counts as settled. */
 const STILL_MS = 1_000;
 const PATIENCE_MS = 75_000;
 
@@ -42,14 +42,14 @@ await whereRealPartsAre("lives of a Deployment on a real control plane", () => {
   });
 
   let looked: { readonly atMs: number; readonly changes: ReadonlyMap<string, readonly Change[]> } | undefined;
-  /** The history of a namespace up to the last poll. */
+  /** Returns the changes of a namespace up to the last poll. */
   function changesOf(namespace: string): readonly Change[] {
     if (looked === undefined || performance.now() - looked.atMs > LOOK_MS)
       looked = { atMs: performance.now(), changes: Map.groupBy(history.changes(), ({ object }) => object.metadata.namespace) };
     return looked.changes.get(namespace) ?? [];
   }
 
-  /** @returns the revision after which nothing changed, and the state then */
+  /** @returns the revision after which nothing changed, and the final state */
   async function rest(namespace: string): Promise<Standing & { readonly revision: bigint }> {
     let still: { readonly revision: bigint; readonly sinceMs: number } | undefined;
     return await eventually(

@@ -54,7 +54,7 @@ function suite(): void {
       const first = await ask("answer");
       expect(first).toMatchObject({ failed: false, body: { count: 1, flavour: "plum", home: null, name: "probe", node: process.version } });
       const { flags, left, pid } = first.body ?? {};
-      // 90 % of 128 MB.
+      // 90 % of 128 MB
       expect(flags).toEqual(["--max-old-space-size=115"]);
       expect(left).toBeGreaterThan(0);
       expect(left).toBeLessThanOrEqual(TIMEOUT_SECONDS * 1000);
@@ -117,7 +117,7 @@ function suite(): void {
       await update(localStack.endpoint, "changing", "code", { ZipFile: zipped(body("two")) });
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "plum" } });
       expect(await running).toMatchObject({ failed: false, body: { text: "one" } });
-      // A function with the same code, which must outlive the previous version.
+      // Creates a function with the same code, which must survive the replacement of the first one's version.
       await update(localStack.endpoint, "changing", "configuration", { Environment: { Variables: { FLAVOUR: "fig" } } });
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "fig" } });
     });
@@ -153,7 +153,8 @@ function suite(): void {
     let output = "";
     starter.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
     await eventually("it has started", () => output.includes("\n"), 60_000);
-    const started = JSON.parse(output) as { readonly pid: number; readonly logFile: string; readonly endpoint: string }; // just printed
+    // the output of the function
+    const started = JSON.parse(output) as { readonly pid: number; readonly logFile: string; readonly endpoint: string };
     await createFunction(started.endpoint, "probe", HANDLER);
     const pid = Number((await invoke(started.endpoint, "probe", { what: "answer" })).body?.["pid"]);
     expect([isRunning(started.pid), isRunning(pid)]).toEqual([true, true]);
@@ -193,12 +194,13 @@ async function update(endpoint: string, name: string, what: "code" | "configurat
 
 async function configuration(endpoint: string, name: string) {
   const answer = await lambda(endpoint, "GET", name);
-  return (answer as { readonly Configuration: { readonly State: string; readonly LastUpdateStatus: string } }).Configuration; // GetFunction's
+  // the response of GetFunction
+  return (answer as { readonly Configuration: { readonly State: string; readonly LastUpdateStatus: string } }).Configuration;
 }
 
 async function invoke(endpoint: string, name: string, event: object): Promise<Answer> {
   const answer = await call(endpoint, "POST", `${name}/invocations`, event);
-  return { failed: answer.headers.has("x-amz-function-error"), body: (await answer.json()) as Answer["body"] }; // the handler's result
+  return { failed: answer.headers.has("x-amz-function-error"), body: (await answer.json()) as Answer["body"] }; // the result of the handler
 }
 
 async function lambda(endpoint: string, method: string, path: string, body?: object): Promise<unknown> {

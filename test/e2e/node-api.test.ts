@@ -1,6 +1,6 @@
 /**
- * The agent's HTTPS API between a real API server and a real containerd, called by kubectl; no agent: the test itself
- * registers the node, binds a pod to it and writes the status.
+ * The agent's HTTPS API with a real API server, a real containerd and kubectl. The agent does not run: the test itself registers the node,
+ * binds a pod to it and writes the status.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -39,13 +39,13 @@ import { recordingLog } from "../unit/recording-log.ts";
 
 const NODE = "n1";
 const POD = "talker";
-/** Longer than the 16 KiB that containerd writes as one part of a line. */
+/** Bytes of a log line; more than the 16 KiB that containerd writes as one part of a line. */
 const LONG_LINE_BYTES = 40_000;
-/** The pauses keep the order of two streams. Afterwards it obeys the files /say0, /say1, … */
+/** A script that prints lines and then obeys the files /say0, /say1, … The pauses keep the order of the two streams. */
 const LISTEN = `echo one; sleep 0.2; echo two >&2; sleep 0.2; echo three; n=0
 while true; do if [ -s /say$n ]; then . /say$n; n=$((n + 1)); fi; sleep 0.05; done`;
 
-/** Echoes all data on port 9000, on any number of connections. */
+/** Echoes all data on port 9000, for any number of connections. */
 const ECHO = "while true; do nc -ll -p 9000 -e cat; done";
 const BIG_BYTES = 4_000_000;
 
@@ -202,7 +202,7 @@ function suite(): void {
       await eventually("the process answers", () => attached.output().includes("heard one\n"));
       attached.child.stdin?.write("two\n");
       await eventually("and again", () => attached.output().includes("heard two\n"));
-      attached.child.kill("SIGKILL"); // a client that disconnects
+      attached.child.kill("SIGKILL"); // disconnects the client
       await attached.ended;
       await eventually("nothing is left of it", () => api.streams() === 0);
       const again = kubectlLater("attach", "-i", POD, "-c", "reader");
@@ -231,7 +231,7 @@ function suite(): void {
       expect((await echo(big)).equals(big)).toBe(true);
       const small = Array.from({ length: 12 }, (_, n) => Buffer.from(`connection ${n}`));
       expect(await Promise.all(small.map(echo))).toEqual(small);
-      // Misbehaving clients: one disconnects while sending, one sends nothing.
+      // Two misbehaving clients: one disconnects while it sends, the other sends nothing.
       for (const bytes of [big, Buffer.alloc(0)]) {
         const rude = connect(port, "127.0.0.1").on("error", () => undefined);
         await once(rude, "connect");
@@ -299,7 +299,7 @@ function suite(): void {
       const { id, logPath } = await cri.containerStatus(runningId());
       const before = statusesAsked;
       const following = kubectl("logs", "-f", POD, "-c", "main", "--tail=1");
-      // Once for the log's path; the second time it has sent the content, and checks whether more can come.
+      // The agent reads the status once for the log's path, and again after it has sent the content, to decide whether more can follow.
       await eventually("the agent has sent the log's last line", () => statusesAsked >= before + 2);
       let told = 0;
       const say = async (command: string, last: string): Promise<void> => {
@@ -314,7 +314,7 @@ function suite(): void {
       await cri.stopContainer(id, 0);
       const { code, stdout } = await following;
       expect(code).toBe(0);
-      const long = "7".padStart(LONG_LINE_BYTES, "0"); // not in the comparison: it would fill the screen
+      const long = "7".padStart(LONG_LINE_BYTES, "0"); // compared separately, to keep a failure's output short
       expect(stdout.includes(long)).toBe(true);
       expect(stdout.replace(long, "<long>")).toBe("three\nbefore\nafter\n<long>\nlast words\n");
     });
@@ -347,7 +347,7 @@ function suite(): void {
     return JSON.parse(stdout);
   }
 
-  /** `main` has restarted once; `pulling` has no image. */
+  /** Starts the containers; `main` has restarted once, and `pulling` has no image. */
   async function startContainers(podLogsDir: string): Promise<PodStatus> {
     const { namespace, name, uid } = pod.metadata;
     const logDirectory = join(podLogsDir, `${namespace}_${name}_${uid}`);
@@ -417,7 +417,7 @@ function suite(): void {
     return (await kubectl("create", "token", serviceAccount)).stdout.trim();
   }
 
-  /** Data of each channel until the server closed; without channels all of it is on 0. */
+  /** Returns the data of each channel until the server closes the connection; without channels, all data counts as channel 0. */
   async function overWebSocket(path: string, protocol: string, { channels = true } = {}): Promise<ReadonlyMap<number, string>> {
     const { ca, cert, key } = await kubeHttpConfigFrom(plane.adminKubeconfig, { component: "node-api-test" });
     const headers = {
@@ -461,12 +461,12 @@ function suite(): void {
 
 interface Later {
   readonly child: ChildProcess;
-  /** Of both streams. */
+  /** The output of both streams. */
   output(): string;
   readonly ended: Promise<unknown>;
 }
 
-/** Where kubectl listens for it. */
+/** Returns the local port on which kubectl listens for the target port. */
 async function portOf({ output }: Later, target: number): Promise<number> {
   const port = new RegExp(`127\\.0\\.0\\.1:(\\d+) -> ${target}`, "u");
   try {
@@ -487,7 +487,7 @@ async function chunksOf(socket: Socket, bytes: number): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Payloads of a server's unmasked, unfragmented binary frames (RFC 6455 §5.2), in the lengths of these tests. */
+/** Returns the payloads of a server's unmasked, unfragmented binary frames (RFC 6455 §5.2), for the lengths in these tests. */
 function binaryFrames(bytes: Buffer): readonly Buffer[] {
   const payloads: Buffer[] = [];
   for (let at = 0; at + 2 <= bytes.length;) {

@@ -40,10 +40,10 @@ const SIGNER = "example.test/pods";
 const DENYING = "example.test/denies";
 const REQUESTS = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests";
 const KEY_TYPES = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"] as const;
-/** Longer than the lifetime of the test PKI's certificates. */
+/** Longer than the lifetime of certificates that the test's PKI issues. */
 const MAX_SECONDS = 40 * 24 * 3_600;
 const MINUTE_MS = 60_000;
-/** Date.now of the agent's process: the real time plus the milliseconds in a file. */
+/** Replaces Date.now in the agent's process by the real time plus the milliseconds in a file. */
 const SHIFTED_CLOCK = `
 import { readFileSync } from "node:fs";
 const realNow = Date.now;
@@ -101,10 +101,10 @@ await whereNodesCanRun("certificates of pods", () => {
   const requestsOf = async (pod: string): Promise<readonly CertificateRequest[]> =>
     (await cluster.list<CertificateRequest>(REQUESTS)).filter(({ spec }) => spec.podName === pod);
 
-  /** The API server's minimum. */
+  /** The time in ms until a certificate is refreshed; initially the API server's minimum. */
   let refreshAfterMs = 10 * MINUTE_MS;
 
-  /** Acts as the signer: issues or denies each request that waits. */
+  /** Acts as the signer: issues or denies each pending request. */
   async function decidePending(): Promise<void> {
     for (const request of await cluster.list<CertificateRequest>(REQUESTS))
       if ((request.status?.conditions ?? []).length === 0) await decide(request);
@@ -135,7 +135,7 @@ await whereNodesCanRun("certificates of pods", () => {
     if (code !== 0) throw new Error(stderr);
   }
 
-  /** Otherwise a running pod is synced every 60 to 90 s. */
+  /** Changes a label to cause a sync, because a running pod is otherwise synced every 60 to 90 s. */
   let labels = 0;
   const syncNow = async (pod: string): Promise<string> => await cluster.kubectl("label", "pod", pod, "--overwrite", `sync=s${++labels}`);
 
@@ -161,7 +161,7 @@ await whereNodesCanRun("certificates of pods", () => {
     },
   });
 
-  /** The parts of a credential bundle, if its key belongs to its leaf. */
+  /** Returns the parts of a credential bundle after checking that the key matches the leaf certificate. */
   function partsOf(bundle: string): { readonly key: string; readonly leaf: X509Certificate; readonly chain: readonly Buffer[] } {
     const end = "-----END PRIVATE KEY-----\n";
     const key = bundle.slice(0, bundle.indexOf(end) + end.length);
@@ -341,7 +341,7 @@ await whereNodesCanRun("certificates of pods", () => {
         return now.key === previous.key ? undefined : now;
       });
     refreshAfterMs = 24 * 60 * MINUTE_MS;
-    // The first certificate's ten minutes, and at most five minutes of jitter.
+    // Advances the clock by the first certificate's ten minutes plus the maximum jitter of five minutes.
     await writeFile(join(folder, "shift"), String(16 * MINUTE_MS));
     const second = await replaced(first);
     expect(second.leaf.serialNumber).not.toBe(first.leaf.serialNumber);
@@ -361,7 +361,7 @@ await whereNodesCanRun("certificates of pods", () => {
     for (const secret of secrets) {
       expect(node.agent().output()).not.toContain(secret);
       expect(events).not.toContain(secret);
-      // The file system of the agent's and the runtime's folders, without tmpfs.
+      // Searches the file system of the agent's and the runtime's folders, without tmpfs mounts.
       const found = await run("find", [node.containerd.directory, "-xdev", "-type", "f", "-exec", "grep", "-lF", secret, "{}", "+"]).catch(
         ({ stdout }: { readonly stdout: string }) => ({ stdout }),
       );

@@ -1,6 +1,6 @@
 /**
- * Control groups of version 2 on a kernel that has them, wherever this runs: test/conformance/cgroups.test.ts in
- * user-mode Linux, and test/conformance/systemd-cgroups.test.ts where systemd is the first process there.
+ * Control groups version 2 on any host: test/conformance/cgroups.test.ts in user-mode Linux, and test/conformance/systemd-cgroups.test.ts
+ * in user-mode Linux with systemd as PID 1.
  */
 import { join } from "node:path";
 
@@ -24,7 +24,7 @@ else {
     { timeout: TIMEOUT_MS },
     async () => {
       const { code, output } = await run("cgroups.test.ts", false);
-      expect(output).toMatch(/✓.*Cgroups: this machine's, version 2 > CG4 CG5/u); // run, not skipped
+      expect(output).toMatch(/✓.*Cgroups: this machine's, version 2 > CG4 CG5/u); // the suite ran and was not skipped
       expect(output).toMatch(/✓.*the kernel applies pod limits, changes to them, and their removal/u);
       expect(code, output).toBe(0);
     },

@@ -1,6 +1,6 @@
 /**
- * Control groups and what a Node says it has, of `deltaloop node` beside upstream's kubelet: the same pods on the
- * same machine, one after the other, each on a real containerd and below a control group of its own.
+ * Control groups and the capacity and allocatable resources of a Node: `deltaloop node` compared with upstream's kubelet. Both run the same
+ * pods on the same machine, one after the other, each on a real containerd and below its own control group.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
 const MOUNT = "/sys/fs/cgroup";
-/** Limits of a cgroup v1. */
+/** Files that hold limits in cgroup v1. */
 const FILES = [
   ...["cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpuset.cpus", "cpuset.mems", "memory.limit_in_bytes"],
   ...["memory.soft_limit_in_bytes", "memory.swappiness", "pids.max"],
@@ -37,7 +37,7 @@ const PODS = {
   },
 } as const;
 
-/** Default hard eviction: nodeconf turns it off. */
+/** The default hard eviction thresholds, which the harness disables. */
 const EVICTION = { "memory.available": "100Mi", "nodefs.available": "10%", "imagefs.available": "15%", "nodefs.inodesFree": "5%" };
 const EVICTING = { configuration: { evictionHard: EVICTION, enforceNodeAllocatable: ["pods"] } };
 const KEPT_BACK = {
@@ -97,7 +97,8 @@ function suite(upstream: UpstreamTests): void {
     const [theirs, ours] = [await on("kubelet", KEPT_BACK, look), await on("ours", KEPT_BACK, look)];
     measured(`control groups compared: ${Object.keys(ours.groups).length}`);
     expect(ours).toEqual(theirs);
-    expect(Object.keys(ours.groups)).toHaveLength(3 + Object.keys(PODS).length * 3 + 1); // each pod with its sandbox and its container, one with two
+    // a group for each pod, its sandbox and its container; one pod has two containers
+    expect(Object.keys(ours.groups)).toHaveLength(3 + Object.keys(PODS).length * 3 + 1);
     expect(ours.left).toEqual([]);
   });
 
@@ -111,7 +112,7 @@ function suite(upstream: UpstreamTests): void {
 interface Seen {
   readonly room: NodeView["status"];
   readonly groups: Awaited<ReturnType<typeof groupsBelow>>;
-  /** Of deleted pods. */
+  /** Groups of deleted pods that remain. */
   readonly left: readonly string[];
 }
 
@@ -128,7 +129,7 @@ async function roomOf(cluster: Cluster): Promise<NodeView["status"]> {
   return { capacity, allocatable };
 }
 
-/** UIDs of pods and ids of containers, to their names. */
+/** Returns names by pod UID and container id. */
 async function namesOf(cluster: Cluster): Promise<ReadonlyMap<string, string>> {
   const names = new Map<string, string>();
   for (const name of Object.keys(PODS)) {
@@ -141,7 +142,7 @@ async function namesOf(cluster: Cluster): Promise<ReadonlyMap<string, string>> {
 }
 
 /**
- * Every group of pods, file by file what bounds it, in which hierarchies it stands, and how readily its processes are killed:
+ * Returns for every cgroup of pods its limits by file, the hierarchies that contain it, and the OOM score adjustment of its processes:
  *
  *     kubepods/burstable/<pod>/<container> → { "cpu.shares": "51", …, hierarchies: "blkio cpu …", oom: "998" }
  */

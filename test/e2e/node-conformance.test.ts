@@ -1,6 +1,6 @@
 /**
- * A core of upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane, on a real
- * containerd, and of what its cluster suite has of kubectl and nodes besides.
+ * Core tests of upstream's NodeConformance suite, and kubectl and node tests of its cluster suite, with `deltaloop node` as the only node
+ * of a real control plane, on a real containerd.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -15,7 +15,7 @@ import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
 
-/** Output of failed tests, to compare with other runs. */
+/** Maximum number of failed tests to repeat; their output can then be compared. */
 const AGAIN_MAX = 3;
 const AGAIN_MS_MAX = 60_000;
 

@@ -1,6 +1,6 @@
 /**
- * `deltaloop node --docker`: a real API server and scheduler, a node of ours on a real dockerd. One story; each test
- * goes on where the one before it ended.
+ * `deltaloop node --docker`: a real API server and scheduler, and one of our nodes on a real dockerd. The tests are one sequence: each
+ * continues where the previous one ended.
  */
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
@@ -20,7 +20,7 @@ import type { Terminal } from "../support/terminal.ts";
 
 const NODE = "on-docker";
 const GONE_MS_MAX = 30_000;
-/** Longer than the 16 KiB that Docker writes as one part of a line. */
+/** Bytes of a log line; more than the 16 KiB that Docker writes as one part of a line. */
 const LONG_LINE_BYTES = 40_000;
 const BIG_BYTES = 2_000_000;
 
@@ -45,7 +45,7 @@ function suite(program: string): void {
     await cluster?.stop();
   });
 
-  /** Of all containers that ever ran: `name/attempt state`. */
+  /** Returns all containers that ever ran, as `name/attempt state`. */
   const instances = async (uid: string): Promise<readonly string[]> => {
     const found = await node.cri.listContainers({ labelSelector: { [LABELS.podUid]: uid } });
     return found.map(({ metadata, state }) => `${metadata.name}/${metadata.attempt} ${state}`).toSorted();
@@ -70,7 +70,7 @@ function suite(program: string): void {
           initContainers: [shell("init", "echo prepared > /shared/word", { volumeMounts })],
           containers: [
             server({ readinessProbe: probe, livenessProbe: probe, resources: { limits: { cpu: "500m", memory: "64Mi" } } }),
-            // The pauses keep the order of two streams.
+            // The pauses keep the order of the two streams.
             shell(
               "side",
               `cat /shared/word; sleep 0.5; echo to stderr >&2; sleep 0.5; head -c ${LONG_LINE_BYTES} /dev/zero | tr '\\0' x; echo; ${STAY}`,
@@ -199,7 +199,7 @@ function suite(program: string): void {
       expect(await answerOf(before.status.podIP)).toBe("v1 web\n");
       await node.docker.restart();
       await node.start();
-      // The Node has the agent's new port shortly after its start.
+      // The Node object has the agent's new port shortly after the start.
       await eventually("exec works", () => cluster.kubectl("exec", "web", "-c", "main", "--", "/server", "exit", "0"));
       const after = await podReady(cluster, "web");
       expect(containerOf(after)).toMatchObject({ containerID: containerOf(before).containerID, restartCount: 0 });
@@ -212,7 +212,7 @@ function suite(program: string): void {
       expect((await node.leftovers()).addresses).not.toEqual([]);
       await cluster.kubectl("delete", "pod", "web", "fenced", "sick", "--wait=false");
       for (const name of ["web", "fenced", "sick"]) await podGone(cluster, name, GONE_MS_MAX);
-      // Dead containers are collected every minute; shared resources are released at once.
+      // Dead containers are collected every minute; shared resources are released immediately.
       await eventually("nothing is left", async () => {
         const { addresses, directories } = await node.leftovers();
         const running = await node.cri.listContainers({ state: "CONTAINER_RUNNING" });

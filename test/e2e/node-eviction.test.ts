@@ -1,6 +1,6 @@
 /**
- * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, or
- * because all pods together may take only little of it; of disk by filling a small one of its own.
+ * A node under pressure, on a real containerd: of memory, because a threshold is higher than the available memory or because the limit of
+ * all pods is low; and of disk space, because a small disk is filled.
  */
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { totalmem } from "node:os";

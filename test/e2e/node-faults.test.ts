@@ -1,7 +1,7 @@
 /**
- * What a node goes through: its runtime dies and comes back, the API server is away, pods come from a folder of
- * manifests and from a URL, and the machine is shut down. A real API server, two nodes of ours, real containers. One
- * story; each test goes on where the one before it ended.
+ * Faults of a node: its runtime fails and recovers, the API server is unavailable, pods come from a manifest folder and from a URL, and the
+ * machine shuts down. Runs a real API server, two of our nodes, and real containers. The tests are one sequence: each continues where the
+ * previous one ended.
  */
 import { rm, rename, symlink, writeFile } from "node:fs/promises";
 import { createServer as createHttpServer } from "node:http";
@@ -40,9 +40,9 @@ import { startTcpFront } from "../support/tcp-front.ts";
 import type { TcpFront } from "../support/tcp-front.ts";
 
 const noBus = ensureDbusMock();
-/** A node polls its runtime every 5 s and reports every 10 s. */
+/** Limit in ms for a status change: a node polls its runtime every 5 s and reports its status every 10 s. */
 const TOLD_MS_MAX = 40_000;
-/** In the URL's header; must not appear in a log. */
+/** A token in the URL's request header, which must not appear in a log. */
 const TOKEN = "hunter2-of-the-url";
 const MIRROR = "kubernetes.io/config.mirror";
 const HASH = "kubernetes.io/config.hash";
@@ -60,11 +60,11 @@ await whereNodesCanRun("faults of nodes of ours", () => {
   let hit: NodeAgent;
   let other: NodeAgent;
   let bus: PrivateBus | undefined;
-  /** The proxy to the API server for the affected node, in the later part. */
+  /** The proxy to the API server for the affected node, in the later tests. */
   let front: TcpFront;
   let apiPort: number;
 
-  /** The content of the URL, and the clients with their headers. */
+  /** The response of the URL, and the headers of the clients' requests. */
   const url = { status: 200, pods: [] as readonly object[], asked: [] as unknown[] };
   const pods = createHttpServer((request, response) => {
     url.asked.push(request.headers["x-token"]);
@@ -83,7 +83,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     const shutdown = ["--shutdown-grace-period", "6s", "--shutdown-grace-period-critical-pods", "2s"];
     nodes = await startNodes(cluster, ["node-a", "node-b"], {
       flags: [...flags, ...shutdown],
-      // Never this machine's own.
+      // Never the host's own bus.
       environment: { DBUS_SYSTEM_BUS_ADDRESS: bus?.address ?? "unix:path=/nowhere" },
     });
     const [first, second] = nodes;
@@ -112,11 +112,11 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       },
       TOLD_MS_MAX,
     );
-  /** The runtime knows static pods by another UID than their mirror pods'. */
+  /** Finds containers by the static pod's UID, which differs from the mirror pod's. */
   const running = async (node: NodeAgent, { metadata: { uid, annotations } }: PodView): Promise<readonly (readonly [number, string])[]> =>
     (await node.containers(annotations?.[MIRROR] ?? uid)).map(({ metadata, state }) => [metadata.attempt, state]);
   const manifestOf = (name: string): string => join(hit.manifests, name);
-  /** As editors and config managers do it: the new file appears atomically. */
+  /** Writes the file as editors and configuration tools do: with a rename, so that it appears atomically. */
   const writeManifest = async (name: string, pod: object): Promise<void> => {
     await writeFile(manifestOf(`.${name}`), JSON.stringify(pod));
     await rename(manifestOf(`.${name}`), manifestOf(name));
@@ -144,7 +144,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     const after = await podReady(cluster, "stays");
     expect(after.status.containerStatuses).toEqual(stays.status.containerStatuses);
     expect(await running(hit, after)).toEqual([[0, "CONTAINER_RUNNING"]]);
-    // Removed by the control plane when its node was; the agent has restored it.
+    // The control plane removed this condition with the Node; the agent has restored it.
     expect(conditionOf(after.status, "Ready")?.status).toBe("True");
     const ended = await podWhere(cluster, "ends", "was started again", (pod) => containerOf(pod).restartCount >= 1);
     expect(containerOf(ended).lastState.terminated?.exitCode).toBe(6);
@@ -178,7 +178,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
   };
 
   it("a static pod starts, and its mirror pod has the same status", async () => {
-    // It ignores SIGTERM, so an agent that does not wait for its end is detected.
+    // The container ignores SIGTERM, so that the test detects an agent that does not wait until the container has ended.
     await writeManifest("web.json", staticPod({ args: ["stubborn"] }));
     const mirror = await podReady(cluster, "web-node-a");
     const hash = mirror.metadata.annotations?.[HASH];
@@ -245,7 +245,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       return container?.state === "CONTAINER_RUNNING" && uids;
     });
     const [early] = await hit.containers(uid);
-    // The API server's view of the others is unknown: they keep running, longer than several housekeeping periods.
+    // Pods whose state in the API server is unknown keep running, for longer than several housekeeping periods.
     await sleep(5_000);
     for (const pod of [stays, web]) expect(await running(hit, pod)).toEqual([[0, "CONTAINER_RUNNING"]]);
     expect(await getPod(cluster, "early-node-a")).toBeUndefined();
@@ -281,7 +281,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       url.status = 503;
       const asked = url.asked.length;
 
-      // An unreadable folder; a missing one would be an empty one.
+      // Makes the folder unreadable; the agent would treat a missing folder as an empty one.
       await rename(hit.manifests, `${hit.manifests}.away`);
       await symlink(hit.manifests, hit.manifests);
       await eventually("it was noticed", () => hit.agent().output().includes("ELOOP"));
@@ -300,7 +300,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       front.to(apiPort);
       await podGone(cluster, "comes");
 
-      // Each is read every 20 s.
+      // The agents read the URL every 20 s.
       await eventually("both have asked in vain", () => url.asked.length >= asked + 2, TOLD_MS_MAX);
       await same("early-node-a", "comes");
       Object.assign(url, { status: 200, pods: [podOf("other-url", { terminationGracePeriodSeconds: 1, containers: [server()] })] });
@@ -322,7 +322,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     await eventually("its container ended", async () => (await readySandboxesOf("web-node-a")).length === 0);
     await eventually("its directory is gone", async () => !(await hit.leftovers()).directories.some((uid) => uids.includes(uid)));
     await eventsSay(cluster, "web-node-a", "Killing: Stopping container main");
-    // The others were not affected.
+    // The other pods were not affected.
     expect(containerOf(await podReady(cluster, "stays")).restartCount).toBe(0);
   });
 
@@ -358,7 +358,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
         });
       }
       const ends = [low, critical].map((pod) => pod && Date.parse(containerOf(pod).state.terminated?.finishedAt ?? ""));
-      // The pod's 4 s and the wait for it end at the same time, and ends are reported in whole seconds.
+      // The pod's 4 s and the agent's wait for the pod end at the same time, and end times are reported in whole seconds.
       expect(ends[1]).toBeGreaterThanOrEqual(saidMs + 3_000);
       expect(ends[0]).toBeLessThanOrEqual((ends[1] ?? NaN) + 1_000);
       await eventually("the locks are let go", () => bus?.locks().length === 0);
@@ -379,11 +379,11 @@ await whereNodesCanRun("faults of nodes of ours", () => {
   });
 });
 
-/** No server listens there. */
+/** Returns a port on which no server listens. */
 async function closedPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // of a TCP server that listens
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
   await new Promise((resolve) => server.close(resolve));
   return port;
 }

@@ -1,4 +1,4 @@
-/** Garbage collection of a node: a real containerd on a small disk of its own, filled with images. */
+/** Garbage collection of a node: a real containerd on a small separate disk that images fill. */
 import { randomBytes } from "node:crypto";
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ await whereNodesCanRun("what a node throws away", () => {
     return 100 - Math.trunc((bavail * 100) / blocks);
   };
   const imageNames = async (): Promise<readonly string[]> => (await node.cri.listImages()).flatMap(({ repoTags }) => repoTags).toSorted();
-  /** The disk is almost full; this share of it is an image, the rest is not. */
+  /** Fills the disk almost completely: with an image of this size and a file. */
   const fill = async (imageBytes: number): Promise<void> => {
     const content = randomBytes(imageBytes);
     await node.containerd.importImages([{ name: FILLER, entries: [{ kind: "file", name: "filler", content }], entrypoint: ["/filler"] }]);
@@ -52,7 +52,7 @@ await whereNodesCanRun("what a node throws away", () => {
   };
   const collectedAnew = async (): Promise<void> => {
     await node.kill();
-    await node.start(); // collects at once, and then every five minutes
+    await node.start(); // collects at startup, and then every five minutes
   };
 
   it("[node-agent 148] deletes unused images from a full disk until it is 80 percent full", async () => {

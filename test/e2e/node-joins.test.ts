@@ -1,7 +1,7 @@
 /**
- * docs/guides/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and
- * given back. A real API server with its own approving and signing controllers and scheduler, a real containerd, the
- * agent. One story; each test goes on where the one before it ended.
+ * Follows docs/guides/node.md: a machine with a container runtime becomes a node, is drained, taken over and given back. Runs a real API
+ * server with upstream's CSR approver and signer and a scheduler, a real containerd, and the agent. The tests are one sequence: each
+ * continues where the previous one ended.
  */
 import { execFile } from "node:child_process";
 import { chmod, mkdir, readFile, readlink, stat, writeFile } from "node:fs/promises";
@@ -28,7 +28,8 @@ import { podOf, podReady, server } from "../harness/node-processes/pods.ts";
 const run = promisify(execFile);
 const NAME = "joiner";
 /**
- * The signer backdates them by 5 minutes, so that 90 % of their lifetime is over on arrival: each is replaced at once.
+ * Lifetime of certificates. The signer backdates them by 5 minutes, so that 90 % of the lifetime is over when one is issued, and the agent
+ * replaces it immediately.
  */
 const CERTIFICATE_SECONDS = 20;
 const PASSWORD = "5ecret";
@@ -63,7 +64,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     await cluster?.stop();
   });
 
-  /** The document's own steps of a section, as far as this machine can run them. */
+  /** Runs the document's steps of a section that this machine can run. */
   async function follow(section: string): Promise<void> {
     const own = steps.filter((step) => step.section.startsWith(section));
     expect(own.length, section).toBeGreaterThan(0);
@@ -73,7 +74,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
   async function take(step: DocumentStep): Promise<void> {
     switch (step.kind) {
       case "file":
-        // The containerd of this test runs without systemd.
+        // The test's containerd runs without systemd.
         return await writeFile(etc(step.path), etc(step.content).replace("cgroupDriver: systemd\n", ""));
       case "cluster":
         return await onCluster(step.script);
@@ -85,7 +86,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     }
   }
 
-  /** Steps that would change this machine are only checked; the agent starts and stops by itself. */
+  /** Runs the steps that start and stop the agent; only checks steps that would change this machine. */
   async function onMachine(command: string): Promise<void> {
     const [program = "", ...words] = command.trim().split(/\s+/u);
     switch (`${program} ${words[0]}`) {
@@ -104,14 +105,14 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       case "systemctl enable":
         return words.includes("deltaloop-node") ? await startAgent() : undefined;
       case "systemctl disable":
-        // For steps with a kubelet, the running agent is used.
+        // Steps that refer to a kubelet use the running agent.
         return await stopAgent();
       default:
         throw new Error(`docs/guides/node.md has a command for the machine that nobody follows: ${command}`);
     }
   }
 
-  /** As the unit does it, with another root, runtime and ports, so that it does not collide with others. */
+  /** Starts the agent as the systemd unit does, with another root folder, runtime and ports, to avoid conflicts with other processes. */
   async function startAgent(): Promise<void> {
     if (agent !== undefined) return;
     const command = /^ExecStart=\S+ (.*)$/mu.exec(await readFile(NODE_UNIT, "utf8"))?.[1] ?? "";
@@ -126,7 +127,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
         ...["--image-credential-provider-config", file("providers.yaml"), "--image-credential-provider-bin-dir", file("bin")],
       ],
       { DBUS_SYSTEM_BUS_ADDRESS: "unix:path=/nowhere" },
-    ); // this machine's logind is not used
+    ); // instead of the host's logind
     port = Number(/https:\/\/127\.0\.0\.1:(\d+)/u.exec(await agent.line('"message":"ready"'))?.[1]);
     expect(port).toBeGreaterThan(0);
   }
@@ -209,7 +210,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     });
   });
 
-  /** Like ECR's, for the registry of this test. */
+  /** Installs a credential provider like ECR's, for the test's registry. */
   async function putProvider(): Promise<void> {
     const [host = ""] = registry.image("x").split("/");
     const provider = {
@@ -234,7 +235,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     await chmod(path, 0o755);
   }
 
-  /** The subject alternative names of the agent's server, if the cluster's authority signed it. */
+  /** Returns the subject alternative names of the agent's serving certificate, if the cluster's CA signed it. */
   async function handshake(): Promise<string | undefined> {
     return await new Promise((resolve, reject) => {
       const socket = connect({ host: "127.0.0.1", port, ca: cluster.plane.ca }, () => {

@@ -1,6 +1,4 @@
-/**
- * What a pod may ask of a node, on one of ours: a real API server and scheduler, `deltaloop node`, real containers.
- */
+/** Features of pods on one of our nodes: a real API server and scheduler, `deltaloop node`, and real containers. */
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -36,7 +34,7 @@ import type { Terminal } from "../support/terminal.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
 const SECONDS = 1_000;
-/** Of busybox's shell; a kubectl that attaches too late prints that enter shows it. */
+/** The prompt of busybox's shell, or the hint that kubectl prints if it attaches after the prompt was written. */
 const PROMPT = /\/ # $|try pressing enter\.\n/u;
 
 await whereNodesCanRun("pods on a node of ours", () => {
@@ -138,7 +136,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await cluster.kubectl("get", "pods", "onfailure", "--no-headers")).toMatch(/^onfailure +0\/1 +Completed +1 /);
     });
 
-    // A sync waits two seconds for a stop. Exit code 0 after a requested stop is not a success.
+    // A sync waits two seconds for a container to stop. An exit code of 0 after a requested stop does not count as success.
     it.each([
       {
         cause: "its liveness probe fails",
@@ -288,7 +286,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   describe.concurrent("probes", () => {
     it("a liveness probe restarts only the container that fails [node-agent 97]", async () => {
       const often = { periodSeconds: 1, failureThreshold: 1 };
-      // Two pods: Events of one object are limited (25), and repeated restarts use that up.
+      // Uses two pods, because Events of one object are limited to a burst of 25 and repeated restarts exhaust that.
       await cluster.apply(
         podOf("lively", {
           containers: [
@@ -379,7 +377,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("hooks and grace periods", () => {
-    /** Prints each request's first line. */
+    /** Responds with the first line of each request. */
     const LISTEN = `busybox nc -ll -p 8080 -e sh -c '
       read line; echo "$line" > /proc/1/fd/1
       while read more && [ "$more" != "$(printf "\\r")" ]; do true; done
@@ -447,7 +445,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await Promise.all([podReady(cluster, "obedient"), podReady(cluster, "stubborn")]);
       const took = async (name: string): Promise<number> => {
         const from = performance.now();
-        // kubectl fails after 60 s: a fifth of the grace period of the container that obeys.
+        // kubectl fails after 60 s: a fifth of the grace period of the container that exits on SIGTERM.
         await cluster.kubectl("delete", "pod", name, "--timeout=60s");
         return performance.now() - from;
       };
@@ -484,10 +482,10 @@ await whereNodesCanRun("pods on a node of ours", () => {
       const pod = await podReady(cluster, "sealed");
       const hex = async (of: string): Promise<string> => await run(pod, "main", `${of} | busybox hexdump -v -e '1/1 "%02x"'`);
       expect([await hex("cat /configMap/key"), await hex("cat /secret/key")]).toEqual([bytes.toString("hex"), bytes.toString("hex")]);
-      // Go's JSON, in which containerd writes the OCI specification (containerd/containerd#13453).
+      // The value after JSON encoding in Go, which containerd uses for the OCI specification (containerd/containerd#13453).
       const replaced = Buffer.from("a\uFFFD\uFFFD\u00E9\uFFFD").toString("hex");
       const variables = await Promise.all(["SEAL", "P_key", "BINARY_key"].map((name) => hex(`printf %s "$${name}"`)));
-      expect(variables).toEqual([replaced, replaced, ""]); // upstream gives no binaryData to variables
+      expect(variables).toEqual([replaced, replaced, ""]); // upstream sets no environment variables from binaryData
       const says = "P_key, SEAL: the value is not valid UTF-8, and containerd replaces the invalid bytes: mount the Secret as a file";
       await eventsSay(cluster, "sealed", `InvalidEnvironmentVariableValues: ${says}`);
     });
@@ -569,7 +567,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await eventually(
         "the files changed",
         async () => {
-          // Without this a pod is synced every 60 to 90 s.
+          // Changes a label to cause a sync, because a running pod is otherwise synced every 60 to 90 s.
           await cluster.kubectl("label", "pod", "sees", "--overwrite", `tier=again-${++tries}`);
           return (await run(pod, "main", "cat /settings/deep/color /keys/password /all/size /about/labels")).startsWith("greenswordfishs");
         },
@@ -586,7 +584,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       readonly user?: { readonly username: string; readonly extra?: Readonly<Record<string, readonly string[]>> };
     }
 
-    /** The API server's review of a token. */
+    /** Returns the API server's TokenReview of a token. */
     async function tokenReview(token: string, ...audiences: readonly string[]): Promise<Review> {
       const body = {
         apiVersion: "authentication.k8s.io/v1",
@@ -594,7 +592,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
         spec: { token, ...(audiences.length > 0 && { audiences }) },
       };
       const answer = await cluster.client.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body);
-      return answer["status"] as Review; // the answer to a TokenReview
+      return answer["status"] as Review; // the response to a TokenReview
     }
 
     it("waits for a missing ConfigMap until it exists, and reports the wait [node-agent 108]", async () => {

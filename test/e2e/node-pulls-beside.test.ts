@@ -1,6 +1,6 @@
 /**
- * Events and statuses of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one
- * after the other, each on a real containerd that asks a registry of the test's own.
+ * Events and statuses of image pulls: `deltaloop node` compared with upstream's kubelet. Both run the same pods on the same machine, one
+ * after the other, each on a real containerd with the test's own registry.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -17,7 +17,7 @@ import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
 const SECONDS = 1_000;
-/** Of each container, at most; then they repeat. */
+/** Maximum number of compared reasons per container; later ones repeat. */
 const REASONS_MAX = 5;
 const NAMES = ["good", "missing", "misnamed"] as const;
 
@@ -83,13 +83,13 @@ function suite(upstream: UpstreamTests): void {
 }
 
 interface Seen {
-  /** Of each container, one after the other. */
+  /** The waiting reasons of each container, in order. */
   readonly reasons: Readonly<Record<string, readonly string[]>>;
-  /** Of each pod, each once, in order of the first occurrence. */
+  /** The Events of each pod without repetitions, in order of their first occurrence. */
   readonly events: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Into `reasons`, until `signal` aborts. */
+/** Adds waiting reasons to `reasons` until `signal` aborts. */
 async function followReasons(cluster: Cluster, reasons: Record<string, string[]>, signal: AbortSignal): Promise<void> {
   const query = { allowWatchBookmarks: false, timeoutSeconds: 300 };
   try {
@@ -115,7 +115,7 @@ interface EventView {
   readonly message: string;
 }
 
-/** Their names end with the time of the first, in nanoseconds. Times within a message differ. */
+/** Sorts Events by their names, which end with the time of the first occurrence in nanoseconds. Replaces times within messages. */
 async function eventsInOrder(cluster: Cluster): Promise<Seen["events"]> {
   const nanos = ({ metadata }: EventView): bigint => BigInt(`0x${metadata.name.split(".").at(-1) ?? "0"}`);
   const all = (await cluster.list<EventView>("/api/v1/namespaces/default/events")).toSorted((a, b) => (nanos(a) < nanos(b) ? -1 : 1));

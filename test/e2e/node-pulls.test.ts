@@ -1,4 +1,4 @@
-/** Image pulls of a node of ours, on a real containerd with a registry of the test's own. */
+/** Image pulls of one of our nodes, on a real containerd with the test's own registry. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { startRegistry } from "../containerd/registry.ts";
@@ -35,7 +35,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
     await registry?.stop();
   });
 
-  /** Pods of these names on one node, each with the image of its name. */
+  /** Creates pods with these names on one node, each with the image of the same name. */
   const pulling = async (nodeName: string, ...names: readonly string[]): Promise<void> =>
     await cluster.apply(...names.map((name) => podOf(name, { nodeName, containers: [{ name: "main", image: registry.image(name) }] })));
   const ready = async (...names: readonly string[]): Promise<void> => {
@@ -54,7 +54,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       await ready(...names);
       const [first, ...rest] = registry.pulls(...names);
       expect(atOnce(registry.pulls(...names))).toBe(1);
-      // The pull of the dead agent is aborted, and starts again.
+      // The killed agent's pull is aborted and starts again.
       expect(rest.map(({ repository }) => repository).toSorted()).toEqual(names);
       expect(rest.map(({ repository }) => repository)).toContain(first?.repository);
       const said = await Promise.all(names.map((name) => eventsOf(cluster, name)));
@@ -108,7 +108,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       await pulling("rationed", ...names);
       const refused = await Promise.any(
         names.map(async (name) => {
-          // First as the reason, and shortly after as the cause of a back-off.
+          // The error is first the waiting reason, and shortly after the cause of a back-off.
           await podWhere(
             cluster,
             name,
@@ -143,7 +143,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
   });
 });
 
-/** The maximum of concurrent pulls. */
+/** Returns the maximum number of concurrent pulls. */
 function atOnce(pulls: readonly Pull[]): number {
   return Math.max(
     ...pulls.map(({ startMs }) => pulls.filter((other) => other.startMs <= startMs && startMs < (other.endMs ?? Infinity)).length),

@@ -1,7 +1,6 @@
 /**
- * What runs is changed, and so is who looks after it, while it runs on: pods resized in place, and an agent that is
- * ended and another one started in its place. A real API server, one node of ours, real containers, the kernel's own
- * files.
+ * Changes of running containers and of their agent: pods are resized in place, and the agent is stopped and replaced by another one while
+ * they run. Uses a real API server, one of our nodes, real containers, and the kernel's own cgroup files.
  */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -26,15 +25,12 @@ import {
 } from "../harness/node-processes/pods.ts";
 import type { ContainerView, PodView } from "../harness/node-processes/pods.ts";
 
-/**
- * Files of the kernel, in either version of cgroups: the limit of memory in bytes, and of CPU in microseconds of each
- * 100 ms.
- */
+/** The kernel's files in each cgroup version: the memory limit in bytes, and the CPU quota in microseconds per 100 ms. */
 const LIMITS =
   "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes 2> /dev/null || cat memory.max; " +
   "cat cpu/cpu.cfs_quota_us 2> /dev/null || cut -d ' ' -f 1 cpu.max";
 const MB = 2 ** 20;
-/** The node's statuses are sent every 10 s, a failed sync is retried after 10 to 15 s. */
+/** Time in ms in which a change would appear: the node reports its status every 10 s, and a failed sync is retried after 10 to 15 s. */
 const LOOK_MS = 12_000;
 
 const both = (cpu: string, memory: string): object => ({ requests: { cpu, memory }, limits: { cpu, memory } });
@@ -66,7 +62,7 @@ await whereNodesCanRun("resizes and upgrades on a node of ours", () => {
     const patch = JSON.stringify({ spec: { containers: [{ name: "main", resources }] } });
     await cluster.kubectl("patch", "pod", name, "--subresource", "resize", "--patch", patch);
   };
-  /** The size is reported, and no resize is pending. */
+  /** Waits until the size is reported and no resize is pending. */
   const hasSize = async (name: string, resources: object): Promise<PodView> =>
     await podWhere(cluster, name, "has its new size", (pod) => {
       const { resources: told }: Sized = containerOf(pod);
@@ -164,7 +160,7 @@ await whereNodesCanRun("resizes and upgrades on a node of ours", () => {
 
     for (const isOlder of [false, true]) {
       await node.agent().stop();
-      // An agent from before this file existed left everything else as it is.
+      // Simulates an agent version that did not write this file.
       if (isOlder) await rm(join(node.containerd.directory, "kubelet", "deltaloop-allocations.json"));
       await node.start();
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));

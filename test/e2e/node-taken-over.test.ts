@@ -1,7 +1,7 @@
 /**
- * A machine goes from upstream's kubelet to our agent and back, as docs/guides/node.md says it: the same Node,
- * containerd, root directory, kubeconfig, certificates and manifests. A real API server with its approver and signer, a
- * real containerd. One story; each test goes on where the one before it ended.
+ * A machine changes from upstream's kubelet to our agent and back, as docs/guides/node.md describes: the same Node, containerd, root
+ * directory, kubeconfig, certificates and manifests. Runs a real API server with its CSR approver and signer, and a real containerd. The
+ * tests are one sequence: each continues where the previous one ended.
  */
 import { mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -24,7 +24,7 @@ import type { PodView } from "../harness/node-processes/pods.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
-/** Longer than the test, so that a request for a certificate means that none was found. */
+/** Longer than the test, so that a request for a certificate means that the agent has found none. */
 const CERTIFICATE_SECONDS = 3_600;
 const MIRROR = "kubernetes.io/config.mirror";
 const STATIC = `still-${NAME}`;
@@ -61,7 +61,7 @@ function suite({ programs }: UpstreamTests): void {
     await cluster?.stop();
   });
 
-  /** As kubeadm has the kubelet started, and as docs/guides/node.md has ours started on such a machine. */
+  /** Starts the kubelet as kubeadm does, or our agent as docs/guides/node.md does on such a machine. */
   const start = async (side: Side): Promise<void> => {
     const bootstrap = file("etc/bootstrap.kubeconfig");
     const kubeconfig = file("etc/kubelet.conf");
@@ -72,7 +72,10 @@ function suite({ programs }: UpstreamTests): void {
       flags: ["--kubeconfig", kubeconfig, "--rotate-certificates", "--rotate-server-certificates"],
     });
   };
-  /** The document's steps of one section; `whenDrained` and `whenEnded` do what may happen on a machine of the one that goes. */
+  /**
+   * Follows the document's steps of one section. `whenDrained` and `whenEnded` run when the previous agent is drained and when it has
+   * ended.
+   */
   const follow = async (
     section: string,
     between: { readonly whenDrained: () => Promise<void>; readonly whenEnded: () => Promise<void> },
@@ -198,7 +201,7 @@ function suite({ programs }: UpstreamTests): void {
     expect(audit.filter(({ user, responseStatus }) => user.username === `system:node:${NAME}` && responseStatus?.code === 401)).toEqual([]);
   });
 
-  /** The certificate metrics of `/metrics`; Go prints large numbers differently. */
+  /** Returns the certificate metrics of `/metrics`; Go prints large numbers differently. */
   async function toldOfCertificates(): Promise<ToldOfCertificates> {
     const text = await cluster.kubectl("get", "--raw", `/api/v1/nodes/${NAME}/proxy/metrics`);
     const all = [...text.matchAll(/^(kubelet_(?:certificate_manager|server_expiration)\w+)(?:\{le="(\S+)"\})? (\S+)$/gmu)];
@@ -216,7 +219,7 @@ function suite({ programs }: UpstreamTests): void {
     return await readlink(file(`kubelet/pki/kubelet-${of}-current.pem`));
   }
 
-  /** The set's one pod, once it is ready. */
+  /** Returns the DaemonSet's only pod once it is ready. */
   async function podOfSet(name: string): Promise<PodView> {
     return await eventually(
       `the pod of ${name} is ready`,
@@ -229,8 +232,8 @@ function suite({ programs }: UpstreamTests): void {
   }
 
   /**
-   * UIDs of the pods with data on the machine. Both agents delete terminated containers and logs within a minute, which
-   * is not waited for.
+   * Returns the UIDs of the pods with data on the machine. Both agents delete terminated containers and logs within a minute; this does not
+   * wait for it.
    */
   async function remains(): Promise<Record<(typeof THINGS)[number], readonly string[]>> {
     const cri = createCri(containerd.endpoint);
@@ -258,7 +261,7 @@ const THINGS = ["containers", "sandboxes", "directories", "mounts", "cgroups"] a
 
 interface ToldOfCertificates {
   readonly series: Readonly<Record<string, string>>;
-  /** Their expiry, of client and server. */
+  /** Expiry of the client and the serving certificate. */
   readonly endsSeconds: readonly number[];
 }
 
@@ -270,7 +273,7 @@ async function podsOf(cluster: Cluster): Promise<readonly PodView[]> {
   return await cluster.list<PodView>("/api/v1/namespaces/default/pods");
 }
 
-/** Of pods that record their number of starts, on disk and in memory. */
+/** A DaemonSet whose pods count their starts, on disk and in memory. */
 function daemonSet(name: string): object {
   const count = "for of in data memory; do echo $(($(cat /$of/starts 2>/dev/null || echo 0) + 1)) > /$of/starts; done";
   const volumeMounts = [

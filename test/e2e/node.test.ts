@@ -1,7 +1,6 @@
 /**
- * A ReplicaSet, a ReplicationController, and a Deployment from one end to the other: a real API server and scheduler,
- * our controllers through `deltaloop dev --act`, two nodes of ours, real containers. One story; each test goes on where
- * the one before it ended.
+ * A ReplicaSet, a ReplicationController and a Deployment on the whole product: a real API server and scheduler, our controllers in
+ * `deltaloop dev --act`, two of our nodes, and real containers. The tests are one sequence: each continues where the previous one ended.
  */
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -21,9 +20,9 @@ import type { PodView } from "../harness/node-processes/pods.ts";
 
 const PODS = "/api/v1/namespaces/default/pods";
 const ROLLOUT_SECONDS_MAX = 90;
-/** The agent collects garbage each minute. */
+/** Limit in ms: the agent collects garbage every minute. */
 const COLLECTED_MS_MAX = 100_000;
-/** During an agent's life: before, while and after it starts the new pods. */
+/** Times in ms at which the agent is killed: before, while and after it starts the new pods. */
 const KILLED_AFTER_MS = [0, 150, 400];
 const labels = { app: "web" };
 const web = {
@@ -74,7 +73,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     if (found === undefined) throw new Error(`no node of ours has pod ${pod?.metadata.name}`);
     return found;
   };
-  /** All pods of the Deployment are on our nodes, are Ready, and serve. */
+  /** Waits until all pods of the Deployment are on our nodes, are Ready, and respond. */
   const allAnswer = async (version: string, count: number): Promise<readonly PodView[]> => {
     const pods = await eventually(`${count} pods are ready`, async () => {
       const found = await livePods();
@@ -84,8 +83,8 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     return pods;
   };
   /**
-   * What the runtimes have: one container that ever started, and it runs; one sandbox that is ready. One that was made and never
-   * started, because the agent ended in between, is not started later: it gives its place to another attempt (node-agent §18.8).
+   * Checks the runtimes: each pod has one container that ever started, which is running, and one ready sandbox. A container that was
+   * created but not started, because the agent was killed in between, is never started; a new attempt replaces it (node-agent §18.8).
    */
   const startedOnce = async (pods: readonly PodView[]): Promise<void> => {
     for (const pod of pods) {
@@ -125,7 +124,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     measured(
       `two pods each of a ReplicaSet and a ReplicationController answered after ${((performance.now() - from) / 1000).toFixed(1)} s`,
     );
-    // Not the namespace: a node's Events about its end would be refused.
+    // Does not delete the namespace, because the API server would then reject the node's Events.
     await cluster.kubectl("delete", "replicaset/web", "replicationcontroller/web", "-n", "bare");
     await eventually("no pod is left", async () => (await cluster.list("/api/v1/namespaces/bare/pods")).length === 0, 60_000);
   });
@@ -169,7 +168,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
         "  Normal +Started .* kubelet +.*Container started",
       ])
         expect(described).toMatch(new RegExp(`^${line}$`, "m"));
-      // While the sandbox's network was created, a probe may have come too early; no other warning is expected.
+      // A probe may have run while the sandbox's network was being created; no other warning is expected.
       expect(described).not.toMatch(/Warning +(?!Unhealthy)/);
 
       const node = await cluster.kubectl("describe", "node", "node-a");
@@ -213,7 +212,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       });
       expect(containerOf(again).lastState.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
       expect(await cluster.kubectl("logs", name, "--previous")).toBe("v1 listening on 8080\ngot SIGTERM, ending\n");
-      // The rest of the test counts restarts.
+      // Deletes the pod, because later tests count restarts.
       await cluster.kubectl("delete", "pod", name, "--timeout=30s");
       await allAnswer("v1", 4);
     });
@@ -238,7 +237,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(after);
       for (const old of before) {
         const now = after.find(({ metadata }) => metadata.uid === old.metadata.uid);
-        // Same container, same conditions with the same times: it was never marked unready.
+        // Same container, and same conditions with the same times: the pod was never marked unready.
         expect(now?.status.containerStatuses).toEqual(old.status.containerStatuses);
         expect(now?.status.conditions).toEqual(old.status.conditions);
       }
@@ -312,7 +311,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     });
   });
 
-  /** `kubectl logs -f` as a process that runs. */
+  /** Starts `kubectl logs -f` as a process. */
   async function follow(pod: string): Promise<{ readonly output: () => string; readonly ended: () => boolean }> {
     const binaries = await controlPlaneBinaries();
     if ("missing" in binaries) throw new Error(binaries.missing);

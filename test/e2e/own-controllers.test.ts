@@ -1,6 +1,6 @@
 /**
- * User controllers on a real API server. Catches: a CRD or role that it rejects, a missing right, a field that stays after the code has
- * dropped it, a request without a reason, and a change of another owner's object.
+ * User controllers on a real API server. Catches: a CRD or role that the API server rejects, a missing right, a field that remains after
+ * the code has dropped it, an unnecessary request, and a change of another owner's object.
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -102,7 +102,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         cluster.kubectl("apply", "--server-side", `--field-manager=${MANAGER}`, "-f", at),
       );
     const stored = async (): Promise<ObjectBody> =>
-      JSON.parse(await cluster.kubectl("get", resource, "-o", "json", "--show-managed-fields")) as ObjectBody; // as kubectl prints it
+      JSON.parse(await cluster.kubectl("get", resource, "-o", "json", "--show-managed-fields")) as ObjectBody; // JSON printed by kubectl
 
     it("loses a field that the code no longer sets, once its managedFields entry has operation Apply", async () => {
       const at = await fileOf("created.json", JSON.stringify({ apiVersion, kind, metadata, ...field }));
@@ -124,7 +124,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
 
   describe("deltaloop dev FILE", () => {
     const SITE = "websites.demo.example.com";
-    /** Like the example, with fields that the test drops and a sync that can hang. */
+    /** A copy of the example with fields that the test can drop, and with a sync that can hang. */
     const labels = "{ app: name, ...(EXTRA ? { extra: EXTRA } : {}) }";
     const code = (extra: string): Promise<string> =>
       readFile(join(ROOT, "examples/website/website.ts"), "utf8").then((text) =>
@@ -236,7 +236,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         await settled("default/a");
         const before = (await writesOf()).length;
         const lines = running.output().split("\n").length;
-        // The status of an owned object has a field that is in no schema of the controller: the key is synced and needs no write.
+        // Sets a status field of an owned object that no schema of the controller contains: the key is synced and needs no write.
         await cluster.kubectl(
           "patch",
           "deployment",
@@ -329,7 +329,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
     it("never writes an older version again while saves change code and definitions in turn", async () => {
       const version = async (n: number): Promise<string> => {
         const path = await code(`v${n}`);
-        // A definition that differs in every second version.
+        // Changes the definition back and forth.
         await writeFile(path, (await readFile(path, "utf8")).replace("for: Website,", `for: Website, concurrency: ${1 + (n >> 1)},`));
         return path;
       };

@@ -1,6 +1,6 @@
 /**
  * Crash safety of user controllers on a real API server: processes that are killed before and after calls, lost responses, an emptied
- * Store, a late watch, concurrent writers. A sample; `npm run own-crashes` runs every fault point and random ones.
+ * Store, a late watch, and concurrent writers. Runs a sample; `npm run own-crashes` runs every fault point and random ones.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { contestedTrials, everyPoint, plainTrials } from "../harness/own/matrix.ts";
@@ -11,7 +11,7 @@ import type { Cluster } from "../support/e2e.ts";
 
 /** Tests every nth fault point, so that each example, call and kind of fault occurs. */
 const SAMPLED = 5;
-/** A Store that was emptied three times in ten minutes hands out no keys. */
+/** Times in ms at which the Store is emptied. A Store that was emptied three times within ten minutes would stop giving out keys. */
 const EMPTIED_MS = [500, 2_000];
 const LATE_MS = 60_000;
 
@@ -36,7 +36,7 @@ await whereRealPartsAre("crash safety of user controllers", () => {
     const trials = everyPoint(plain).filter((_, index) => index % SAMPLED === 0);
     const { failures, faultsOccurred } = await runTrials(cluster, { trials: [...trials, ...contestedTrials("other")] });
     expect(failures).toEqual([]);
-    // The last sync of a history, without writes, sometimes does not occur.
+    // The last sync of a history, which writes nothing, may not occur, and neither does its fault.
     expect(faultsOccurred).toBeGreaterThanOrEqual(trials.length * 0.9);
   });
 

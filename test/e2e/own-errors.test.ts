@@ -1,6 +1,6 @@
 /**
- * What `deltaloop dev FILE` refuses, on a real API server. Catches: a mistake that starts something, one that is reported without its place,
- * and one that takes more than a line.
+ * Usage errors of `deltaloop dev FILE`, on a real API server. Catches: an error after something was started, an error without file and
+ * line, and an error of more than one line.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -41,7 +41,7 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** The lines of a command that must end with exit code 2 before anything starts. */
+  /** Runs a command that must exit with 2 before it starts anything, and returns its output lines. */
   async function refused(files: readonly string[], kubeconfig = cluster.plane.adminKubeconfig): Promise<readonly string[]> {
     const command = deltaloop(["dev", ...files, "--act", "--yes", "--kubeconfig", kubeconfig]);
     expect((await command.exited).code, command.output()).toBe(2);
@@ -50,12 +50,12 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
       ({ verb, userAgent = "" }) => userAgent.includes("sync-") && !["get", "list", "watch"].includes(verb),
     );
     expect(writes).toEqual([]);
-    // The function host starts first: it loads the files.
+    // The function host starts first, because it loads the files.
     const lines = command.output().trim().replaceAll(`${folder}/`, "").split("\n");
     return lines.filter((line) => !line.includes("function host started"));
   }
   const can = (what: string): Promise<string> =>
-    // kubectl exits with 1 for a no.
+    // kubectl exits with 1 for "no".
     cluster.kubectl("auth", "can-i", ...what.split(" "), `--as=system:serviceaccount:deltaloop:${ACCOUNT}`).then(
       () => "yes",
       () => "no",

@@ -1,6 +1,6 @@
 /**
- * Would catch: a view of an additional controller that works on the in-memory API server but not on a real one, and values of ConfigMaps
- * that a real API server sends although only metadata is requested.
+ * Would catch: a view of an additional controller that works on the in-memory API server but not on a real one, and ConfigMap values that a
+ * real API server sends although only metadata is requested.
  */
 import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
 import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";

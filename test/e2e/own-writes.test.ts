@@ -1,6 +1,6 @@
 /**
- * Writes of user controllers on a real API server, for each kind of object: fields that the code drops, edits by others, contested objects,
- * syncs without a reason to write, values that must stay on the API server, and references that other tenants forge.
+ * Writes of user controllers on a real API server, for each kind of object: fields that the code drops, edits by other clients, contested
+ * objects, syncs that must not write, values that must not leave the API server, and references that other tenants forge.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -30,11 +30,11 @@ const GROUP = "demo.example.com";
 const V1 = { group: GROUP, version: "v1" } as const;
 const Widget = customResource({ ...V1, kind: "Widget", spec: s.object({ a: s.string(), b: s.string().optional() }) });
 const Bundle = customResource({ ...V1, kind: "Bundle", spec: s.object({ turn: s.integer(), password: s.string().optional().secret() }) });
-/** The same kind as a third party would declare it: nothing of its spec is visible to the controller. */
+/** The same kind as a third party declares it: without its spec, which the controller therefore cannot see. */
 const ThirdParty = kind<{ readonly spec: { readonly a: string } }>()({ ...V1, kind: "Widget", plural: "widgets", scope: "Namespaced" });
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
-/** Changed by a new version of the code. */
+/** Simulates a new version of the code, which drops the field. */
 let hasExtra = true;
 const bundle = defineController({
   name: "bundle",
@@ -62,7 +62,7 @@ const bundle = defineController({
 });
 const thirdParty = defineController({ name: "third-party", for: ThirdParty, sync: () => ({ again: "1h" }) });
 
-/** A field that the code drops, and one that stays. */
+/** For each kind, a field that the code drops and a field that it keeps. */
 const KINDS = [
   {
     what: "Deployment",
@@ -93,7 +93,7 @@ const MERGE = "application/merge-patch+json";
 const APPLY = "application/apply-patch+yaml";
 const RESYNCED = 20;
 const RESYNCS = 50;
-/** More reverts than this within ten minutes are contested. */
+/** Number of reverts within ten minutes after which an object counts as contested. */
 const REVERTS_MAX = 5;
 
 interface Found {
@@ -214,7 +214,7 @@ await whereRealPartsAre("writes of user controllers", () => {
     const system = await start([bundle], {
       // The applier also handles heartbeats, at its own times.
       functionStore: (store) => {
-        const names = Object.keys(store).filter((name) => name !== "applyPack") as (keyof typeof store)[]; // the keys of the object itself
+        const names = Object.keys(store).filter((name) => name !== "applyPack") as (keyof typeof store)[]; // keys of the Store itself
         return counting(store, names, () => counts.commands++);
       },
     });
@@ -227,7 +227,8 @@ await whereRealPartsAre("writes of user controllers", () => {
       Object.assign(counts, { requests: 0, commands: 0 });
       for (let times = 0; times < RESYNCS; times++) {
         await system.resync("bundle");
-        await eventually("its end", async () => (await system.store.queued("bundle" as "replicaset")).length === 0); // a name from the controller's catalog
+        // the Store accepts every name of the controller's catalog
+        await eventually("its end", async () => (await system.store.queued("bundle" as "replicaset")).length === 0);
       }
       expect(counts).toEqual({ requests: 0, commands: 2 * RESYNCS * (RESYNCED + others) });
     } finally {
@@ -354,7 +355,7 @@ await whereRealPartsAre("writes of user controllers", () => {
       await system.settled("bundle");
       expect(await versions()).toEqual(before);
       expect(counts.requests).toBe(0);
-      // The garbage collector may delete the object, because its owner is not in its namespace; no controller deletes it.
+      // The garbage collector may delete the object, because its owner is not in its namespace; our controllers must not.
       const deletes = (await cluster.audit()).filter(
         ({ userAgent = "", verb, objectRef }) => userAgent.includes("sync-") && verb !== "get" && objectRef?.namespace === "tenant",
       );

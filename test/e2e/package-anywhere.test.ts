@@ -1,6 +1,6 @@
 /**
- * `npm run package` on another machine: two copies of the sources, in folders of different names and depths, with
- * different times, time zones and umasks, each without a network.
+ * `npm run package` is reproducible: builds two copies of the sources without a network, in folders with different names and depths, with
+ * different file times, time zones and umasks.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes } from "node:fs/promises";
@@ -18,7 +18,7 @@ const ROOT = process.cwd();
 const SOURCES = ["cli", "functions", "shared", "infra", "package.json", "serverless.yml"];
 const BUNDLES = `const { bundleFunction, functionNames } = await import(process.cwd() + "/infra/build/bundle.ts");
   for (const name of await functionNames(process.cwd())) await bundleFunction(process.cwd(), name, "dist/functions");`;
-/** Runs in an empty network namespace, without loopback. */
+/** Runs a program in a new network namespace without loopback. */
 const CUT_OFF = [
   ["unshare", "--net"],
   ["unshare", "--map-root-user", "--net"],
@@ -99,12 +99,12 @@ async function packagedIn(folder: string, environment: Readonly<Record<string, s
   return {
     zips,
     template: await readFile(join(folder, "out", "cloudformation-template-update-stack.json"), "utf8"),
-    // A disconnected network namespace has no route out.
+    // An isolated network namespace has no route to other hosts.
     reached: CUT_OFF !== undefined && (await run(process.execPath, ["--eval", CONNECTS])) === 0,
   };
 }
 
-/** Connects to an address without a server: only the route matters. */
+/** Connects to an address without a server, because only the route matters. */
 const CONNECTS = `require("node:net").connect(9, "192.0.2.1").once("error", ({ code }) => process.exit(code === "ENETUNREACH" ? 1 : 0)); setTimeout(() => process.exit(0), 500);`;
 
 async function touched(folder: string, at: Date): Promise<void> {

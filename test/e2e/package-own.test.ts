@@ -1,6 +1,7 @@
 /**
- * A controller of one's own from the tarball in an empty folder, as a new user writes it. Catches: an entry point or a type that is not in the
- * tarball, a project that does not install, test or run, an edit that is not reverted, and a save that is not run or stops the old code.
+ * A user controller, created from the tarball in an empty folder as a new user would. Catches: an entry point or type that is missing from
+ * the tarball, a project that does not install, test or run, an edit that is not reverted, and a saved file that is not run or stops the
+ * old code.
  */
 import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -13,7 +14,7 @@ import { bundleCli, bundleSdk } from "../../infra/build/bundle.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, ROOT } from "../support/e2e.ts";
 
-/** From a save to what its code writes. The key would wait for the sweeper, or for its back-off, longer. */
+/** Limit in ms from a save to the write of the new code. If the key waited for the sweeper or for its back-off, it would take longer. */
 const REPAIRED_MS_MAX = 3_000;
 const PACKED = ["package.json", "README.md", "LICENSE", "docs", "examples/website"];
 const CODE = "website.ts";
@@ -40,7 +41,10 @@ beforeAll(async () => {
 });
 afterAll(() => rm(scratch, { recursive: true, force: true }));
 
-/** Standard output and standard error of a command line. @throws with them when it fails */
+/**
+ * Runs a command line and returns standard output and standard error.
+ * @throws {Error} with the output if it fails
+ */
 async function run(cwd: string, line: string, environment: Readonly<Record<string, string>> = {}): Promise<string> {
   const { KUBECONFIG: _ours, ...inherited } = process.env;
   const env = { ...inherited, NO_COLOR: "1", npm_config_prefer_offline: "true", PATH: path, ...environment };
@@ -113,7 +117,7 @@ describe("the project", () => {
       }
       await writeFile(join(project, CODE), text);
     };
-    /** The lines that were printed after this call. */
+    /** Returns a function that returns the lines printed since this call. */
     const later = (): (() => string) => {
       const from = output.length;
       return () => output.slice(from);

@@ -1,7 +1,4 @@
-/**
- * The packaged product: zips and CloudFormation template, built in a scratch folder without credentials and
- * network.
- */
+/** The packaged product: zips and CloudFormation template, built in a temporary folder without credentials and network. */
 import { spawnSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -52,7 +49,7 @@ afterAll(async () => {
   await rm(scratch, { recursive: true });
 });
 
-/** The environment of a function whose secrets are stored elsewhere; no other service answers. */
+/** The environment of a function whose secrets are references; `endpoint` is the only service. */
 function referring(endpoint: string): Readonly<Record<string, string>> {
   const queues = ["DEPLOYMENT", "REPLICASET", "REPLICATIONCONTROLLER"].map((queue) => [`DELTALOOP_DOORBELLS_${queue}_URL`, NOBODY]);
   return {
@@ -78,7 +75,7 @@ describe("zips", () => {
   // package-anywhere.test.ts checks that zips and template are identical byte for byte wherever they are built.
   it("each function has its own zip, with a fixed time", async () => {
     expect(bundles.map(({ name }) => name)).toEqual(FUNCTIONS);
-    // Time and date of the first entry: 1980, independent of the build time.
+    // The time and date of the first entry: 1980, independent of the build time.
     for (const { name, zip } of bundles) expect((await readFile(zip)).subarray(10, 14).toString("hex"), name).toBe("00002100");
   });
 
@@ -90,7 +87,7 @@ describe("zips", () => {
       for (const used of ["ioredis", "valibot", "@smithy/signature-v4"]) expect(licenses, name).toMatch(new RegExp(`^${used} \\d`, "m"));
       expect(licenses, name).toContain("Apache License");
       expect(licenses, name).toContain("Permission is hereby granted");
-      // Dependencies other than those of tests and of the build.
+      // Licences of dependencies, without those of tests and of the build.
       expect(licenses, name).not.toMatch(/^(?:vitest|esbuild|fauxqs) /m);
     }
   });
@@ -160,7 +157,8 @@ describe("zips", () => {
 
   it("the tarball has the node's unit file, the manifests, and each page that the command cites", () => {
     const packed = spawnSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: ROOT, encoding: "utf8" });
-    const [{ files }] = JSON.parse(packed.stdout) as readonly [{ readonly files: readonly { readonly path: string }[] }]; // npm's format
+    // the output of npm
+    const [{ files }] = JSON.parse(packed.stdout) as readonly [{ readonly files: readonly { readonly path: string }[] }];
     const paths = files.map(({ path }) => path);
     const sources = globSync("cli/**/*.ts", { cwd: ROOT });
     const cited = sources.flatMap((file) => readFileSync(join(ROOT, file), "utf8").match(/\bdocs\/[a-z/-]+\.md\b/g) ?? []);
@@ -323,7 +321,7 @@ describe("template", () => {
     const functions = ofType("AWS::Lambda::Function").map(([, resource]) => resource.Properties);
     expect(functions.map(({ FunctionName }) => FunctionName).toSorted()).toEqual(FUNCTIONS.map((name) => `deltaloop-prod-${name}`));
     for (const fn of functions) expect(fn).toMatchObject({ Runtime: "nodejs24.x", Architectures: ["arm64"], Handler: "handler.handler" });
-    // This function sends no messages, so it cannot be part of a loop.
+    // The function sends no messages, so it cannot be part of a loop.
     const guarded = functions.filter((fn) => fn["RecursiveLoop"] !== "Allow").map(({ FunctionName }) => FunctionName);
     expect(guarded).toEqual(["deltaloop-prod-dead-deltas"]);
     expect(new Set(functions.map(({ Role }) => JSON.stringify(Role))).size).toBe(FUNCTIONS.length);
@@ -406,7 +404,7 @@ describe("template", () => {
   });
 
   it("leaves half of Lambda's 4 KiB environment limit free", () => {
-    // With the values that a deployment fills in: a CA in base64, URLs of queues and of a Store.
+    // Bytes of the values that a deployment fills in: a CA in base64, URLs of queues and of a Store.
     const filled: Readonly<Record<string, number>> = { DELTALOOP_KUBE_CA: 1_500, DELTALOOP_KUBE_SERVER: 80, DELTALOOP_CLUSTER: 12 };
     const sizes = ofType("AWS::Lambda::Function").map(([, { Properties }]) => {
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
@@ -420,7 +418,7 @@ describe("template", () => {
   });
 });
 
-/** A function's errors for an environment with these variables. */
+/** Returns the configuration errors of a function with these environment variables. */
 function problemsOf(variables: readonly string[]): readonly string[] {
   try {
     const environment = Object.fromEntries(variables.map((variable) => [variable, variable.endsWith("_SECONDS") ? "5" : "x"]));
@@ -443,7 +441,7 @@ async function unzipped(path: string): Promise<Readonly<Record<string, string>>>
   }
 }
 
-/** Tested by test/tooling/stack.test.ts. */
+/** test/tooling/stack.test.ts tests the removed properties. */
 function withoutEncryption(properties: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(properties).filter(([name]) => !/^(?:Kms|SqsManagedSse)/.test(name)));
 }

@@ -20,7 +20,7 @@ const PAGES = globSync("docs/{start,guides}/*.md", { cwd: ROOT })
   .toSorted()
   .map((page) => ({ page, blocks: blocksOf(page, readFileSync(join(ROOT, page), "utf8")) }))
   .filter(({ blocks }) => blocks.some((block) => block.kind === "command" && ["slow", "cluster"].includes(block.place)));
-/** Pages for readers whose cluster keeps its own controllers. */
+/** Pages for readers whose cluster keeps upstream's controllers. */
 const BESIDE = ["docs/start/shadow-and-explain.md", "docs/guides/incident.md"];
 
 await whereRealPartsAre("the commands of docs/start and docs/guides", () => {

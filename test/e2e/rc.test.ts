@@ -65,9 +65,9 @@ const KINDS = {
   ReplicaSet: { path: (namespace: string) => `/apis/apps/v1/namespaces/${namespace}/replicasets/web`, short: "rs", make: replicaSet },
 } as const;
 const MERGE = "application/merge-patch+json";
-/** Time until the API server calls a newly configured webhook. */
+/** Time in ms until the API server calls a newly configured webhook. */
 const WEBHOOK_KNOWN_MS = 3_000;
-/** Well within the 20 s timeout of an unanswered call. */
+/** Limit in ms, well below the 20 s timeout of an unanswered call. */
 const WEBHOOK_BACK_MS_MAX = 12_000;
 
 /** A Deployment in its own namespace. */
@@ -79,7 +79,7 @@ const WORKLOADS = {
   Deployment: { path: "/apis/apps/v1", resource: "deployments", make: deployment },
 } as const;
 
-/** As long as upstream's own e2e test waits. */
+/** Limit in ms, as in upstream's own e2e test. */
 const CONDITION_MS_MAX = 60_000;
 
 await whereRealPartsAre("ReplicationControllers and quotas on a real control plane", () => {
@@ -313,7 +313,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
         ((await statusIs(path, { availableReplicas: replicas })).status.conditions ?? []).map(({ type }) => type);
       await told(1);
       const condition = (type: string): object => ({ type, status: "True", reason: "E2E", message: "Set from an e2e test" });
-      // Another client may write in between.
+      // Retries, because another client may write in between.
       await eventually("the status is put", async () => {
         const live = await cluster.client.request("GET", path);
         const status = { ...(live["status"] as object), conditions: [condition("StatusUpdate")] };
@@ -378,15 +378,14 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await eventually("it is gone", () => seen.events.at(-1)?.type === "DELETED");
       await seen.stop();
       expect([seen.events[0]?.type, ...new Set(seen.events.slice(1, -1).map(({ type }) => type))]).toEqual(["ADDED", "MODIFIED"]);
-      // After the owner's deletion its pods terminate independently, and whether the count changes before the owner is gone is a race with
-      // the garbage
-      // collector.
+      // Counts only pods without a deletionTimestamp. After the owner's deletion its pods terminate independently, so whether the count
+      // changes before the owner is deleted is a race with the garbage collector.
       const lived = seen.events.filter(({ object }) => object.metadata.deletionTimestamp === undefined);
       const ready = lived.map(({ object }) => object.status.readyReplicas ?? 0);
       expect(ready.filter((count, i) => count !== ready[i - 1])).toEqual([0, 1, 0, 1, 2, 1, 2]);
     });
 
-    /** The watch events of the namespace's ReplicationControllers. */
+    /** Returns the watch events of the namespace's ReplicationControllers. */
     const watched = async (
       namespace: string,
     ): Promise<{ readonly events: readonly { readonly type: string; readonly object: Owner }[]; stop(): Promise<void> }> => {

@@ -1,6 +1,6 @@
 /**
- * Data that Redis may lose (informer §11.7, §20): each loss in the middle of three rollouts, on a real control plane and
- * real redis-servers, with watcher and functions in separate processes.
+ * Losses of data in Redis (informer §11.7, §20): each loss occurs in the middle of three rollouts, on a real control plane and real
+ * redis-servers, with watcher and functions in separate processes.
  */
 import { afterAll, beforeAll, describe, it } from "vitest";
 

@@ -8,7 +8,10 @@ import { eventually, measured, OWN_NAMESPACE, startCluster, startDev, whereRealP
 import type { Cluster, Running } from "../support/e2e.ts";
 
 const MERGE = "application/merge-patch+json";
-/** More writes than the server makes until our watches are open again; otherwise it would have caught up. */
+/**
+ * Number of writes; more than the API server makes until our watches are open again, so that it does not reach the lost revisions by
+ * itself.
+ */
 const LOST_WRITES = 600;
 /** Informer T52. */
 const PROBE_MS_MAX = 160_000;
@@ -25,7 +28,7 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
     let cluster: Cluster;
     let dev: Running;
     beforeAll(async () => {
-      // Upstream's scheduler and garbage collector would be stuck in the same way, which our components must not be.
+      // Runs without upstream's scheduler and garbage collector, which would be stuck in the same way; our components must not be.
       cluster = await startCluster({ machines: false, garbageCollection: false });
       dev = await startDev(cluster, "--nodes", "2", "--bind-pods");
     });
@@ -86,7 +89,7 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
       const restored = await eventually("the restored Deployment", () => cluster.get<Deployment>(PATH));
       expect(restored.metadata.resourceVersion).toBe(before.metadata.resourceVersion);
       const at = performance.now();
-      // A leader that loses its Lease through the restore finds another leader's epoch, and replaces it after 60 s.
+      // A leader that has lost its Lease through the restore finds another leader's epoch, and replaces that epoch after 60 s.
       await dev.line(" over=", PROBE_MS_MAX);
       const noticed = performance.now();
       expect(await fence()).toBeLessThan(lostFence);
@@ -98,7 +101,8 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
       measured(
         `etcd restored in ${seconds(at - from)}, noticed ${seconds(noticed - at)} later, scaled and settled ${seconds(performance.now() - noticed)} after that`,
       );
-      expect(Number(metadata.resourceVersion)).toBeLessThan(Number(lost.metadata.resourceVersion)); // the server has not caught up
+      // the server has not reached the lost revisions
+      expect(Number(metadata.resourceVersion)).toBeLessThan(Number(lost.metadata.resourceVersion));
       const four = await uids();
       expect(four).toHaveLength(4);
       expect(four).toEqual(expect.arrayContaining([...own]));

@@ -12,7 +12,7 @@ import { isSettled, takeSnapshot, withoutPodNames } from "../support/snapshot.ts
 import type { Snapshot } from "../support/snapshot.ts";
 
 const NAMESPACE = "shop";
-/** Two equal snapshots this far apart mean that the namespace is settled. */
+/** Interval in ms between two equal snapshots after which the namespace counts as settled. */
 const STILL_MS = 500;
 
 function deployment(name: string, replicas: number, more: object = {}): object {
@@ -38,7 +38,8 @@ function replicaSet(name: string, replicas: number): object {
 }
 
 /**
- * A pod with a high deletion cost, so that timing does not decide which pod is deleted. Names that must be equal end in five characters.
+ * A pod with a high deletion cost, so that timing does not decide which pod is deleted. Its name ends in five characters like generated
+ * names, which the comparison replaces.
  */
 function bare(name: string, app = "keeper"): object {
   const annotations = { "controller.kubernetes.io/pod-deletion-cost": "100" };
@@ -50,7 +51,10 @@ function bare(name: string, app = "keeper"): object {
   };
 }
 
-/** The roles in use: apply-deltas reads only objects too big for a message, and there is no ReplicationController here. */
+/**
+ * The roles that make requests in this test: apply-deltas reads only objects too big for a message, and there is no ReplicationController
+ * here.
+ */
 const ROLES_AT_WORK = ["watcher", "sync-deployment", "sync-replicaset"];
 
 const WRITE_VERBS = new Set(["create", "update", "patch", "delete"]);
@@ -58,7 +62,7 @@ const WRITE_VERBS = new Set(["create", "update", "patch", "delete"]);
 interface Step {
   readonly name: string;
   readonly run: (cluster: Cluster) => Promise<unknown>;
-  /** Intermediate sizes depend on timing, so numbers in Events are not compared. */
+  /** The step includes a rollout: intermediate sizes depend on timing, so numbers in its Events are not compared. */
   readonly rolls?: true;
 }
 
@@ -85,7 +89,7 @@ async function create(cluster: Cluster, object: object, name: string): Promise<v
 
 const recreate = { strategy: { type: "Recreate" } };
 
-/** Each step leaves a settled namespace, which is compared as a whole. */
+/** Each step leaves a settled namespace, whose whole state is compared. */
 const STEPS: readonly Step[] = [
   { name: "creates a Deployment's ReplicaSet and pods", run: (c) => create(c, deployment("web", 3), "web") },
   { name: "scales 3 → 10", run: (c) => scale(c, "web", 10) },
@@ -216,8 +220,8 @@ function withoutNumbers(events: readonly string[]): readonly string[] {
 }
 
 /**
- * After ten Events of one object and reason, a recorder aggregates further ones into one with the newest text; which one that is, is
- * random. From then on, on either side, Events of that object and reason are not compared.
+ * Omits Events of the objects and reasons in `folded`: after ten Events of one object and reason, a recorder aggregates further ones into
+ * one Event with the newest text, and which Event that is, is random.
  */
 function withoutFolded({ events, ...rest }: Snapshot, folded: ReadonlySet<string>): Snapshot {
   return { ...rest, events: events.filter((event) => !folded.has(subjectOf(event))) };
@@ -239,12 +243,12 @@ interface EventShape {
 /** Whole Events without values that differ between runs, and the number of rejected pod creates. */
 interface Refused {
   readonly events: readonly object[];
-  /** The count of the Event into which later ones were aggregated. */
+  /** The count of the Event that aggregates later ones. */
   readonly folded: number;
   readonly refusals: number;
 }
 
-/** Creates a quota for one pod of three, and waits until after the tenth reported rejection. */
+/** Creates a quota that admits one of three pods, and waits until more than ten rejections were reported. */
 async function refuse(cluster: Cluster, namespace: string): Promise<Refused> {
   const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "room", namespace }, spec: { hard: { pods: "1" } } };
   await cluster.kubectl("create", "namespace", namespace);
@@ -285,7 +289,7 @@ function byText(a: object, b: object): number {
   return JSON.stringify(a) < JSON.stringify(b) ? -1 : 1;
 }
 
-/** `deployment-controller: Normal ScalingReplicaSet apps/v1 Deployment/web` */
+/** Returns component, type, reason and object of an Event: `deployment-controller: Normal ScalingReplicaSet apps/v1 Deployment/web`. */
 function subjectOf(event: string): string {
   return event.split(": ").slice(0, 2).join(": ");
 }
@@ -447,7 +451,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
     it("[informer T82] sends no request that RBAC denies, creates no pod twice, and increments Event counts by patches", async () => {
       const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
       const work = ours.filter(
-        // Quota rejections are tested above.
+        // Omits quota rejections, which another test covers.
         ({ objectRef }) => objectRef?.resource !== "selfsubjectaccessreviews" && objectRef?.namespace !== "scarce",
       );
       expect(work.filter(({ responseStatus }) => responseStatus?.code === 403 || responseStatus?.code === 401)).toEqual([]);
@@ -460,7 +464,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
         work.filter(({ verb }) => WRITE_VERBS.has(verb)),
         ({ verb, objectRef, responseStatus }) => `${verb} ${objectRef?.resource} ${responseStatus?.code}`,
       );
-      // Ten or more Events of one reason: they are counted, with a patch that a real API server accepts.
+      // Ten or more Events of one reason are counted with a patch that a real API server accepts.
       expect(writes.get("patch events 200")?.length ?? 0).toBeGreaterThan(0);
       measured(
         `writes by our hands: ${[...writes]
@@ -497,7 +501,7 @@ function balanced(iteration: string): object {
   return deployment("web", 2, { strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }, template });
 }
 
-/** After each change of a pod: the nodes with a ready pod that is not terminating. */
+/** Returns, after each change of a pod, the nodes with a ready pod that is not terminating. */
 function nodesWithReadyPods(history: History): readonly (readonly string[])[] {
   const ready = new Map<string, string>();
   return history.changes().flatMap(({ kind, type, object: { metadata, spec, status } }) => {
@@ -524,7 +528,7 @@ interface Owner {
 
 /**
  * Checks the bounds from the time on at which the minimum number of pods is ready: the ReplicaSets' sizes never exceed the surge, and the
- * number of ready pods never falls below the minimum. (A surplus pod may exist until its ReplicaSet's sync deletes it, as with upstream, so
+ * number of ready pods never falls below the minimum. (As with upstream, a surplus pod may exist until its ReplicaSet's sync deletes it, so
  * the number of pods is only measured.)
  */
 function expectBounds(history: History, bounds: { readonly asked: number; readonly ready: number }): void {

@@ -1,5 +1,6 @@
 /**
- * `deltaloop shadow` and `capture` beside upstream's own controllers on a real control plane, while users create, roll out and delete.
+ * `deltaloop shadow` and `capture` while upstream's own controllers run on a real control plane and users create, roll out and delete
+ * workloads.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -64,7 +65,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
     const started = async (...flags: readonly string[]): Promise<Running> => {
       const shadow = deltaloop(["shadow", "--kubeconfig", cluster.plane.adminKubeconfig, "--json", ...flags]);
       await shadow.line("comparing with the controllers of");
-      await new Promise((resolve) => void setTimeout(resolve, 2_000)); // the first list is complete
+      await new Promise((resolve) => void setTimeout(resolve, 2_000)); // until the first list is complete
       return shadow;
     };
 

@@ -1,4 +1,4 @@
-/** The template checked with cfn-lint and cloudsplaining, which pip installs once. */
+/** Checks the template with cfn-lint and cloudsplaining, which pip installs once. */
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,12 +10,12 @@ import { pythonVenv } from "../../infra/local/python-venv.ts";
 import { packaged } from "../support/packaged.ts";
 import type { Template } from "../support/packaged.ts";
 
-/** cfn-lint findings that every template of this kind has. */
+/** cfn-lint rules that every template of the Serverless Framework violates. */
 const NOT_OURS = [
   "W3005", // osls sets the role of a function twice
   "W1030", // an empty default that a condition never uses
 ];
-/** Rights on `*`, with the reason. */
+/** Permissions on `*`, with the reason for each. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   "ec2:CreateNetworkInterface": "Lambda makes the interfaces of a VPC with the function's role (infra/fragments.ts)",
   "ec2:DeleteNetworkInterface": "and removes them",

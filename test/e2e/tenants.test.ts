@@ -1,7 +1,6 @@
 /**
- * On a real control plane: a tenant whose pods name another namespace's ReplicaSet, without upstream's garbage
- * collector, which would eventually delete them and turn the test into a race; and a restore of etcd under a running
- * system.
+ * Tenants and restores on a real control plane: a tenant's pods reference another namespace's ReplicaSet, without upstream's garbage
+ * collector, which would eventually delete them and turn the test into a race; and etcd is restored while the system runs.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -11,7 +10,7 @@ import type { Cluster, Running } from "../support/e2e.ts";
 const MERGE = "application/merge-patch+json";
 const BUMP = 1_000_000_000;
 /**
- * Scheduler, nodes and our watcher list everything again; a gap that the restart left in a lane may last a minute
+ * Limit in ms: scheduler, nodes and our watcher list everything again, and a gap that the restart left in a lane may last a minute
  * (informer §19).
  */
 const AFTER_RESTORE_MS = 90_000;
@@ -107,7 +106,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       // The restore discards these changes: afterwards the cache has newer versions, pods and sizes than the cluster.
       await cluster.kubectl("scale", "deployment/web", "-n", "shop", "--replicas=5");
       await settled(path, 5);
-      // Waits until the pod is deleted: otherwise its node would terminate the restored pod with that uid.
+      // Waits until the pod is deleted; otherwise its node would terminate the restored pod, which has the same uid.
       await cluster.kubectl("delete", "pod", "-n", "shop", (await pods("shop"))[0]?.metadata.name ?? "");
       await cluster.kubectl("label", "deployment/web", "-n", "shop", "lost=label");
       await settled(path, 5);

@@ -105,7 +105,8 @@ function suite(): void {
     await page.locator(".finding.cause").first().waitFor();
     expect(await lane.textContent()).toContain("ErrImagePull");
     const [value, max] = await page.getByRole("slider", { name: "Moment" }).evaluate((input) => {
-      const { value: at, max: end } = input as unknown as Readonly<Record<string, string>>; // an <input>; DOM types are not available here
+      // an <input> element; DOM types are not available here
+      const { value: at, max: end } = input as unknown as Readonly<Record<string, string>>;
       return [Number(at), Number(end)] as const;
     });
     expect(max - value).toBeLessThan(2_000);
@@ -115,7 +116,7 @@ function suite(): void {
     front.to(1); // the server no longer listens
     await page.getByText("connection lost").waitFor();
     place(pod({ state: { running: { startedAt: new Date().toISOString() } }, status: { phase: "Running" } }, "web-b-2"));
-    front.to(Number(new URL(api.url).port)); // another server, whose response is not a page
+    front.to(Number(new URL(api.url).port)); // a server that does not serve the page
     await page.waitForTimeout(2_500);
     front.to(port);
     await page.getByText("● live").waitFor();

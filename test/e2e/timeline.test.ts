@@ -100,7 +100,7 @@ function suite(): void {
     await context.addInitScript(RECORD_DRAWING);
     const page = await context.newPage();
     const url = urls[name] ?? "";
-    // The worker's code is loaded from memory.
+    // The worker's code is loaded from a blob URL.
     const isOwn = (request: string): boolean => request.split("#")[0] === url || request.startsWith("blob:");
     page.on("request", (request) => isOwn(request.url()) || problems.push(`requested ${request.url()}`));
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
@@ -170,7 +170,7 @@ function suite(): void {
     const page = await open("nodeLost");
     await page.locator(".finding.cause > button").first().click();
     await page.getByRole("tree").focus();
-    await page.keyboard.press("Home"); // the selected row has a colour of its own
+    await page.keyboard.press("Home"); // the selected row has another colour
     const isColoured = async (title: RegExp): Promise<boolean> => {
       const [canvas, row] = [await page.locator(".lanes > canvas").boundingBox(), await page.getByTitle(title).boundingBox()];
       if (canvas === null || row === null) throw new Error("nothing is drawn");
@@ -186,7 +186,7 @@ function suite(): void {
 
   it.each(["imageMissing", "rollover"])("draws in %s no text over a mark, nor beyond the end", async (name) => {
     const page = await open(name);
-    await page.getByRole("button", { name: "Zoom out" }).click(); // redraws
+    await page.getByRole("button", { name: "Zoom out" }).click(); // redraws the canvas
     const { texts, marks, width } = await page.evaluate<Drawing>("window.drawing");
     expect([texts.length, marks.length].filter((count) => count < 3)).toEqual([]);
     const covers = texts.filter(
@@ -244,7 +244,7 @@ function suite(): void {
     await page.locator(".finding.cause > button").first().click();
     await page.getByRole("checkbox", { name: /only its objects/ }).check();
     expect(await titlesOf(page)).toEqual(["deploy/web", "rs/web-b", "pod/web-b-1"]);
-    await page.waitForTimeout(400); // until the hash is written
+    await page.waitForTimeout(400); // until the hash is updated
     await page.reload();
     await page.getByRole("tree").waitFor();
     expect(await titlesOf(page)).toEqual(["deploy/web", "rs/web-b", "pod/web-b-1"]);
@@ -355,7 +355,7 @@ function suite(): void {
     const pinched = await span();
     expect(pinched).toBeGreaterThan(zoomed / 4);
     expect(pinched).toBeLessThan(zoomed / 2);
-    expect(await momentOf(page)).toBe(moment); // touch has selected nothing
+    expect(await momentOf(page)).toBe(moment); // the touch selected nothing
 
     await page.getByRole("button", { name: "Whole time" }).click();
     expect(await span()).toBe(whole);
@@ -374,7 +374,7 @@ function suite(): void {
     await page.keyboard.press("Escape");
     expect(await details.textContent()).toContain("Select a finding");
     await page.mouse.click(box.x + (((await momentOf(page)) - at) / whole) * box.width, (owner?.y ?? 0) + 10);
-    expect(await titleOf()).toBe(title); // its group is drawn at the time of the user's change
+    expect(await titleOf()).toBe(title); // the group's mark is at the time of the user's change
   });
 
   it("goes to the next and the previous mark by the keys N and P", async () => {
@@ -449,7 +449,7 @@ function suite(): void {
   });
 }
 
-/** What has been drawn on the canvas since it was last cleared. */
+/** The operations on the canvas since it was last cleared. */
 interface Drawing {
   readonly texts: readonly { readonly text: string; readonly left: number; readonly right: number; readonly y: number }[];
   /** The dots of Events, and the heads of restart markers. */

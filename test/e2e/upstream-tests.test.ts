@@ -1,6 +1,6 @@
 /**
- * Upstream's own e2e tests of Deployments, ReplicaSets and ReplicationControllers, on a real control plane whose
- * workload loops are `deltaloop dev --act`: 18 conformance tests, and 4 others.
+ * Upstream's own e2e tests of Deployments, ReplicaSets and ReplicationControllers (18 conformance tests and 4 others), on a real control
+ * plane where `deltaloop dev --act` replaces upstream's three controllers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -1,7 +1,7 @@
 /**
- * The watcher as it is deployed: the image with Debian's real packages, the Kustomize base applied with `kubectl apply -k` to a
- * real API server, its pods in real containers on a node of ours, and functions. The tests are one sequence: each continues
- * where the previous one ended.
+ * The deployed watcher: an image built from Debian's real packages, the Kustomize base applied with `kubectl apply -k` to a real API
+ * server, its pods in real containers on one of our nodes, and functions. The tests are one sequence: each continues where the previous one
+ * ended.
  */
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -35,7 +35,7 @@ import type { TcpFront } from "../support/tcp-front.ts";
 const PODS = `/api/v1/namespaces/${OWN_NAMESPACE}/pods`;
 const WEB = "/api/v1/namespaces/default/pods";
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${OWN_NAMESPACE}/leases/deltaloop-watcher-image-test`;
-/** Less than the 15 s after which an unreleased Lease expires. */
+/** Limit in ms, below the 15 s after which a Lease expires that was not released. */
 const HAND_OVER_MS_MAX = 12_000;
 const ROLLOUT_SECONDS_MAX = 90;
 
@@ -57,7 +57,7 @@ function suite(architecture: "amd64" | "arm64"): void {
   let pins: DebianPins;
   let image: OciImage;
   let folder: string;
-  /** The bridge's address, by which pods reach this machine, with the port of the API server. */
+  /** The address of the bridge, through which pods reach this host, with the API server's port. */
   let gateway: string;
   let kubePort: string;
   const fronts: TcpFront[] = [];
@@ -96,7 +96,7 @@ function suite(architecture: "amd64" | "arm64"): void {
       60_000,
     );
   const holder = async (): Promise<string> => (await cluster.get<Lease>(LEASE))?.spec.holderIdentity ?? "";
-  /** The name of the pod that holds the Lease: its identity starts with the host name and a dash. */
+  /** Returns the pod that holds the Lease: the holder identity starts with the pod's host name and a dash. */
   const leader = async (): Promise<string> =>
     await eventually("somebody leads", async () => /^(deltaloop-watcher-\d)-/.exec(await holder())?.[1]);
   const inside = async (pod: string, ...command: readonly string[]): Promise<string> =>
@@ -180,7 +180,7 @@ function suite(architecture: "amd64" | "arm64"): void {
       expect((await cluster.list<PodView>(WEB)).filter(isReady)).toHaveLength(2);
     });
 
-    // Another pod may take the Lease first: the second one, or the recreated one with the old name.
+    // Another pod may take the Lease first: the second one, or the recreated one under the old name.
     it("scales up after the leading watcher was stopped and released its Lease", async () => {
       const [pod, before] = [await leader(), await holder()];
       const from = performance.now();
@@ -237,7 +237,7 @@ patches:
     await cluster.kubectl("apply", "-k", base, "--validate=strict");
   }
 
-  /** The example overlay with this cluster's values, for pods that reach the machine only over their bridge. */
+  /** Applies the example overlay with this cluster's values, for pods that reach the host only through their bridge. */
   async function applyBase(): Promise<void> {
     gateway = node.containerd.podCidr.replace(/0\/24$/, "1");
     const front = async (url: string): Promise<string> => {
@@ -245,7 +245,8 @@ patches:
       fronts.push(made);
       return String(made.port);
     };
-    const { endpoint, queues } = JSON.parse(await queue.line('{"endpoint"')) as { endpoint: string; queues: LocalQueues }; // printed by cli/queue.ts
+    // the output of cli/queue.ts
+    const { endpoint, queues } = JSON.parse(await queue.line('{"endpoint"')) as { endpoint: string; queues: LocalQueues };
     const { cid } = await readClusterIdentity(
       createKubeHttp(await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" })),
     );
@@ -289,7 +290,7 @@ patches:
         DELTALOOP_REDIS_URL: `redis://${gateway}:${redisPort}`,
       }),
     );
-    // There is no service network here, so the API server's name resolves to the bridge, with another port.
+    // There is no service network here, so the API server's name resolves to the bridge's address, with another port.
     const patch = `
 patches:
   - patch: |-
@@ -315,7 +316,7 @@ function envFile(variables: Readonly<Record<string, string>>): string {
     .join("");
 }
 
-/** The committed pins. If Debian has newer packages, which a test cannot change, the current ones, with a note. */
+/** Returns the committed pins, or if Debian has newer packages, which a test cannot change, the current ones, and prints a note. */
 async function pinsToTest(architecture: "amd64" | "arm64"): Promise<DebianPins> {
   const pins = await readPins();
   try {

@@ -1,6 +1,6 @@
 /**
- * 5,000 objects and three rollouts, during which watcher, API server and
- * Redis have all tested faults: on a real control plane, about ten minutes, `npm run endure`.
+ * 5,000 objects and three rollouts on a real control plane, during which watcher, API server and Redis have all tested faults. Takes about
+ * ten minutes; run it with `npm run endure`.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -13,16 +13,16 @@ import { startLossRig } from "../support/loss-rig.ts";
 import type { Limits, LossRig } from "../support/loss-rig.ts";
 import { REDIS_FAULTS, rollBack } from "../support/redis-faults.ts";
 
-/** With their ReplicaSets and the three rolling Deployments: 5,000 objects. */
+/** Number of Deployments, and pods of each. With their ReplicaSets and the three rolling Deployments, the cluster has 5,000 objects. */
 const [DEPLOYMENTS, PODS_EACH] = [60, 81];
 const NODES = 6;
 const NAMESPACE = "crowd";
 const FILLED_SECONDS_MAX = 300;
-/** The expiry of a dead leader's Lease, and two seconds until the next leader has resumed. */
+/** The time until the Lease of a killed leader expires, and two seconds until the next leader has resumed. */
 const TAKEN_OVER_MS_MAX = 20_000;
-/** The same, and a list, because such a leader cannot prove what the Store holds. */
+/** The same with an additional list, because a leader that resumes without a confirmed checkpoint cannot continue from the Store. */
 const TAKEN_OVER_AND_LISTED_MS_MAX = 30_000;
-/** The duration of a key's lease. */
+/** Duration in ms for which a worker is stopped: as long as the lease of a key. */
 const STOPPED_MS = 25_000;
 const random = createSeededRandom(1);
 
@@ -57,7 +57,7 @@ const FAULTS: readonly Fault[] = [
   })),
 ];
 
-/** Runs `strike` at random times, at most `msMax` apart. */
+/** Calls `strike` at random times, at most `msMax` apart. */
 async function often(times: number, msMax: number, strike: () => unknown): Promise<void> {
   for (let i = 0; i < times; i++) {
     await sleep(random.next() * msMax);
@@ -65,7 +65,7 @@ async function often(times: number, msMax: number, strike: () => unknown): Promi
   }
 }
 
-/** `dev` starts a new watcher a second later. */
+/** Kills the watcher; `dev` starts a new one a second later. */
 async function killWatcher(dev: Running): Promise<void> {
   const pid = await eventually("a watcher runs", () => {
     const { watcher = 0 } = dev.pids();

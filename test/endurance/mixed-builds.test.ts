@@ -1,6 +1,6 @@
 /**
- * An older build and this one side by side in the middle of a rollout, on the same rows, messages and intents, in both directions and in
- * either order of deployment; one upgrade and one rollback also run on a real control plane. test/conformance/redis-mixed-builds.test.ts
+ * Upgrades and rollbacks in the middle of a rollout: an older build and this one run side by side on the same rows, messages and intents,
+ * in either order of deployment. One upgrade and one rollback also run on a real control plane. test/conformance/redis-mixed-builds.test.ts
  * runs one of these upgrades in `npm test`.
  */
 import { upgradesThatShareRows } from "../support/upgrades-that-share-rows.ts";

@@ -11,8 +11,8 @@ interface ApiAnswer {
 }
 
 /**
- * Returns responses as they are, including rejections: to start a control plane, and to compare servers. Other code uses the project's own
- * adapter.
+ * Returns every response as it is, including rejections. Used to start a control plane and to compare servers; other code uses the
+ * project's own adapter.
  */
 export type ApiClient = (method: string, path: string, body?: unknown, contentType?: string, accept?: string) => Promise<ApiAnswer>;
 
@@ -31,7 +31,7 @@ export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server
         {
           ...tls,
           method,
-          agent: false, // one connection per call: an API server that restarts leaves no dead ones in a pool
+          agent: false, // one connection per call, so that no pool keeps connections to an API server that has restarted
           headers,
           timeout: ANSWER_TIMEOUT_MS,
         },

@@ -26,11 +26,10 @@ const PROGRAMS = {
 } as const satisfies Record<keyof ControlPlaneBinaries, string>;
 
 /**
- * The programs of a control plane: those in `KUBEBUILDER_ASSETS` if that is set (the convention of controller-runtime's
- * envtest) and no other release is compared, otherwise our own build of `control-plane/`, made once and kept in the user's cache folder.
- *
- * Returns `{ missing }`, a one-line reason, where this machine has none and cannot build them; a suite prints it and
- * skips. `openssl`, which makes the certificates, is also required.
+ * The programs of a control plane: those in `KUBEBUILDER_ASSETS` if that is set (the convention of controller-runtime's envtest) and the
+ * tests compare the pinned release; otherwise our own build of `control-plane/`, which is built once and kept in the user's cache folder.
+ * Returns `{ missing }`, a one-line reason, if the programs are absent and cannot be built; a suite prints it and skips. `openssl`, which
+ * creates the certificates, is also required.
  */
 export async function controlPlaneBinaries(): Promise<ControlPlaneBinaries | { readonly missing: string }> {
   if ((await answerOf("openssl", ["version"])) === undefined) {
@@ -51,7 +50,7 @@ async function givenBinaries(folder: string): Promise<ControlPlaneBinaries | { r
   return { missing: `KUBEBUILDER_ASSETS=${folder} has no ${absent.join(", no ")} (${hint})` };
 }
 
-/** Our own build of a release, made once. */
+/** Our own build of a release; it is built only once. */
 export async function builtBinaries(version = COMPARED_VERSION): Promise<ControlPlaneBinaries | { readonly missing: string }> {
   const module = await releaseModule("control-plane", version);
   const flags = buildFlags(version);

@@ -1,4 +1,4 @@
-/** `node test/envtest/cli.ts [--upstream]`: a control plane to play with, until Ctrl-C or SIGTERM. */
+/** `node test/envtest/cli.ts [--upstream]`: starts a control plane for manual tests, until Ctrl-C or SIGTERM. */
 import { once } from "node:events";
 import { controlPlaneBinaries } from "./binaries.ts";
 import { startControlPlane } from "./control-plane.ts";
@@ -10,7 +10,7 @@ const USAGE = `usage: node test/envtest/cli.ts [--upstream]
 
 process.exitCode = await main(process.argv.slice(2));
 
-/** Returns the exit code: 0 when ended by a signal, 1 when the control plane could not start, 2 for a wrong command line. */
+/** Returns the exit code: 0 after a signal, 1 if the control plane cannot start, 2 for a usage error. */
 async function main(args: readonly string[]): Promise<number> {
   if (args.some((arg) => arg !== "--upstream")) {
     process.stderr.write(USAGE);
@@ -21,7 +21,7 @@ async function main(args: readonly string[]): Promise<number> {
     process.stderr.write(`${binaries.missing}\n`);
     return 1;
   }
-  // Handles signals before the start, so that a signal during the start also calls stop().
+  // Registers signal handlers before the start, so that a signal during the start also calls stop().
   const asked = Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
   const upstream = args.includes("--upstream");
   const startedAt = performance.now();

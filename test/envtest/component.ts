@@ -20,7 +20,7 @@ export interface Component {
 /** A program exited unexpectedly; the message has the end of its log and the log's path. */
 export class ComponentEndedError extends Error {
   override readonly name = "ComponentEndedError";
-  /** Another process has taken the port since it was chosen; another port will work. */
+  /** Another process has bound the port since it was chosen; a retry with another port will succeed. */
   readonly portTaken: boolean;
 
   constructor(component: { readonly name: string; readonly logFile: string }, how: string, log: string) {
@@ -30,8 +30,8 @@ export class ComponentEndedError extends Error {
 }
 
 /**
- * Starts a program with its output appended to `logFile`. It gets its own session, so that Ctrl-C in a terminal
- * reaches only the process that started the control plane; a guard ends the components with their parent.
+ * Starts a program with its output appended to `logFile`. The program gets its own session, so that Ctrl-C in a terminal reaches only the
+ * process that started the control plane. A guard process ends the components when that process ends.
  */
 export async function startComponent(
   command: string,
@@ -50,7 +50,7 @@ export async function startComponent(
     logFile,
     ended,
     async stop(graceMs) {
-      child.kill("SIGTERM"); // does nothing to a child that has ended
+      child.kill("SIGTERM"); // has no effect on a child that has ended
       const timer = new AbortController();
       await Promise.race([ended, sleep(graceMs, undefined, { signal: timer.signal }).catch(() => undefined)]);
       timer.abort();

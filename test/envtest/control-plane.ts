@@ -2,11 +2,11 @@
  * A real control plane on this machine: etcd, kube-apiserver and, on request, kube-controller-manager and kube-scheduler.
  *
  * CP1 it listens on loopback only, on its own ports, and keeps all its files in its own temporary directory.
- * CP2 it ends with the process that started it, however that ends: by stop(), or by the guard (component.ts).
+ * CP2 it ends with the process that started it: by stop(), or after a crash by the guard (component.ts).
  * CP3 it ends only processes that it has started itself, by pid.
- * CP4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has its own
- * certificate, and each controller its service account. Only the test's admin user is in `system:masters`, and, as with kubeadm, the
- * API server as a client of kubelets.
+ * CP4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has its own certificate, and each controller
+ *     its service account. Only two users are in `system:masters`: the test's admin user and, as with kubeadm, the API server's client
+ *     identity for kubelets.
  */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -37,9 +37,9 @@ const run = promisify(execFile);
 
 /** A running control plane. */
 export interface ControlPlane {
-  /** `https://127.0.0.1:<port>`, the same for its whole life. */
+  /** `https://127.0.0.1:<port>`; it does not change. */
   readonly url: string;
-  /** The kubeconfig of the test's admin user, who is in `system:masters`. Like all kubeconfigs here it refers to no other file. */
+  /** The kubeconfig of the test's admin user, who is in `system:masters`. Like all kubeconfigs here it refers to no other files. */
   readonly adminKubeconfig: string;
   /** Path of a kubeconfig for a client certificate, e.g. `{ user: "system:node:n1", groups: ["system:nodes"] }`. */
   kubeconfigFor(identity: { readonly user: string; readonly groups: readonly string[] }): Promise<string>;
@@ -47,16 +47,17 @@ export interface ControlPlane {
   serviceAccountKubeconfig(namespace: string, name: string): Promise<string>;
   /** A client certificate of this cluster's CA, PEM. */
   clientCertificate(user: string, groups: readonly string[]): Promise<Certificate>;
-  /** A certificate for another server on 127.0.0.1 that clients of this cluster must trust, such as a proxy. */
+  /** A certificate for another server on 127.0.0.1, such as a proxy, signed by this cluster's CA. */
   serverCertificate(): Promise<Certificate>;
   /** The cluster's CA, PEM. */
   readonly ca: string;
   /**
-   * Starts upstream's three workload loops, which `"without-workloads"` left out, in a separate process that connects through `server`
-   * (for a proxy that knows `identity`). @returns a function that stops them
+   * Starts upstream's three workload controllers, which `"without-workloads"` leaves out, in a separate process that connects through
+   * `server`, for example a proxy that authenticates with `identity`.
+   * @returns a function that stops them
    */
   startWorkloadLoops(through: { readonly server: string; readonly identity: Certificate } & LoopOptions): Promise<() => Promise<void>>;
-  /** Runs this release's kubectl, as admin by default; a non-zero exit code is returned, not thrown. */
+  /** Runs this release's kubectl, by default as admin. Returns a non-zero exit code instead of throwing. */
   kubectl(args: readonly string[], options?: { readonly kubeconfig?: string; readonly input?: string }): Promise<KubectlResult>;
   /**
    * Stops the API server and starts it again with the same port and data; resolves when it is ready, after about 6 s. It stops
@@ -64,40 +65,40 @@ export interface ControlPlane {
    */
   restartApiServer(): Promise<void>;
   /**
-   * Stops everything except etcd and starts `other`, of another release, with the same ports and data; resolves when the API server is
+   * Stops everything except etcd and starts the programs of another release with the same ports and data. Resolves when the API server is
    * ready.
    */
   changeRelease(other: ControlPlaneBinaries): Promise<void>;
   /** Writes a snapshot of etcd and returns its path. */
   snapshotEtcd(): Promise<string>;
   /**
-   * Stops the whole control plane, restores the snapshot as Kubernetes' documentation recommends, and starts everything again on
-   * the same ports (scheduler and controller manager too: their memory may be of the lost history, so nodes would stay lost to them):
-   * resourceVersions continue far above all earlier ones, while objects keep their old resourceVersions.
-   * With `bumpRevision` 0, it restores without that advice: resourceVersions go back, and are used a second time.
+   * Stops the whole control plane, restores the snapshot as Kubernetes' documentation recommends, and starts everything again on the same
+   * ports, including scheduler and controller manager, whose caches may contain objects of the lost history. resourceVersions continue far
+   * above all earlier ones, while objects keep their old resourceVersions. With `bumpRevision` 0, the restore ignores that recommendation:
+   * resourceVersions restart from the snapshot and are used a second time.
    * Source: kubernetes.io, Operating etcd clusters, Restoring an etcd cluster.
    */
   restoreEtcd(snapshot: string, options: { readonly bumpRevision: number }): Promise<void>;
   /** The running processes, by program name. */
   pids(): Readonly<Record<string, number>>;
-  /** Sends SIGTERM to all processes and SIGKILL to those that stay, then removes the directory. May be called twice. */
+  /** Sends SIGTERM to all processes and SIGKILL to those that do not exit in time, then removes the directory. May be called twice. */
   stop(): Promise<void>;
 }
 
-/** Another process may take a port after it was chosen and before a component binds it. */
+/** Attempts to start: another process may bind a port between its choice and the component's start. */
 const START_ATTEMPTS_MAX = 3;
-/** Generous: a start takes 4 s on an idle machine with 2 cores, and many times that beside other test runs. */
+/** A start takes 4 s on an idle machine with 2 cores, and many times that during other test runs. */
 const READY_TIMEOUT_MS = 90_000;
 const READY_POLL_MS = 50;
 const TOKEN_SECONDS = 24 * 60 * 60;
 const WORKLOAD_LOOPS = "workload-loops";
 
 /**
- * Starts a control plane and resolves when it serves: `/readyz` returns ok and the default namespace has its service
- * account, so that pods can be created there.
+ * Starts a control plane and resolves when it is ready: `/readyz` returns ok and the default namespace has its service account, so that
+ * pods can be created there.
  *
- * @throws if a program is missing on this machine (see controlPlaneBinaries), and if a component exits or does not become
- * ready; the message then has the last lines of its log, and the logs are kept.
+ * @throws {Error} if a program is missing (see controlPlaneBinaries), or if a component exits or does not become ready. The message then
+ * has the last lines of its log, and the logs are kept.
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const binaries = await controlPlaneBinaries();
@@ -112,7 +113,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   }
 }
 
-/** One attempt. On failure it removes its files, except the logs if `isLast`. */
+/** Makes one attempt to start. After a failure it removes its files; the last attempt keeps the logs. */
 async function startOnce(
   binaries: ControlPlaneBinaries,
   options: ControlPlaneOptions,
@@ -258,7 +259,7 @@ async function requestToken(api: ApiClient, namespace: string, name: string): Pr
     kind: "TokenRequest",
     spec: { expirationSeconds: TOKEN_SECONDS },
   });
-  // The cast only states the expected fields; they are checked below.
+  // The cast only states the expected fields; the code below checks them.
   const body = answer.body as { readonly status?: { readonly token?: unknown }; readonly message?: unknown };
   const token = body.status?.token;
   if (typeof token === "string") return token;

@@ -1,4 +1,4 @@
-/** The command lines of the components, as a user's control plane would have them. */
+/** The command lines of the components, as in a user's control plane. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ControlPlaneOptions } from "./options.ts";
@@ -17,7 +17,7 @@ interface ServerFiles {
   readonly frontProxy?: { readonly caFile: string; readonly certificate: string; readonly key: string };
 }
 
-/** The name that kubeadm uses. */
+/** The name of the front-proxy client, as kubeadm sets it. */
 const FRONT_PROXY = "front-proxy-client";
 
 /** Writes the API server's two certificates, the service-account keys and the audit policy into `folder`, readable by this user only. */
@@ -56,22 +56,22 @@ export async function writeServerFiles(
 
 const ETCD_NAME = "envtest";
 
-/** One member, for clients at `url`, with its data in `dataFolder`. */
+/** Flags of a single-member etcd that serves clients at `url` and keeps its data in `dataFolder`. */
 export function etcdFlags(url: string, dataFolder: string): readonly string[] {
   return [
     `--name=${ETCD_NAME}`,
     `--data-dir=${dataFolder}`,
     `--listen-client-urls=${url}`,
     `--advertise-client-urls=${url}`,
-    "--listen-peer-urls=http://127.0.0.1:0", // no peers will come; the kernel chooses the port
-    "--unsafe-no-fsync", // the data does not outlive the run
+    "--listen-peer-urls=http://127.0.0.1:0", // a single member has no peers; the kernel chooses the port
+    "--unsafe-no-fsync", // the data is not needed after the run
     "--log-level=warn",
   ];
 }
 
 /**
- * Flags that restore a snapshot as the data of such a member, with its revision advanced by `bumpRevision` and everything before it
- * compacted, so that no watch continues from a revision with another meaning. With 0, the revision goes back to that of the snapshot.
+ * Flags that restore a snapshot as the data of such a member. `bumpRevision` is added to its revision and everything before is compacted,
+ * so that no watch continues from a revision with another meaning. With 0, the revision is that of the snapshot.
  */
 export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevision: number): readonly string[] {
   return [
@@ -85,7 +85,10 @@ export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevis
   ];
 }
 
-/** TLS and client certificates of our CA, Node and RBAC authorization, NodeRestriction, tokens of our own issuer. */
+/**
+ * Flags of the API server: TLS and client certificates of our CA, Node and RBAC authorization, NodeRestriction, and its own service account
+ * issuer.
+ */
 export function apiServerFlags(given: {
   readonly port: number;
   readonly etcdUrl: string;
@@ -99,14 +102,14 @@ export function apiServerFlags(given: {
     `--etcd-servers=${given.etcdUrl}`,
     "--bind-address=127.0.0.1",
     `--secure-port=${given.port}`,
-    // Without endpoints of the `kubernetes` Service: loopback addresses are rejected there, and there is no service network.
+    // The `kubernetes` Service gets no endpoints: the API server rejects loopback addresses for it, and there is no service network.
     "--advertise-address=127.0.0.1",
     "--endpoint-reconciler-type=none",
     "--service-cluster-ip-range=10.0.0.0/20",
     `--tls-cert-file=${files.tlsCertificate}`,
     `--tls-private-key-file=${files.tlsKey}`,
     `--client-ca-file=${given.caFile}`,
-    // For logs and exec. A node's status has the address and port of its agent, whose certificate is not verified.
+    // The client certificate for logs and exec. The Node's status has address and port of its agent, whose certificate is not verified.
     `--kubelet-client-certificate=${files.kubeletClientCertificate}`,
     `--kubelet-client-key=${files.kubeletClientKey}`,
     "--kubelet-preferred-address-types=InternalIP,Hostname",
@@ -134,7 +137,7 @@ export function apiServerFlags(given: {
   ];
 }
 
-/** As on a cluster: one service account per controller; the list of controllers is the important option. */
+/** Flags of the controller manager as on a cluster, with one service account per controller; `--controllers` selects the controllers. */
 export function controllerManagerFlags(given: {
   readonly config: string;
   readonly pki: Pki;
@@ -159,15 +162,15 @@ export function controllerManagerFlags(given: {
   ];
 }
 
-/** Options of the three loops. */
+/** Options of the three workload controllers. */
 export interface LoopOptions {
   /** Client limits in requests per second. Default 200/400. */
   readonly kubeApi?: { readonly qps: number; readonly burst: number };
-  /** Default true: the loops use JSON, so that a proxy can read and change it. False: protobuf, upstream's default. */
+  /** Default true: the controllers use JSON, so that a proxy can read and change it. False: protobuf, upstream's default. */
   readonly isReadable?: boolean;
 }
 
-/** Flags for the three loops alone, each with its service account as on a cluster. */
+/** Flags that run only the three workload controllers, each with its service account as on a cluster. */
 export function workloadLoopsFlags(config: string, { kubeApi, isReadable = true }: LoopOptions): readonly string[] {
   return [
     ...clientFlags(config, { controllers: "without-workloads", ...(kubeApi && { kubeApi }) }),
@@ -177,7 +180,7 @@ export function workloadLoopsFlags(config: string, { kubeApi, isReadable = true 
   ];
 }
 
-/** The default profile. */
+/** Flags of the scheduler with its default profile. */
 export function schedulerFlags(config: string, options: ControlPlaneOptions): readonly string[] {
   return clientFlags(config, options);
 }
@@ -192,7 +195,7 @@ function clientFlags(config: string, { controllers, kubeApi: asked }: ControlPla
   ];
 }
 
-/** See ControlPlaneOptions.kubeApi: a start takes 3.5 s with it, 7 s without (2 cores). */
+/** Client limits, see ControlPlaneOptions.kubeApi: a start takes 3.5 s with them and 7 s without (2 cores). */
 const KUBE_API_WITHOUT_WORKLOADS = { qps: 200, burst: 400 };
 
 const WORKLOADS = ["deployment-controller", "replicaset-controller", "replicationcontroller-controller"];
@@ -203,7 +206,9 @@ const CONTROLLERS = {
   accounts: "serviceaccount-controller",
 } as const satisfies Record<ControlPlaneOptions["controllers"], string>;
 
-/** Logs the bodies of workload writes, to check what was sent; no other bodies, so that no Secret is written to a file. */
+/**
+ * Logs the bodies of workload writes, so that tests can check what was sent. Logs no other bodies, so that no Secret is written to a file.
+ */
 const auditPolicy = (level: "Request" | "RequestResponse"): object => ({
   apiVersion: "audit.k8s.io/v1",
   kind: "Policy",

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 
-/** Two free ports of loopback; both are held until both are known, so they differ. */
+/** Returns two free ports on loopback. Both are held until both are known, so that they differ. */
 export async function freePorts(): Promise<readonly [number, number]> {
   const [one, other] = [await hold(), await hold()];
   return [await release(one), await release(other)];

@@ -14,7 +14,7 @@ const run = promisify(execFile);
 /** A build of the Go modules in `module`'s go.mod. */
 export interface GoBuild {
   readonly name: string;
-  /** The name of its source, for messages. Default: this release of Kubernetes. */
+  /** Name of the source, for messages. Default: this release of Kubernetes. */
   readonly of?: string;
   /** Build time on 2 cores, for messages. */
   readonly takes: string;
@@ -23,20 +23,20 @@ export interface GoBuild {
   /** Source files in addition to the module's own; together with the flags they determine the folder's name. */
   readonly files: readonly string[];
   readonly flags: readonly string[];
-  /** A program that exists in a complete folder. */
+  /** A program whose existence shows that the folder is complete. */
   readonly program: string;
-  /** Fills an empty folder. */
+  /** Builds into an empty folder. */
   readonly build: (folder: string) => Promise<void>;
 }
 
-/** Upstream's go.mod says `go 1.26.0`. */
+/** The minor version of Go that upstream's go.mod requires (`go 1.26.0`). */
 const GO_MINOR_MIN = 26;
 
 /** The maximum wait for another process's build, after which this process builds by itself. */
 const BUILD_WAIT_MAX_MS = 30 * 60_000;
 const BUILD_POLL_MS = 500;
 
-/** Returns the folder of the build, which may already exist, or a one-line reason why it cannot be built. */
+/** Returns the folder of the build, building it if necessary, or a one-line reason why it cannot be built. */
 export async function builtOnce(what: GoBuild): Promise<{ readonly folder: string } | { readonly missing: string }> {
   // GOTOOLCHAIN=local: a test run builds with the installed Go and never downloads another one.
   const goVersion = await answerOf("go", ["version"], { GOTOOLCHAIN: "local" });
@@ -83,7 +83,7 @@ async function buildInto(folder: string, what: GoBuild): Promise<void> {
     await what.build(unfinished);
     await rename(unfinished, folder);
   } catch (error) {
-    // Two processes may build at once when a lock was broken (see holdingLock); the second rename finds the first one's result.
+    // Two processes may build at once after a lock was broken (see holdingLock); then the second rename fails because the folder exists.
     if (!(await isExecutable(join(folder, what.program)))) throw error;
   } finally {
     await rm(unfinished, { recursive: true, force: true });
@@ -106,14 +106,17 @@ export function buildFlags(version = KUBERNETES_VERSION): readonly string[] {
   return ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ["-s", "-w", ...stamps].join(" ")];
 }
 
-/** Identifies everything that a build depends on, so a new pin or a new Go gets a new folder and the old one remains usable. */
+/**
+ * Returns a hash of everything that a build depends on, so that a new pin or Go version gets a new folder and the old folder remains
+ * usable.
+ */
 async function fingerprint({ module, files, flags }: GoBuild, goVersion: string): Promise<string> {
   const hash = createHash("sha256");
   for (const file of [join(module, "go.mod"), join(module, "go.sum"), ...files]) hash.update(await readFile(file)).update("\0");
   return hash.update(goVersion).update("\0").update(flags.join(" ")).digest("hex").slice(0, 16);
 }
 
-/** `line` is what `go version` prints: "go version go1.26.8 linux/amd64". A development Go ("devel") counts as new. */
+/** `line` is the output of `go version`: "go version go1.26.8 linux/amd64". A development version ("devel") counts as new enough. */
 function isNewEnough(line: string): boolean {
   const match = /\bgo1\.(\d+)/.exec(line);
   return match === null || Number(match[1]) >= GO_MINOR_MIN;
@@ -128,7 +131,7 @@ export async function answerOf(command: string, args: readonly string[], env: No
   }
 }
 
-/** Also false if the file does not exist. */
+/** Returns false also if the file does not exist. */
 export async function isExecutable(path: string): Promise<boolean> {
   return await access(path, constants.X_OK).then(
     () => true,
@@ -136,7 +139,7 @@ export async function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-/** The last line that a failed command printed, which for Go states the reason. */
+/** Returns the last line of a failed command's output; for Go, this line states the reason. */
 function lastLine(error: unknown): string {
   const text = error instanceof Error && "stderr" in error && String(error.stderr).trim() !== "" ? String(error.stderr) : String(error);
   return text.trim().split("\n").at(-1) ?? text;

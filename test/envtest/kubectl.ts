@@ -13,8 +13,8 @@ export interface KubectlResult {
 /**
  * Runs `kubectl` until it exits, with `input` as its standard input.
  *
- * It does not use the user's discovery cache and preferences: the cache is keyed by host and port, and another
- * control plane may have used this port before.
+ * It does not use the user's preferences and discovery cache: the cache is keyed by host and port, which an earlier control plane may have
+ * used.
  */
 export async function runKubectl(
   kubectl: string,
@@ -31,12 +31,12 @@ export async function runKubectl(
   }
   child.stdin.on("error", () => undefined); // kubectl exited before it read all input; its exit code has the reason
   child.stdin.end(options.input);
-  // Waits for `close`, not `exit`, because only then the output is complete. The cast follows the event's documentation.
+  // Waits for `close`, not `exit`, because the output is complete only then. The cast follows the event's documentation.
   const [code] = (await once(child, "close")) as [number | null];
   return { ...output, code: code ?? 1 };
 }
 
-/** How a kubeconfig's user authenticates. */
+/** The credentials of a kubeconfig's user. */
 export type KubeconfigUser =
   | { readonly "client-certificate-data": string; readonly "client-key-data": string }
   | { readonly token: string };
@@ -46,7 +46,7 @@ export function certificateUser(identity: Certificate): KubeconfigUser {
   return { "client-certificate-data": base64(identity.certificate), "client-key-data": base64(identity.key) };
 }
 
-/** The text of a kubeconfig, as JSON, which is YAML. It refers to no other file, so it can be copied elsewhere. */
+/** Returns a kubeconfig as JSON, which is valid YAML. It refers to no other files, so it can be copied. */
 export function kubeconfig(server: string, ca: string, name: string, user: KubeconfigUser): string {
   const content = {
     apiVersion: "v1",

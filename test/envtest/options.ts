@@ -2,11 +2,11 @@
 export interface ControlPlaneOptions {
   /**
    * `"without-workloads"`: the controller manager runs without the Deployment, ReplicaSet and ReplicationController controllers, as for a
-   * user who hands them over to ours. `"all"`: unmodified upstream, for comparison. `"accounts"`: service accounts alone, for a measurement
-   * that other controllers would disturb, such as those that react to each Service.
+   * user who runs ours instead. `"all"`: unmodified upstream, for comparison. `"accounts"`: only the service account controllers, for a
+   * measurement that other controllers would disturb, such as those that react to each Service.
    */
   readonly controllers: "without-workloads" | "all" | "accounts";
-  /** Default true. False: the garbage collector is off too, because it would delete what a test checks. */
+  /** Default true. False: the garbage collector is off too, because it would delete objects that a test checks. */
   readonly garbageCollection?: boolean;
   /** Default false: scripted nodes bind the pods themselves. */
   readonly scheduler?: boolean;
@@ -23,8 +23,8 @@ export interface ControlPlaneOptions {
   /** With `auditLog`: also the responses to workload writes. */
   readonly auditAnswers?: boolean;
   /**
-   * Nodes may join: bootstrap tokens are accepted, and the controller manager approves and signs certificate requests, with certificates
-   * of this lifetime.
+   * Enables certificate signing for nodes that join: the API server accepts bootstrap tokens, and the controller manager approves and signs
+   * CSRs, with certificates of this lifetime.
    */
   readonly signing?: { readonly seconds: number };
   /**

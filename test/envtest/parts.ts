@@ -6,22 +6,22 @@ import { type Component, startComponent } from "./component.ts";
 /** Time between SIGTERM and SIGKILL. */
 const STOP_GRACE_MS = 4000;
 
-/** Each line lists all pids to kill if this process disappears; the folder is removed as well. */
+/** A guard script: each line of its input lists the pids to kill if this process ends; the guard then also removes the folder. */
 const GUARD = 'trap "" INT TERM HUP; while read -r line; do pids=$line; done; [ -z "$pids" ] || kill -KILL $pids; rm -rf -- "$1"';
 
-/** The running components and their guard: the single place that knows which processes must be ended. */
+/** The running components and their guard process; keeps the list of processes to end. */
 export interface Parts {
   makeLogFolder(): Promise<void>;
   start(name: string, command: string, args: readonly string[]): Promise<Component>;
   end(name: string): Promise<void>;
-  /** Ends all components, etcd last, because an API server without etcd takes its whole grace period to exit. Ends the guard. */
+  /** Ends all components, etcd last, because an API server without etcd uses its whole grace period to exit. Then ends the guard. */
   endAll(): Promise<void>;
-  /** From now on, an unexpected exit of a component is reported on stderr; before, it makes the start fail. */
+  /** From now on, reports an unexpected exit of a component on stderr. Before this call, such an exit makes the start fail. */
   reportEnds(): void;
   pids(): Readonly<Record<string, number>>;
 }
 
-/** No component runs yet, but the guard is already active and removes `directory` if this process disappears. */
+/** Starts without components, but the guard is already active and removes `directory` if this process ends. */
 export function createParts(directory: string, logFolder: string): Parts {
   const guard = startReaper({
     name: "control-plane-guard",
@@ -51,7 +51,8 @@ export function createParts(directory: string, logFolder: string): Parts {
     },
     async start(name, command, args) {
       const logFile = join(logFolder, `${name}.log`);
-      if (!startedOnce.has(name)) await rm(logFile, { force: true }); // the log of an earlier control plane; a restart appends to its own
+      // removes the log of an earlier control plane; a restart appends to its own log
+      if (!startedOnce.has(name)) await rm(logFile, { force: true });
       startedOnce.add(name);
       const component = await startComponent(command, args, { name, logFile });
       running.set(name, component);

@@ -8,16 +8,14 @@ export const NAMED_IN = join(import.meta.dirname, "../../shared/kube/objects/rel
 export const MODULES = ["control-plane", "upstream-tests"] as const;
 
 const KUBERNETES = "k8s.io/kubernetes";
-/** Not in upstream's own go.mod; released with the etcd server, with the same version. */
+/** etcdutl is not in upstream's go.mod; it is released with the etcd server under the same version. */
 const ETCDUTL = "go.etcd.io/etcd/etcdutl/v3";
 const ETCD_SERVER = "go.etcd.io/etcd/server/v3";
 
-/**
- * Staging modules that module proxies lack, each with the patch release before it. Endpoint slices are in nothing that is compared.
- */
+/** Versions of staging modules that module proxies lack, each with the previous patch release. No comparison uses endpoint slices. */
 const MISSING: ReadonlyMap<string, string> = new Map([["k8s.io/endpointslice v0.32.13", "v0.32.12"]]);
 
-/** `v0.9.1` for `v1.9.1`: the version of a release's staging modules. */
+/** Returns the version of a release's staging modules: `v0.9.1` for `v1.9.1`. */
 export function stagingVersion(release: string): string {
   return release.replace(/^v1\./, "v0.");
 }
@@ -38,7 +36,7 @@ export function replacedIn(goMod: string): ReadonlyMap<string, string> {
 }
 
 /**
- * Our go.mod with the pins of a release, before `go mod tidy` sets the indirect ones.
+ * Returns our go.mod with the pins of a release; `go mod tidy` then sets the indirect ones.
  *
  * @param upstream the release's own go.mod
  */
@@ -50,13 +48,13 @@ export function repinned(goMod: string, release: string, upstream: string): stri
     .replace(/^replace \([^)]*\)/m, `replace (\n${lines})`)
     .replaceAll(/^(\s*)(\S+\.\S+\/\S+) v[^\s]+((?: \/\/ indirect)?)$/gm, (line, space: string, path: string, note: string) => {
       const pin = wanted(path, release, upstream);
-      // `go mod tidy` writes v0.0.0 for modules that only upstream requires; the `replace` decides.
+      // `go mod tidy` writes v0.0.0 for modules that only upstream requires; their version is in the `replace` directive.
       return pin === undefined || line.includes(" v0.0.0") ? line : `${space}${path} ${pin}${note}`;
     })
     .replace(/v0\.\S+ is v1\.\S+'s staging/, `${version} is ${release}'s staging`);
 }
 
-/** One line for each pin in our go.mod that differs from the release's. */
+/** Returns one line for each pin in our go.mod that differs from the release's. */
 export function wrongPins(goMod: string, release: string, upstream: string): readonly string[] {
   const required = [...requiredIn(goMod)].flatMap(([path, version]) => {
     const want = wanted(path, release, upstream);
@@ -75,7 +73,7 @@ function stagingModules(upstream: string): ReadonlySet<string> {
   return new Set([...upstream.matchAll(/^\s*(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path = ""]) => path));
 }
 
-/** Undefined for modules that are not in upstream's go.mod. */
+/** Returns undefined for modules that are not in upstream's go.mod. */
 function wanted(path: string, release: string, upstream: string): string | undefined {
   if (path === KUBERNETES) return release;
   if (stagingModules(upstream).has(path)) return stagingVersion(release);

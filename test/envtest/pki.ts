@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** Longer than any test run; a control plane and its CA have the same lifetime. */
+/** Lifetime of all certificates, longer than any test run; each control plane has its own CA. */
 const DAYS_VALID = 30;
 
 /** A key and its certificate, both PEM. */
@@ -15,7 +15,7 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** One CA that signs for the API server and for its clients. */
+/** A CA that signs certificates for the API server and its clients. */
 export interface Pki {
   /** The CA's certificate, PEM. */
   readonly ca: string;
@@ -30,8 +30,8 @@ export interface Pki {
 }
 
 /**
- * A new CA with its files in `folder`. Keys are made by Node.js (P-256, which is much faster than RSA), certificates
- * by the `openssl` command, because Node.js can read X.509 but not write it. No option is newer than OpenSSL 1.1.1; tested with 3.0.
+ * Creates a CA with its files in `folder`. Node.js generates the keys (P-256, which is much faster than RSA), and the `openssl` command the
+ * certificates, because Node.js can read X.509 but not write it. All options exist in OpenSSL 1.1.1; tested with 3.0.
  *
  * @throws if `openssl` fails; the message has its output.
  */
@@ -89,8 +89,8 @@ export async function createPki(folder: string): Promise<Pki> {
 }
 
 /**
- * The key pair with which the API server signs and checks service-account tokens, PEM.
- * The API server and the controller manager take ECDSA as well as RSA (tokens then say ES256).
+ * The key pair with which the API server signs and checks service-account tokens, PEM. The API server and the controller manager accept
+ * ECDSA (algorithm ES256 in the tokens) as well as RSA.
  */
 export function serviceAccountKeys(): { readonly privateKey: string; readonly publicKey: string } {
   return generateKeyPairSync("ec", {
@@ -116,7 +116,7 @@ function newKey(): string {
   return serviceAccountKeys().privateKey;
 }
 
-/** `("system:node:n1", ["system:nodes"])` -> `/O=system:nodes/CN=system:node:n1`, in openssl's notation. */
+/** Returns a subject in openssl's notation: `("system:node:n1", ["system:nodes"])` → `/O=system:nodes/CN=system:node:n1`. */
 function clientSubject(user: string, groups: readonly string[]): string {
   const escaped = (value: string): string => value.replace(/[/\\+]/g, String.raw`\$&`);
   return [...groups.map((group) => `/O=${escaped(group)}`), `/CN=${escaped(user)}`].join("");

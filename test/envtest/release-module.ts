@@ -1,4 +1,7 @@
-/** The release whose programs tests run: the pinned one, or the one in DIFFERENTIAL_RELEASE (`npm run releases`); and its Go module. */
+/**
+ * The Kubernetes release whose programs the tests run, and its Go module: the pinned release, or the one in DIFFERENTIAL_RELEASE (`npm run
+ * releases`).
+ */
 import { execFile } from "node:child_process";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,10 +16,10 @@ import { repinned } from "./pins.ts";
 
 export const COMPARED_VERSION = process.env["DIFFERENTIAL_RELEASE"] ?? KUBERNETES_VERSION;
 
-/** The newest patch of each minor release in the Go proxy; v1.38.0-beta.0 needs a newer Go. */
+/** The newest patch release of each minor version in the Go proxy that the installed Go can build; v1.38.0-beta.0 needs a newer Go. */
 export const BUILDABLE = ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"];
 
-/** The folder of a Go module; for a release other than the pinned one, a copy outside the checkout with that release's versions. */
+/** Returns the folder of a Go module; for a release other than the pinned one, a copy outside the checkout with that release's versions. */
 export async function releaseModule(module: (typeof MODULES)[number], version = COMPARED_VERSION): Promise<string> {
   const pinned = join(import.meta.dirname, module);
   if (version === KUBERNETES_VERSION) return pinned;
@@ -28,7 +31,7 @@ export async function releaseModule(module: (typeof MODULES)[number], version = 
   const { GoMod } = JSON.parse(stdout) as { readonly GoMod: string };
   const pins = repinned(await readFile(join(pinned, "go.mod"), "utf8"), version, await readFile(GoMod, "utf8"));
   await mkdir(folder, { recursive: true });
-  // `tidy` sets the indirect pins again: those of the pinned release would raise this release's versions.
+  // `go mod tidy` then sets the indirect pins, which for the pinned release would be too new here.
   await writeFile(join(folder, "go.mod"), pins.replaceAll(/^.* \/\/ indirect\n/gm, ""));
   await copyFile(join(pinned, "main.go"), join(folder, "main.go"));
   await go(folder, ["mod", "tidy"]);

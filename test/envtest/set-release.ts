@@ -1,7 +1,7 @@
 /**
- * `node test/envtest/set-release.ts v1.<minor>.<patch>`: sets the pins of the Go modules and `KUBERNETES_VERSION` to a release. The other
- * steps are in docs/internals/upstream.md; `npx vitest run --project tooling test/tooling/release.test.ts` lists what still names another
- * release.
+ * `node test/envtest/set-release.ts v1.<minor>.<patch>`: sets the pins of the Go modules and `KUBERNETES_VERSION` to a release.
+ * docs/internals/upstream.md has the other steps; `npx vitest run --project tooling test/tooling/release.test.ts` lists the remaining
+ * references to another release.
  */
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";

@@ -17,31 +17,34 @@ export interface Stage {
 }
 
 export interface Case {
-  /** Also the suffix of the namespace. */
+  /** Name of the case, and suffix of its namespace. */
   readonly id: string;
   readonly name: string;
   readonly rules: (namespace: string) => readonly FaultRule[];
   /** The user requests; resolves when all requested objects exist. */
   readonly play: (stage: Stage) => Promise<void>;
-  /** The behaviour of upstream, which ours must equal, as facts of outcome.ts. */
+  /** The behaviour of upstream, which ours must equal, as the facts of outcome.ts. */
   readonly facts: readonly string[];
   /**
    * Default `"together"`. `"long"` cases start first and run in parallel with the others. `"heavy"` cases run after the others. `"alone"`
    * cases run last, one by one, because their rules apply to watches, which cover all namespaces.
    */
   readonly turn?: "long" | "heavy" | "alone";
-  /** The number of requests that the rules applied to is also a fact. */
+  /** Also compares the number of requests to which the rules applied. */
   readonly countsStruck?: true;
 }
 
 const COMPLETE_MS_MAX = 90_000;
-/** More than a burst of 500. */
+/** A number of pods above the burst of 500. */
 const MANY = 520;
 /** Concurrent requests of the user who creates many pods. */
 const PARALLEL = 16;
-/** Caches receive most pods before their owner. */
+/** Delay in ms after which the caches contain most of the pods, before their owner is created. */
 const HEARD_MS = 2_000;
-/** Retries start after 5 ms and double: they take a second, so that a Deployment on a busy machine reports the failure, too. */
+/**
+ * Number of rejections. Retries start after 5 ms and double, so that they take a second; on a busy machine, a Deployment then reports the
+ * failure, too.
+ */
 const DENIED = 9;
 const APPS = "/apis/apps/v1";
 
@@ -204,7 +207,7 @@ function denied(code: DenialCode): Case {
   };
 }
 
-/** A rule for one namespace. */
+/** A rule that applies to one namespace. */
 function on(about: About, often: Often, fault: Fault): Case["rules"] {
   return (namespace) => [{ name: fault.kind, about: { ...about, namespace }, often, fault }];
 }
@@ -220,7 +223,7 @@ async function comesUpAndShrinks(stage: Stage): Promise<void> {
   await complete(stage, "deployments", 2);
 }
 
-/** Enqueues the ReplicaSet again and again: each sync is a chance for a surplus create. */
+/** Enqueues the ReplicaSet repeatedly: each sync could create a surplus pod. */
 async function looksAgain(stage: Stage): Promise<void> {
   await create(stage, "replicasets", replicaSet("web", 3));
   for (let look = 0; look < 4; look++) {
@@ -242,7 +245,7 @@ async function adoptsAndDeletesMany(stage: Stage): Promise<void> {
   await complete(stage, "replicasets", 0);
 }
 
-/** Assigned to a missing scheduler, so that no node is busy with the pods. */
+/** Names a scheduler that does not exist, so that no node runs the pods. */
 const UNSCHEDULED = { schedulerName: "nobody" };
 const labels = { app: "web" };
 const containers = [{ name: "main", image: "shop:1" }];
@@ -280,7 +283,7 @@ async function read({ namespace, client }: Stage, resource: Workload): Promise<P
   return (await client.request("GET", `${APPS}/namespaces/${namespace}/${resource}/web`)) as unknown as Progress; // a workload
 }
 
-/** By the criteria of `kubectl rollout status`. */
+/** Waits until the workload is complete by the criteria of `kubectl rollout status`. */
 async function complete(stage: Stage, resource: Workload, replicas: number): Promise<void> {
   const counts = resource === "deployments" ? (["replicas", "updatedReplicas", "availableReplicas"] as const) : (["replicas"] as const);
   await eventually(

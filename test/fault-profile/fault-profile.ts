@@ -1,5 +1,5 @@
 /**
- * API faults as data: which requests, how often, and which fault in place of the normal response. The injector only counts
+ * API faults as data: which requests they apply to, how often, and the fault that replaces the normal response. The injector only counts
  * requests; server.ts applies faults to HTTP, test/simulation/kube.ts to calls in one process.
  *
  * MA1 the same requests in the same order meet the same faults: rules depend on counts, or on a seed.
@@ -16,30 +16,30 @@ import type { Refusal } from "./refusals.ts";
 export type Fault =
   /** Responds immediately without forwarding the request. */
   | { readonly kind: "refuse"; readonly with: Refusal }
-  /** The request is passed on after `ms`; if its own `timeout` is shorter, it is not passed on and answered with 504. */
+  /** Forwards the request after `ms`; if the request's own `timeout` is shorter, responds with 504 instead. */
   | { readonly kind: "admitSlowly"; readonly ms: number }
-  /** The request is not passed on, and the connection breaks. */
+  /** Closes the connection without forwarding the request. */
   | { readonly kind: "loseRequest" }
-  /** The request is executed, and the connection breaks before the response. */
+  /** Executes the request and closes the connection before the response. */
   | { readonly kind: "loseAnswer" }
-  /** The request is executed, and the connection breaks in the middle of the response's body. */
+  /** Executes the request and closes the connection in the middle of the response's body. */
   | { readonly kind: "cutAnswer" }
-  /** The request is executed and still rejected, as by a server that loses its etcd in between. */
+  /** Executes the request and rejects it nevertheless, as a server does that loses its connection to etcd in between. */
   | { readonly kind: "refuseAfter"; readonly with: Refusal }
-  /** The request is never answered; `isDone`: it is executed first. The client is killed meanwhile. */
+  /** Never responds; with `isDone`, executes the request first. The client is killed meanwhile. */
   | { readonly kind: "standStill"; readonly isDone: boolean }
-  /** Each object of the response, also in lists and watches, gets fields that no client knows. */
+  /** Adds unknown fields to each object of the response, also in lists and watches. */
   | { readonly kind: "addFields" }
-  /** Half of the chunk is passed on, then the connection breaks. */
+  /** Forwards half of the chunk, then closes the connection. */
   | { readonly kind: "cutWatch" }
-  /** Nothing is passed on for `ms`; the connection stays open. */
+  /** Forwards nothing for `ms`; the connection stays open. */
   | { readonly kind: "stallWatch"; readonly ms: number };
 
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
 
 export const WRITES: readonly Verb[] = ["create", "update", "patch", "delete"];
 
-/** `pods`, or with the subresource `replicasets/status`. */
+/** The requests to which a rule applies; an absent field matches all requests. */
 export interface About {
   readonly verbs?: readonly Verb[];
   /** `pods`, or with the subresource `replicasets/status`. */
@@ -50,8 +50,8 @@ export interface About {
 }
 
 /**
- * Which of its matching requests a rule applies to: `{ every: 3 }` to the third, the sixth, …; `{ first: 2 }` to the first two; `{ nth: 2
- * }` to the second.
+ * Selects among the requests that a rule matches: `{ every: 3 }` the third, the sixth, …; `{ first: 2 }` the first two; `{ nth: 2 }` the
+ * second one.
  */
 export type Often =
   | "always"
@@ -67,7 +67,7 @@ export interface FaultRule {
   readonly fault: Fault;
 }
 
-/** `pods`, `deployments/scale`; empty for paths that are not resources. */
+/** The attributes of a request by which rules select it. */
 export interface Asked {
   readonly verb: Verb;
   /** `pods`, `deployments/scale`; empty for paths that are not resources. */
@@ -82,12 +82,12 @@ export interface FaultInjector {
   /** Appends rules. @returns a function that removes them */
   add(...rules: readonly FaultRule[]): () => void;
   meets(asked: Asked): Met;
-  /** The fault of the next chunk of a watch's stream. */
+  /** Returns the fault for the next chunk of a watch's stream. */
   meetsPiece(asked: Asked): Met;
 }
 
 export interface Met {
-  /** Never a rule with `addFields`. */
+  /** The rule that applies; never one with `addFields`. */
   readonly rule?: FaultRule;
   readonly addsFields: boolean;
 }
@@ -125,7 +125,7 @@ function isAbout({ verbs, resource, namespace, client }: About, asked: Asked): b
   );
 }
 
-/** `count`: the position of this request among those that the rule matches, from 1. */
+/** `count` is the position of this request among those that the rule matches, starting at 1. */
 function strikes(often: Often, count: number): boolean {
   if (often === "always") return true;
   if ("every" in often) return count % often.every === 0;
@@ -134,7 +134,10 @@ function strikes(often: Often, count: number): boolean {
   return often.random.next() < often.share;
 }
 
-/** The parts of `POST /apis/apps/v1/namespaces/shop/replicasets`. Source: apiserver pkg/endpoints/request/requestinfo.go. */
+/**
+ * Parses the method and URL of a request such as `POST /apis/apps/v1/namespaces/shop/replicasets`. Source: apiserver
+ * pkg/endpoints/request/requestinfo.go.
+ */
 export function askedOf(method: string, url: string, client = ""): Asked {
   const { pathname, searchParams } = new URL(url, "http://localhost");
   const [root, ...rest] = pathname.split("/").slice(1).map(decodeURIComponent);

@@ -6,7 +6,7 @@ const NEW_VALUE = { since: "v9", items: [1, "two", { three: true }] };
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [field: string]: Json };
 
-/** The JSON text of an object or a list of objects, with additional fields. A Status, or text that is not JSON, is unchanged. */
+/** Adds fields to the JSON text of an object or of a list of objects. Returns a Status, and text that is not JSON, unchanged. */
 export function withNewFields(text: string): string {
   let value: Json;
   try {
@@ -17,19 +17,19 @@ export function withNewFields(text: string): string {
   return exactText(added(value));
 }
 
-/** The whole lines of a watch's stream, with additional fields in their objects. */
+/** Adds fields to the objects in the complete lines of a watch's stream. */
 export function withNewFieldsInLines(lines: Buffer): Buffer {
   const texts = lines.toString("utf8").split("\n").slice(0, -1);
   return Buffer.from(texts.map((line) => `${eventWithNewFields(line)}\n`).join(""));
 }
 
-/** One line of a watch, without its newline. */
+/** Adds fields to one line of a watch, which has no newline. */
 export function eventWithNewFields(line: string): string {
   try {
-    const event = parseExact(line) as Json; // as above
+    const event = parseExact(line) as Json; // parsed JSON of any kind
     if (isFields(event)) return exactText({ ...event, object: added(event["object"] ?? null) });
   } catch {
-    // An invalid line is returned unchanged.
+    // Returns an invalid line unchanged.
   }
   return line;
 }
@@ -41,7 +41,7 @@ function added(value: Json): Json {
   return { ...value, ...inside(value), ...list, [NEW_FIELD]: NEW_VALUE };
 }
 
-/** `metadata`, `spec` and `status`, each with the new field, and the conditions likewise. */
+/** Returns `metadata`, `spec` and `status` with the new field, also in each condition. */
 function inside(object: { readonly [field: string]: Json }): { readonly [field: string]: Json } {
   const parts: Record<string, Json> = {};
   for (const name of ["metadata", "spec", "status"]) {

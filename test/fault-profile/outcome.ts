@@ -1,4 +1,4 @@
-/** The actions of a controller in a namespace, as facts that do not depend on timing. */
+/** A controller's actions in a namespace, as facts that do not depend on timing. */
 import type { History } from "../support/history.ts";
 import type { Case } from "./cases.ts";
 import { WRITES } from "./fault-profile.ts";
@@ -15,8 +15,9 @@ import type { RawClient } from "../support/raw-client.ts";
  *     in the end Deployment Available=True MinimumReplicasAvailable
  *     at times ReplicaSet ReplicaFailure=True FailedCreate
  *
- * Two known differences from upstream are left out. PUT and PATCH are both `update`: upstream replaces whole objects where we patch
- * (design.md, table of writes). And we write statuses more often: 116 times while 520 pods were deleted one by one, upstream 3 times.
+ * The facts hide two known differences from upstream. PUT and PATCH are both `update`: upstream replaces whole objects where we patch
+ * (design.md, table of writes). And ours writes statuses more often: 116 times while 520 pods were deleted one by one, compared with 3
+ * times.
  */
 export type Outcome = readonly string[];
 
@@ -32,7 +33,7 @@ export async function outcomeOf(
   return [
     ...writes(own),
     ...(given.countsStruck === true ? struck(own) : []),
-    ...new Set((items as unknown as readonly EventShape[]).filter(isOfWorkload).map(eventFact)), // a list of Events
+    ...new Set((items as unknown as readonly EventShape[]).filter(isOfWorkload).map(eventFact)), // the items of an EventList
     ...conditions(around.history),
   ].toSorted();
 }
@@ -51,7 +52,7 @@ export function lacksOnlyTransientFacts(outcome: Outcome, given: Case): boolean 
   return missing.length > 0 && missing.every(isTransient) && outcome.every((fact) => given.facts.includes(fact));
 }
 
-/** Creates, deletes and updates of pods are counted. */
+/** Formats writes: creates, deletes and updates of pods have a count. */
 function writes(exchanges: readonly Exchange[]): readonly string[] {
   const done = exchanges.filter(({ code = 0 }) => code >= 200 && code < 300).map(nameOf);
   return counts(done).map(([name, count]) => (name === "update pods" || !name.startsWith("update ") ? `${count} × ${name}` : name));
@@ -86,7 +87,7 @@ function eventFact({ type, reason, involvedObject }: EventShape): string {
   return `Event ${type} ${reason} of ${involvedObject.kind}`;
 }
 
-/** All conditions at the end, and failures at any time. */
+/** Returns all conditions at the end, and failure conditions at any time. */
 function conditions(history: History): readonly string[] {
   const last = new Map<string, readonly string[]>();
   const failures = new Set<string>();

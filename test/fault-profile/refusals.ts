@@ -7,12 +7,15 @@ export interface Refusal {
   readonly body: object | string;
 }
 
-/** By API priority and fairness. Source: apiserver pkg/server/filters/priority-and-fairness.go, tooManyRequests: text, not a Status. */
+/**
+ * Rejection by API Priority and Fairness; its body is text, not a Status. Source: apiserver pkg/server/filters/priority-and-fairness.go,
+ * tooManyRequests.
+ */
 export function tooManyRequests(retryAfterSeconds: number): Refusal {
   return { code: 429, retryAfterSeconds, body: "Too many requests, please try again later.\n" };
 }
 
-/** During shutdown. Source: apiserver pkg/server/filters/waitgroup.go, waitGroupWriteRetryAfterToResponse. */
+/** Rejection during shutdown of the API server. Source: apiserver pkg/server/filters/waitgroup.go, waitGroupWriteRetryAfterToResponse. */
 export function unavailable(retryAfterSeconds?: number): Refusal {
   const refusal = { code: 503, body: status(503, "ServiceUnavailable", "apiserver is shutting down") };
   return retryAfterSeconds === undefined ? refusal : { ...refusal, retryAfterSeconds };
@@ -24,15 +27,15 @@ export const INTERNAL_ERROR: Refusal = {
   body: status(500, "InternalError", "Internal error occurred: etcdserver: leader changed"),
 };
 
-/** The request has timed out. Source: apiserver pkg/endpoints/handlers/finisher/finisher.go. */
+/** Rejection of a request that has timed out. Source: apiserver pkg/endpoints/handlers/finisher/finisher.go. */
 export const TIMED_OUT: Refusal = {
   code: 504,
   body: status(504, "Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded"),
 };
 
-/** A webhook's rejection is passed on unchanged: its code, and a reason only if the webhook set one. */
+/** Webhook rejections, which the API server passes on unchanged: the webhook's code, and a reason only if the webhook set one. */
 const DENIALS = {
-  /** A webhook without a code. */
+  /** The code if a webhook sets none. */
   400: { reason: "BadRequest", message: "image is not signed" },
   403: { reason: "Forbidden", message: "namespace is frozen" },
   409: { reason: "Conflict", message: "another change is under way" },
@@ -54,7 +57,10 @@ export function namespaceTerminating(namespace: string): Refusal {
   return { code: 403, body: { ...status(403, "Forbidden", message), details: { kind: "pods", name: "new", causes } } };
 }
 
-/** For an outdated resourceVersion. Source: apimachinery api/errors, NewConflict; apiserver registry/generic/registry/store.go. */
+/**
+ * Rejection because of an outdated resourceVersion. Source: apimachinery api/errors, NewConflict; apiserver
+ * registry/generic/registry/store.go.
+ */
 export const CONFLICT: Refusal = {
   code: 409,
   body: status(

@@ -1,11 +1,11 @@
 /**
  * A fault-injecting API server: a reverse proxy in front of an in-memory or real API server, with the rules of fault-profile.ts.
  *
- * RU1 it changes nothing that no rule applies to: status, headers and body pass through unchanged, watches chunk by chunk.
- * RU2 clients keep their identity: tokens pass through; a client certificate is presented to the API server again, for which its key
- * must be among `identities`.
- * RU3 a write whose client has disconnected before it was passed on is dropped, as the API server cancels requests without a client.
- * RU4 it is bounded: bodies, connections, and no fault lasts longer than the API server's own limit of a request.
+ * RU1 it changes no response to which no rule applies: status, headers and body pass through unchanged, watches chunk by chunk.
+ * RU2 clients keep their identity: it forwards tokens, and presents the client's certificate to the API server, for which the key must be
+ *     among `identities`.
+ * RU3 it drops a write whose client disconnects before the write is forwarded, as the API server cancels requests of disconnected clients.
+ * RU4 the size of bodies and the number of connections are bounded, and no fault lasts longer than the API server's own request timeout.
  */
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
@@ -24,9 +24,9 @@ import { TIMED_OUT } from "./refusals.ts";
 import type { Refusal } from "./refusals.ts";
 
 export interface FaultInjectingOptions {
-  /** The URL of the API server behind it. */
+  /** The URL of the real API server. */
   readonly url: string;
-  /** The CA of that API server and of clients' certificates, PEM. Absent with plain HTTP. */
+  /** The CA that signed that API server's certificate and the clients' certificates, PEM. Absent with plain HTTP. */
   readonly ca?: string;
   /** The server's certificate and key; if given, it serves TLS. */
   readonly certificate?: Certificate;
@@ -40,9 +40,9 @@ export interface Exchange {
   readonly atMs: number;
   /** The rule that applied. */
   readonly rule?: string;
-  /** The API server's response; undefined if it was not called, or did not answer. */
+  /** The API server's response code; undefined if it was not called or did not respond. */
   readonly code?: number;
-  /** The response to the client; undefined if the connection broke first. */
+  /** The code sent to the client; undefined if the connection was closed before. */
   readonly told?: number;
 }
 
@@ -50,12 +50,12 @@ export interface FaultInjectingServer {
   readonly url: string;
   /** @returns a function that removes the rules */
   behave(...rules: readonly FaultRule[]): () => void;
-  /** All requests that were answered or aborted; open watches are listed from their start. */
+  /** All requests that were answered or aborted; watches are included from their start. */
   exchanges(): readonly Exchange[];
   close(): Promise<void>;
 }
 
-/** The API server's own limits: of a body, and of a request other than a watch. */
+/** The API server's own limits: the size of a body, and the duration of a request other than a watch. */
 const BODY_BYTES_MAX = 3 * 1024 * 1024;
 const DEED_MS_MAX = 60_000;
 const CONNECTIONS_MAX = 2_048;
@@ -78,7 +78,7 @@ export async function startFaultInjectingServer(options: FaultInjectingOptions):
           { cert: certificate.certificate, key: certificate.key, ca, requestCert: true, rejectUnauthorized: false },
           listener,
         );
-  server.keepAliveTimeout = 0; // clients keep their connections open and close idle ones themselves
+  server.keepAliveTimeout = 0; // clients reuse their connections and close idle ones themselves
   server.requestTimeout = 0;
   server.maxConnections = CONNECTIONS_MAX;
   server.listen(0, "127.0.0.1");
@@ -166,7 +166,7 @@ export async function startFaultInjectingServer(options: FaultInjectingOptions):
     }
   }
 
-  /** Passes on a watch's stream and applies the rules to each chunk: whole lines of JSON, or whatever else arrives at once. */
+  /** Forwards a watch's stream and applies the rules to each chunk: complete lines of JSON, or whatever data arrives at once. */
   async function passPieces(asked: Asked, answer: IncomingMessage, response: ServerResponse, isJson: boolean): Promise<void> {
     response.writeHead(200, passable(answer.headers)).flushHeaders();
     for await (const piece of isJson ? wholeLines(answer) : (answer as AsyncIterable<Buffer>)) {
@@ -192,7 +192,7 @@ async function drained(response: ServerResponse): Promise<void> {
   settled.abort();
 }
 
-/** An incomplete line waits for its end; at the end of the stream it is passed on as it is. */
+/** Yields complete lines; holds an incomplete line until its end arrives, and yields it as it is at the end of the stream. */
 async function* wholeLines(stream: IncomingMessage): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
   for await (const chunk of stream as AsyncIterable<Buffer>) {
@@ -242,7 +242,7 @@ function createPassage({ url, ca, identities = [] }: FaultInjectingOptions): {
   function agentOf({ socket }: IncomingMessage): HttpAgent {
     if (!(socket instanceof TLSSocket)) return nobody;
     const { fingerprint256 } = socket.getPeerCertificate();
-    // A certificate without a key here is anonymous: the API server refuses its requests.
+    // A certificate without a known key counts as anonymous: the API server rejects its requests.
     return (socket.authorized && known.get(fingerprint256)) || nobody;
   }
 }
@@ -257,7 +257,7 @@ function answerRefusal(response: ServerResponse, { code, retryAfterSeconds, body
   response.end(text);
 }
 
-/** Headers without those of a single connection, and without the length unless it stays the same. */
+/** Returns the headers without hop-by-hop headers, and without the length unless `length` is given. */
 function passable(headers: IncomingHttpHeaders, length?: string): IncomingHttpHeaders {
   const kept = Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && name !== "content-length"));
   return length === undefined ? kept : { ...kept, "content-length": length };
@@ -277,7 +277,7 @@ async function readAll(stream: IncomingMessage): Promise<Buffer> {
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** `timeout=5s` or `timeout=1m30s`, as Go writes durations; otherwise the API server's default. */
+/** Returns the duration in `timeout=5s` or `timeout=1m30s` (Go's notation), otherwise the API server's default. */
 function timeoutMsOf(url: string): number {
   const text = new URL(url, "http://localhost").searchParams.get("timeout") ?? "";
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];

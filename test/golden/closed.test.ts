@@ -1,4 +1,4 @@
-// Closed replays: user and node actions are repeated, and our controllers must reach the same result as upstream.
+// Closed replays: the actions of users and nodes are repeated, and our controllers must reach the same result as upstream's.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -27,7 +27,7 @@ async function lived(name: string, seed: number): Promise<{ readonly end: Closed
   return { end, errors };
 }
 
-/** Users changed pods with random names, so these actions cannot be repeated exactly, and the results differ. */
+/** Recordings in which users changed pods with random names, so that these actions cannot be repeated exactly and the results differ. */
 const NAMED_PODS = [
   {
     name: "replica-set-deleted",

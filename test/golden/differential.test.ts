@@ -1,5 +1,5 @@
-// Runs without Go: our syncs on random objects against the recorded answers of upstream's controllers
-// (test/differential; known.ts lists the permitted differences).
+// Runs without Go: our syncs on random objects, compared with recorded results of upstream's controllers (test/differential; known.ts lists
+// the permitted differences).
 import { describe, expect, it } from "vitest";
 
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
@@ -33,11 +33,13 @@ const SHRUNK = "change replicasets web-2 200 spec.replicas 4 -> 2";
 const TAKEN = "create replicasets web-1 409";
 const DELETED = 'delete pods <n1, Running, ready "not", 0, x, 2026-03-01T10:00:00Z> 200';
 const pod = (name: string, nodeName: string): KubeObject =>
-  ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // a pod's fields
+  ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // the fields of a pod that are used
 const [EARLIER, LATER] = ["2026-03-01T09:59:50Z", "2026-03-01T09:59:51Z"];
 const readyPod = (name: string, lastTransitionTime: string): KubeObject =>
-  ({ metadata: { name }, status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime }] } }) as unknown as KubeObject; // the fields used of a pod
-const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // the fields used of a ReplicaSet
+  // the fields of a pod that are used
+  ({ metadata: { name }, status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime }] } }) as unknown as KubeObject;
+// the fields of a ReplicaSet that are used
+const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject;
 
 /** A minimal example of each known difference. */
 const EXAMPLES: readonly {

@@ -1,5 +1,6 @@
 /**
- * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is the same after each import; and archives of other tools.
+ * A scene recorded as a capture, as the JSON of a watch, and as an audit log must be the same after each import. Also imports archives of
+ * other tools.
  */
 import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +24,7 @@ import { silentLog } from "../support/silent-log.ts";
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
 afterAll(() => rmSync(TOP, { recursive: true }));
 
-/** Scenes whose audit log contains every write of a pod as well. */
+/** Scenes whose audit log also contains every write of a pod. */
 const SCENES = [
   "adopted",
   "controller",
@@ -92,11 +93,14 @@ function asKubectl(name: string): readonly string[] {
   });
 }
 
-/** The part of a recording that the audit log also has: these logs lack bindings, so the state after a binding is left out. */
+/**
+ * Returns the part of a recording that the audit log also contains: these logs lack bindings, so the states after a binding are omitted.
+ */
 function knownToBoth(recorded: readonly CaptureRecord[], audited: readonly CaptureRecord[]): readonly (readonly CaptureRecord[])[] {
   const events = (records: readonly CaptureRecord[]): readonly CaptureRecord[] => records.filter(({ kind }) => kind === "event");
   const versionOf = ({ object }: CaptureRecord): number =>
-    Number(((object?.["metadata"] ?? object ?? {}) as Readonly<Record<string, unknown>>)["resourceVersion"]); // a capture's objects have one
+    // every object of a capture has one
+    Number(((object?.["metadata"] ?? object ?? {}) as Readonly<Record<string, unknown>>)["resourceVersion"]);
   const idOf = (record: CaptureRecord): string => `${record.resource} ${versionOf(record)}`;
   const times = new Map(events(audited).map((record) => [idOf(record), record]));
   const both = events(recorded).filter((record) => times.has(idOf(record)));

@@ -8,7 +8,7 @@ import { verdictText } from "../../cli/explain/verdict-text.ts";
 import { INCIDENTS } from "../captures/incidents/incidents.ts";
 import { FIRST_FINDINGS, firstFindings, pathOf, recordedVerdict } from "../captures/incidents/verdicts.ts";
 
-/** Of a verdict. */
+/** Limits of a verdict. */
 const [HEAD_LINES, LINES_MAX, COLUMNS] = [5, 25, 80];
 
 it.each(Object.entries(INCIDENTS))(

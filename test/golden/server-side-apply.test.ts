@@ -1,4 +1,5 @@
-// Runs without Go: server-side apply on random sequences against the recorded results of upstream's field manager (test/differential/apply).
+// Runs without Go: server-side apply on random sequences, compared with recorded results of upstream's field manager
+// (test/differential/apply).
 import { describe, expect, it } from "vitest";
 import { digestOf, playOurs } from "../differential/apply/compare.ts";
 import { readRecorded } from "../differential/apply/recorded.ts";

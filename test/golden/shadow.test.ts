@@ -1,7 +1,6 @@
 /**
- * Writes of upstream's controllers in recorded clusters, compared with our syncs in the same states
- * (shared/replay/shadow), in both directions: each of upstream's writes is one of ours, and where upstream writes nothing, neither
- * do we.
+ * Writes of upstream's controllers in recorded clusters, compared with our syncs in the same states (shared/replay/shadow), in both
+ * directions: each of upstream's writes is one of ours, and in states in which upstream writes nothing, ours writes nothing.
  */
 import { afterAll, describe, expect, it } from "vitest";
 

@@ -14,7 +14,7 @@ import { releaseOfCapture } from "../captures/releases.ts";
 export interface Recording {
   /** The context of our syncs, with the rules of the recorded release. */
   readonly place: Required<SyncPlace>;
-  /** Sorted by version; a recording contains one namespace. */
+  /** The changes, sorted by version; a recording contains one namespace. */
   readonly changes: readonly Change[];
   readonly history: History;
   /** Upstream's accepted writes from the audit log; empty without one. */
@@ -48,5 +48,5 @@ function readLines(file: string): readonly CapturedObject[] {
   return text
     .trimEnd()
     .split("\n")
-    .map((line) => JSON.parse(line) as CapturedObject); // our own recordings
+    .map((line) => JSON.parse(line) as CapturedObject); // this project wrote the recordings
 }

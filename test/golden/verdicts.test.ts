@@ -13,7 +13,7 @@ const names = readdirSync(CAPTURES).filter((file) => file.endsWith(".watch.jsonl
 const healthy = readdirSync(join(CAPTURES, "healthy")).map((file) => join("healthy", file));
 const digester = createDigester("a key of this test alone");
 
-/** Kinds of causes at any second; the other captures, and the healthy ones from real nodes, have none. */
+/** The expected kinds of causes at any time; the other captures, and the healthy ones from real nodes, have none. */
 const CAUSES: Readonly<Record<string, readonly string[]>> = {
   "pause-resume": ["paused"],
   "rc-quota": ["quota exceeded"],

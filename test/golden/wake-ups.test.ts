@@ -24,11 +24,11 @@ const CAPTURES = [
   "scale-up-down",
 ];
 /**
- * When the last running pod of a Recreate Deployment ends, its rollout can continue. Upstream enqueues the Deployment when a pod is
- * deleted, not when it ends, and so do we. The status of its ReplicaSet, 6 ms later here, enqueues it.
+ * When the last running pod of a Recreate Deployment ends, its rollout can continue. Upstream and ours enqueue the Deployment when a pod is
+ * deleted, not when it ends. Here, the ReplicaSet's status enqueues it 6 ms later.
  */
 const LEFT_TO_THE_NEXT: Readonly<Record<string, readonly string[]>> = { "recreate 50": ["deployment web"] };
-/** Cuts per capture. */
+/** Cuts per capture: in the project `long`, and in `check`. */
 const [CUTS, CUTS_CHECKED] = [80, 4];
 
 describe.each(CAPTURES)("affected keys of %s", (name) => {

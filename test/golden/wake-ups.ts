@@ -1,17 +1,16 @@
 /**
- * Recorded clusters, cut at one change after the other: if a sync would write something else after the change than
- * before it, the change must enqueue its key.
+ * Recorded clusters, cut at one change after the other: if a sync would write something else after the change than before it, the change
+ * must enqueue its key.
  *
  * WU1 the sync itself determines what it would write, at the same time before and after the change, so that nothing but the change differs.
  * WU2 a key whose sync would write nothing after the change need not be enqueued, whatever it would have written before.
- * WU3 a change enqueues only the changed object, its current and former controller, for an orphan its possible adopters, and
- * for a deleted pod also the controller of its owner: a Recreate Deployment waits for its last pod.
+ * WU3 a change enqueues only the changed object, its current and former controller, for an orphan its possible adopters, and for a deleted
+ *     pod also the controller of its owner: a Recreate Deployment waits for its last pod.
  *
- * The effect of leaving out rows of the tables, in the 929 cuts: a changed pod and its owner 162; a ReplicaSet and its Deployment, unless
- * it is new 131; a new pod and its owner 67; an owner itself 47; a Deployment itself 44; a released pod and its former owner 3; an orphan
- * whose labels change 2. No recording has a state in which these rows matter: a deleted pod (it has counted as terminating before), a new
- * orphan, a ReplicaSet that is deleted, orphaned or without owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts
- * covers them.
+ * Failures in the 929 cuts if a row of the tables is removed: a changed pod and its owner 162; a changed ReplicaSet and its Deployment 131;
+ * a new pod and its owner 67; an owner itself 47; a Deployment itself 44; a released pod and its former owner 3; an orphan whose labels
+ * change 2. No recording has a state in which these rows matter: a deleted pod (it counted as terminating before), a new orphan, a
+ * ReplicaSet that is deleted, orphaned or without owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts covers them.
  */
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { controllerOf, type CachedResource, type Controller } from "../../shared/kube/objects/resources.ts";
@@ -72,7 +71,7 @@ function ownersOf(...objects: readonly (LiveObject | undefined)[]): readonly Own
   return objects.flatMap((each) => each?.metadata.ownerReferences ?? []);
 }
 
-/** The owner in that state. */
+/** Returns the writes of a sync of the owner in that state. */
 async function writesIn(
   place: SyncPlace,
   state: readonly LiveObject[],

@@ -4,7 +4,7 @@
  *
  *     npm run matrix                    npm ci, npm run demo, and the packed tarball through npx in an empty folder
  *     npm run matrix -- --tests         npm test in each clone, too
- *     npm run matrix -- --only 20/11    only cells whose name begins so
+ *     npm run matrix -- --only 20/11    only combinations whose name starts with the text
  *
  * Catches: an install that warns or prompts, a demo that runs on the user's own Node.js, a stack trace in place of an error message.
  */
@@ -21,7 +21,9 @@ interface Cell {
   readonly refuses?: true;
 }
 
-/** The Node.js majors that run npm here, with every npm version that runs on them; CI has 20.20 with 11.19. */
+/**
+ * The Node.js major versions that can run npm on this system, with every npm version that supports each of them; CI uses 20.20 with 11.19.
+ */
 const CELLS: readonly Cell[] = [
   { node: "20.20.2", npm: "10.9.9", refuses: true },
   { node: "20.20.2", npm: "11.19.1", refuses: true },
@@ -89,7 +91,7 @@ async function tryPackage(cell: Cell, empty: string, environment: NodeJS.Process
   );
 }
 
-/** A folder with this cell's node, npm and npx, first on the PATH. */
+/** Creates a folder with node, npm and npx of the given versions, first on the PATH. */
 async function toolsOf({ node, npm }: Cell, environment: NodeJS.ProcessEnv): Promise<string> {
   const folder = join(scratch, `node-${node}-npm-${npm}`);
   await mkdir(join(folder, "bin"), { recursive: true });
@@ -100,7 +102,7 @@ async function toolsOf({ node, npm }: Cell, environment: NodeJS.ProcessEnv): Pro
   return `${join(folder, "bin")}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
 }
 
-/** The environment of a fresh account, with this machine's settings for the registry. */
+/** The environment of a new user account, with this machine's registry settings. */
 function own(path: string, home: string): NodeJS.ProcessEnv {
   const reach = Object.entries(process.env).filter(([name]) =>
     /^(https?_proxy|no_proxy|npm_config_(registry|cafile)|node_extra_ca_certs|go(path|proxy|sumdb))$/i.test(name),

@@ -9,7 +9,7 @@ import type { Mutant } from "./decisions.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const PARTS = ["shared", "cli", "functions", "test", "infra", "package.json", "tsconfig.json", "vitest.config.ts"];
 
-/** Runs `use` with the path of a copy, which it removes afterwards. */
+/** Runs `use` with the path of a copy, and removes the copy afterwards. */
 export function withCopy<T>(use: (folder: string) => T): T {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-mutants-"));
   try {
@@ -21,7 +21,7 @@ export function withCopy<T>(use: (folder: string) => T): T {
   }
 }
 
-/** Runs `use` while the copy has the mistake. */
+/** Runs `use` while the copy contains the mistake. */
 export function planted<T>(folder: string, { file, from, to }: Mutant, use: () => T): T {
   const path = join(folder, "shared", file);
   const text = readFileSync(path, "utf8");

@@ -1,4 +1,7 @@
-/** What `deltaloop shadow`'s judge sees in test/captures: one difference for each write that no state explains, and each of ours at rest. */
+/**
+ * The findings of `deltaloop shadow`'s comparison on test/captures: one for each upstream write that no state explains, and one for each
+ * write that ours would send while upstream is at rest.
+ */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,7 +1,7 @@
 /**
  * Prints as one line of JSON the findings of `deltaloop shadow` for test/captures: how many of upstream's writes are unexplained, how many
- * are explained only by an older state (with a window of zero they are unexplained), how many writes ours would have sent at rest, and the
- * rules that `deltaloop explain` cites for those syncs. Runs in a copy.
+ * are explained only by an older state (with a window of zero they are unexplained), how many writes ours would have sent while upstream
+ * was at rest, and the rules that `deltaloop explain` cites for those syncs. Runs in a copy.
  */
 import { join } from "node:path";
 
@@ -18,7 +18,7 @@ import { readRecording } from "../golden/shadow.ts";
 import { differencesIn, recordingNames } from "./differences.ts";
 import type { Difference } from "./differences.ts";
 
-/** A write is based on a state at most this old, and a state at rest is checked a second after its last change. */
+/** Window in ms: a write may be based on a state of this age. A state without changes for a second counts as a state at rest. */
 const NEAR_MS = 1_000;
 
 const folder = join(import.meta.dirname, "../captures");
@@ -41,7 +41,7 @@ for (const name of recordingNames()) {
 }
 process.stdout.write(`${JSON.stringify({ unexplained, older, atRest, seen })}\n`);
 
-/** The syncs as `explain` requests them. */
+/** Replays the syncs as `explain` does. */
 async function syncsOf(name: string, { digester, release }: SyncPlace): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   const options = {
@@ -57,7 +57,7 @@ async function syncsOf(name: string, { digester, release }: SyncPlace): Promise<
   return syncs;
 }
 
-/** The reasons of the syncs for that key. */
+/** The cited sections of the syncs of that key. */
 function sectionsAt({ atMs, controller, key }: Difference, syncs: readonly ReplayedSync[]): readonly string[] {
   const near = syncs.filter((sync) => sync.controller === controller && sync.key === key && Math.abs(sync.atMs - atMs) <= NEAR_MS);
   const cited = near.flatMap(({ lines }) =>

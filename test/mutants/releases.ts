@@ -1,4 +1,4 @@
-/** Plausible mistakes about the cluster's release, in the form of decisions.ts. */
+/** Plausible mistakes about the cluster's release, in the same form as in decisions.ts. */
 import type { Mutant } from "./decisions.ts";
 
 export const RELEASE_MUTANTS: readonly Mutant[] = [

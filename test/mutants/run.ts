@@ -23,13 +23,13 @@ const OTHERS = [
   { name: "unit", tests: (file: string) => `test/unit/${file.split("/")[1] ?? ""}` },
 ] as const;
 
-/** Tests of imports: one scene recorded in three ways must be the same, and tables must have the meaning of each file. */
+/** Tests of imports: the same scene in three recording formats must yield the same result, and tables must have each file's meaning. */
 const IMPORTS = [
   { name: "scenes", tests: () => "test/golden/import.test.ts" },
   { name: "unit", tests: () => "test/unit/replay/import.test.ts" },
 ] as const;
 
-/** Limit of the output of recordings.ts: a mistake may be found at every sync. */
+/** Limit of the output of recordings.ts in bytes; a mistake may cause a finding at every sync. */
 const SEEN_BYTES_MAX = 2 ** 28;
 
 const chosen = [...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) =>
@@ -62,7 +62,8 @@ function compare(folder: string, mutant: Mutant, clean: Seen): void {
   if (isSeenAtZero && !isImport) atZero++;
   if (isSeenAtZero && judge?.name !== "shadow") hidden++;
   if (judge === undefined) missed++;
-  const rule = judge?.name === "shadow" && "rule" in mutant ? (mutant as DecisionMutant).rule : undefined; // of decisions.ts
+  // mistakes of decisions.ts have a rule
+  const rule = judge?.name === "shadow" && "rule" in mutant ? (mutant as DecisionMutant).rule : undefined;
   const cited = newIn(found, clean);
   const isLed = rule !== undefined && cited.some((section) => rule === section || rule.startsWith(`${section}.`));
   if (rule !== undefined) shown++;
@@ -81,13 +82,13 @@ function isRed(folder: string, tests: string): boolean {
 
 interface Seen {
   readonly words: string;
-  /** Writes that no state explains with a window of zero. */
+  /** Writes that no state explains if the window is zero. */
   readonly atZero: number;
-  /** The places, and the sections that explain cites there. */
+  /** The findings, and the sections that `explain` cites for each. */
   readonly seen: readonly { readonly at: string; readonly cited: readonly string[] }[];
 }
 
-/** Findings without a mistake (deletions of unknown clients) are ignored. */
+/** Ignores findings that also occur without a mistake (deletions by unknown clients). */
 function newIn(found: Seen, clean: Seen): readonly string[] {
   const known = new Set(clean.seen.map(({ at }) => at));
   return [...new Set(found.seen.filter(({ at }) => !known.has(at)).flatMap(({ cited }) => cited))].toSorted();

@@ -1,6 +1,7 @@
 /**
- * `window-recordings.ts [CLEAN]`: one line of JSON for each of test/captures: what shadow's judge sees, and what only an older state explains. With
- * the lines of a run without a mistake as CLEAN, it ends at the first recording in which the judge sees another number of differences.
+ * `window-recordings.ts [CLEAN]`: prints one line of JSON per recording of test/captures, with the number of shadow's findings and the
+ * number of writes that only an older state explains. CLEAN is the output of a run without a mistake; with it, the program ends at the
+ * first recording whose number of findings differs.
  */
 import { readFileSync } from "node:fs";
 

@@ -1,7 +1,8 @@
 /**
- * `npm run mutants -- --window [TEXT]`: whether shadow's window hides a planted decision. Plants the mistakes of decisions.ts and releases.ts, and asks shadow's judge
- * alone, up to the first recording in which it sees the mistake: a tenth of the time of run.ts. A mistake is hidden if it sees nothing, although with a
- * window of zero, in which no older state explains a write, it would. Exit code 1: at least one is hidden.
+ * `npm run mutants -- --window [TEXT]`: checks that shadow's time window hides no mistake. Applies each mistake of decisions.ts and
+ * releases.ts and runs only shadow's comparison, up to the first recording in which it finds the mistake; this takes a tenth of the time of
+ * run.ts. A mistake is hidden if shadow finds nothing, although it would with a window of zero, in which no older state explains a write.
+ * Exits with 1 if a mistake is hidden.
  */
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -11,7 +12,7 @@ import { planted, withCopy } from "./copy.ts";
 import { MUTANTS } from "./decisions.ts";
 import { RELEASE_MUTANTS } from "./releases.ts";
 
-/** Of one recording: differences that the judge sees, and writes that only an older state explains. */
+/** Counts for one recording: shadow's findings, and writes that only an older state explains. */
 export interface Counts {
   readonly name: string;
   readonly seen: number;
@@ -20,7 +21,7 @@ export interface Counts {
 
 type Verdict = "seen" | "unseen" | "HIDDEN";
 
-/** @returns how many mistakes the window hides */
+/** @returns the number of hidden mistakes */
 export function compareWindows(text: string): number {
   return withCopy((folder) => {
     const cleanFile = join(folder, "clean.jsonl");
@@ -38,7 +39,7 @@ export function compareWindows(text: string): number {
   });
 }
 
-/** @param counts end at the first recording that differs; undefined: the mistake makes the program fail */
+/** @param counts up to the first recording that differs; undefined if the mistake makes the program fail */
 function verdictOf(counts: readonly Counts[] | undefined, clean: readonly Counts[]): Verdict {
   if (counts === undefined || counts.some(({ seen }, i) => seen !== clean[i]?.seen)) return "seen";
   return counts.some(({ older }, i) => older !== clean[i]?.older) ? "HIDDEN" : "unseen";

@@ -1,6 +1,7 @@
 /**
- * The images that upstream's node tests ask for, under upstream's names and made here: agnhost from its own Go module, the rest from
- * Debian's static busybox and bash and a few lines of C. No registry is ever asked: the tests pull what is not there, and all of this is.
+ * The images that upstream's node tests use, under upstream's names but built here: agnhost from its own Go module, the others from
+ * Debian's static busybox and bash and a few lines of C. The node never pulls from a registry, because every image that a test uses is
+ * already present.
  *
  * Source: test/utils/image/manifest.go; test/images/nonewprivs; test/e2e/kubectl/kubectl.go getUDData.
  */
@@ -17,13 +18,13 @@ import type { TarEntry } from "../../infra/image/tar.ts";
 import { createPki } from "../envtest/pki.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
-/** Of all images that upstream's tests name: those made here. Each release has other tags, and a test may use an older one beside it. */
+/** Names of the images that are built here. Tags differ between releases, and one release may use two tags of an image. */
 const IMAGE = /^registry\.k8s\.io\/(?:e2e-test-images\/)?([\w-]+):[^/]+$/u;
 
 const BUSYBOX = "/bin/busybox";
 /**
- * Debian's ash drops variables whose names have a hyphen in them, and tests run `sh -c env` to see those: what PATH finds as `sh` is bash.
- * `/bin/sh` stays ash, whose very words another test waits for ("can't create /file: Read-only file system").
+ * Debian's ash drops environment variables whose names contain a hyphen, and tests run `sh -c env` to see those, so the `sh` found through
+ * PATH is bash. `/bin/sh` stays ash, because another test expects ash's error message ("can't create /file: Read-only file system").
  */
 const BASH = "/bin/bash-static";
 const EXECUTABLE = 0o755;
@@ -45,10 +46,10 @@ export async function importUpstreamImages({ directory }: ContainerdNode, { prog
       { kind: "folder", name: "uploads" },
       { kind: "file", name: "agnhost", content: program, mode: EXECUTABLE },
       { kind: "link", name: "agnhost-2", target: "agnhost" },
-      // The certificate of the https hooks' servers, which their clients do not verify.
+      // Certificate of the agnhost webhook's HTTPS server; its clients do not verify it.
       { kind: "file", name: "localhost.crt", content: Buffer.from(localhost.certificate) },
       { kind: "file", name: "localhost.key", content: Buffer.from(localhost.key) },
-      // What nautilus has beside it.
+      // Data file that the nautilus image contains in addition to the web server.
       { kind: "file", name: "data.json", content: Buffer.from('{"image": "nautilus.jpg"}\n') },
     ] satisfies readonly TarEntry[],
     entrypoint: ["/agnhost"],
@@ -60,11 +61,11 @@ export async function importUpstreamImages({ directory }: ContainerdNode, { prog
     agnhost: agnhostImage,
     nautilus: { ...agnhostImage, command: ["test-webserver"] },
     busybox: { entries: busybox, ...shell },
-    // Debian's busybox is linked with glibc, which is all that this image is for.
+    // Debian's busybox is linked with glibc, and this image's tests need nothing else.
     "glibc-dns-testing": { entries: busybox, ...shell },
     nonroot: { entries: busybox, ...shell, user: "1234" },
     nonewprivs: { entries: [{ kind: "file", name: "nnp", content: nnp, mode: 0o4755 }], entrypoint: ["/nnp"], env: PATH },
-    // A web server that is never asked for anything: that it runs is enough.
+    // Tests only need the nginx container to run; they send no requests to it.
     nginx: { entries: busybox, entrypoint: ["sleep", "1000000"], env: PATH },
     pause: { entries: [{ kind: "file", name: "pause", content: pause, mode: EXECUTABLE }], entrypoint: ["/pause"] },
   };
@@ -73,14 +74,17 @@ export async function importUpstreamImages({ directory }: ContainerdNode, { prog
     return content === undefined ? [] : [{ name, ...content }];
   });
   const absent = Object.keys(made).filter((image) => !named.some(({ name }) => IMAGE.exec(name)?.[1] === image));
-  // A pod that wants an image under a name of its own would pull it until its test's deadline.
+  // Fails early: a pod with a missing image would retry the pull until its test times out.
   if (absent.length > 0) throw new Error(`upstream's tests have no image named ${absent.join(", ")}`);
   await writeFile(file, ociArchive(named));
   await run(CTR, ["--address", join(directory, "containerd.sock"), "--namespace", "k8s.io", "images", "import", "--no-unpack", file]);
   await rm(file);
 }
 
-/** What the tests look for: a shell under two names, curl for a plain GET, all applets, people and groups of agnhost's image. */
+/**
+ * Returns the files that tests expect in agnhost: a shell under two names, curl for a plain GET, all busybox applets, and agnhost's users
+ * and groups.
+ */
 async function rootOf(busybox: string): Promise<readonly TarEntry[]> {
   const { stdout } = await run(busybox, ["--list"]);
   const applets = stdout.trim().split("\n");

@@ -1,6 +1,6 @@
 /**
- * What is left to look at when one of upstream's tests has failed: it deletes its pod itself, and the node that pod's logs. Each log is kept
- * by a second link, from soon after its container's start on.
+ * Keeps container logs for the report about a failed upstream test: the test deletes its pod, and the node then deletes the pod's logs. A
+ * hard link to each log file, made soon after the container starts, keeps its content.
  */
 import { link, mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,15 +9,15 @@ import type { Cluster } from "../support/e2e.ts";
 import type { JudgedNode } from "../harness/node-processes/compared-node.ts";
 
 const LOOK_MS = 250;
-/** Of one log, one program. */
+/** Lines reported per log file. */
 const LINES_MAX = 12;
 const LINE_CHARACTERS_MAX = 300;
 const NAMESPACES = "/api/v1/namespaces?labelSelector=e2e-run";
 
 export interface KeptLogs {
   /**
-   * Of all tests that have failed since it was asked last, for people: what their containers wrote, what containerd said of these and the agent of
-   * their namespaces, which go then.
+   * Returns a text report on all tests that have failed since the previous call, and deletes their namespaces. For each namespace it has
+   * the container logs, containerd's log lines about these containers, and the agent's log lines about the namespace.
    */
   ofFailed(): Promise<string>;
   stop(): Promise<void>;
@@ -30,14 +30,14 @@ interface Namespace {
 export async function keepLogs(cluster: Cluster, { containerd: { directory }, log }: JudgedNode): Promise<KeptLogs> {
   const folder = (name: string): string => join(directory, name);
   await mkdir(folder("kept"));
-  /** By the name of their links: `pod_namespace_container-id.log`. */
+  /** Names of the symbolic links in the `containers` folder: `pod_namespace_container-id.log`. */
   const links = new Set<string>();
   const isKept = new Set<string>();
   const ended = new AbortController();
   const looking = look();
   return {
     async ofFailed() {
-      // Those of tests that passed are on their way out.
+      // Namespaces of passed tests are terminating already.
       const namespaces = (await cluster.list<Namespace>(NAMESPACES)).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
       const parts: string[] = [];
       for (const { metadata } of namespaces) {
@@ -69,7 +69,7 @@ export async function keepLogs(cluster: Cluster, { containerd: { directory }, lo
     await link(join(folder("pods"), pod, container, file), join(folder("kept"), name)).catch(() => undefined);
   }
 
-  /** None where the folder is not there, or not any more. */
+  /** Returns an empty list if the folder does not exist. */
   async function namesIn(...path: readonly string[]): Promise<readonly string[]> {
     return await readdir(join(directory, ...path)).catch(() => []);
   }

@@ -1,6 +1,6 @@
 /**
- * The real metrics-server as a program on this machine: built of its own Go module, with the rights of its own manifests and no others, and
- * an APIService that leads to it.
+ * The real metrics-server as a local process: built from its own Go module, with the RBAC rules of its own manifests only, and registered
+ * with an APIService.
  */
 import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -15,19 +15,19 @@ import type { Cluster } from "../support/e2e.ts";
 
 export interface MetricsServerProgram {
   readonly program: string;
-  /** Its own manifest: a service account, and what that may. */
+  /** The RBAC manifest of metrics-server: its service account, roles and bindings. */
   readonly rights: string;
 }
 
 export interface MetricsServer {
-  /** How often it has asked all nodes since its start, and kept what they said. */
+  /** Number of scrapes of all nodes since metrics-server started. */
   scrapes(): Promise<number>;
-  /** The end of what it says. */
+  /** Returns the last lines of the log of metrics-server. */
   log(): Promise<string>;
   stop(): Promise<void>;
 }
 
-/** As in its own manifests; the least that it takes is 10 s. */
+/** The value in the manifests of metrics-server; its minimum is 10 s. */
 export const RESOLUTION_SECONDS = 15;
 const NAMESPACE = "kube-system";
 const NAME = "metrics-server";
@@ -39,10 +39,10 @@ const READY_MS_MAX = 60_000;
 const POLL_MS = 100;
 const LOG_LINES = 40;
 
-/** The program, built if need be; or, in one line for people, why there is none. */
+/** Returns the program, which is built if necessary, or a one-line reason why it is unavailable. */
 export async function metricsServerProgram(): Promise<MetricsServerProgram | { readonly missing: string }> {
   const version = requiredIn(await readFile(join(MODULE, "go.mod"), "utf8")).get(PATH) ?? "";
-  // As its Makefile does: unstamped it calls itself v0.0.0-master.
+  // Flags from the Makefile of metrics-server; without `-ldflags` it reports version v0.0.0-master.
   const flags = [
     "-mod=readonly",
     "-buildvcs=false",
@@ -68,10 +68,10 @@ export async function metricsServerProgram(): Promise<MetricsServerProgram | { r
 }
 
 /**
- * Registered, and available when it resolves. It has the API server's leave alone for what it asks nodes, and takes no certificate of
- * theirs but the cluster's.
+ * Registers metrics-server and resolves when its APIService is Available. Nodes authorize it through the API server only, and it accepts
+ * only serving certificates that the cluster's CA signed.
  *
- * @throws with the end of its log when it is not in time
+ * @throws {Error} with the end of the log if it is not available in time
  */
 export async function startMetricsServer(
   { plane, kubectl, apply }: Cluster,
@@ -99,7 +99,8 @@ export async function startMetricsServer(
     await waitUntilReady(server, isAvailable, { what: "metrics-server is available", timeoutMs: READY_MS_MAX, pollMs: POLL_MS });
     return {
       async scrapes() {
-        const own = ["--server", `https://127.0.0.1:${port}`, "--insecure-skip-tls-verify"]; // it signs its own
+        // metrics-server signs its own serving certificate
+        const own = ["--server", `https://127.0.0.1:${port}`, "--insecure-skip-tls-verify"];
         const { stdout } = await plane.kubectl(["get", "--raw", "/metrics", ...own]);
         return Number(/^metrics_server_manager_tick_duration_seconds_count (\d+)$/mu.exec(stdout)?.[1] ?? 0);
       },
@@ -115,7 +116,7 @@ export async function startMetricsServer(
   }
 }
 
-/** There is no service network here: the Service is another name for loopback. */
+/** There is no service network here: the Service is an ExternalName for localhost. */
 function registration(port: number): readonly object[] {
   return [
     {

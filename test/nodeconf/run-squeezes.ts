@@ -1,9 +1,9 @@
 /**
- * `npm run squeezes`: nodes that run short, upstream's kubelet beside `deltaloop node` on one machine; prints what each side did, and
- * ends with code 1 where they differ. About eight minutes.
+ * `npm run squeezes`: node-pressure tests, with upstream's kubelet and `deltaloop node` on the same machine. Prints the outcome of each
+ * side and exits with 1 if the outcomes differ. Takes about eight minutes.
  *
- *     npm run squeezes                         all of them
- *     npm run squeezes -- --only nodefs        those whose name contains it; given again, or this one
+ *     npm run squeezes                         runs all tests
+ *     npm run squeezes -- --only nodefs        runs the tests whose name contains the text; repeatable
  */
 import { parseArgs } from "node:util";
 
@@ -62,7 +62,10 @@ async function bothSides(
   return await Promise.all([theirs, runSqueeze(cluster, "ours", squeeze, settings, programs)]);
 }
 
-/** How a container ended is compared where the kubelet knows it: it forgets, now and then, for it removes some before it has looked. */
+/**
+ * Compares two outcomes, without the container states that the kubelet reports as ContainerStatusUnknown: it sometimes removes a container
+ * before it reads the container's exit code.
+ */
 function isSame(theirs: Outcome, ours: Outcome): boolean {
   const forgotten = Object.entries(theirs.said).flatMap(([name, texts]) =>
     texts.flatMap((text) => {

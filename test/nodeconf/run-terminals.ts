@@ -1,10 +1,10 @@
 /**
- * `npm run terminals`: `kubectl run`, `attach`, `exec` and `debug` at a terminal and without one, with upstream's kubelet and then with
- * `deltaloop node` on one containerd; prints which cases are the same, what each side showed where not, and ends with code 1 then.
- * About two minutes.
+ * `npm run terminals`: `kubectl run`, `attach`, `exec` and `debug` with and without a terminal, with upstream's kubelet and then with
+ * `deltaloop node` on one containerd. Prints the cases with equal output, both outputs of the others, and exits with 1 if there are others.
+ * Takes about two minutes.
  *
- *     npm run terminals                    all of them
- *     npm run terminals -- --only debug    those whose name contains it; given again, or this one
+ *     npm run terminals                    runs all cases
+ *     npm run terminals -- --only debug    runs the cases whose name contains the text; repeatable
  */
 import { isDeepStrictEqual, parseArgs } from "node:util";
 
@@ -22,8 +22,8 @@ import type { Side } from "../harness/node-processes/compared-node.ts";
 import { terminalCases } from "./terminals.ts";
 
 /**
- * What the API server puts before a node's refusal where it speaks SPDY with the node, as with every kubelet that does not declare
- * ExtendWebSocketsToKubelet: ours does not.
+ * Prefix that the API server adds to a node's error if it proxies to the node over SPDY. It does so with every kubelet that does not
+ * declare ExtendWebSocketsToKubelet, which `deltaloop node` does not.
  */
 const THROUGH_SPDY = "Internal error occurred: unable to upgrade connection";
 
@@ -87,7 +87,8 @@ function compared(theirs: Outcomes, ours: Outcomes): number {
   const names = Object.keys(theirs);
   const likeTheirs = (outcome: unknown): unknown =>
     JSON.parse(JSON.stringify(outcome).replaceAll(THROUGH_SPDY, "unable to upgrade connection"));
-  const hasFailed = (name: string): boolean => [theirs, ours].some((each) => Object.hasOwn(each[name] as object, "failed")); // an object each
+  // the results of a side, by case name
+  const hasFailed = (name: string): boolean => [theirs, ours].some((each) => Object.hasOwn(each[name] as object, "failed"));
   const differing = names.filter((name) => hasFailed(name) || !isDeepStrictEqual(likeTheirs(ours[name]), likeTheirs(theirs[name])));
   for (const name of names) {
     const differs = differing.includes(name);

@@ -1,9 +1,10 @@
 /**
- * `npm run top`: `kubectl top` through the real metrics-server, of a node with a busy pod and an idle one: `deltaloop node`, or upstream's
- * kubelet. Prints what kubectl shows, and what is wrong with it; ends with code 1 then. About half a minute a side.
+ * `npm run top`: `kubectl top` through the real metrics-server, for a node with a busy and an idle pod, run by `deltaloop node` or
+ * upstream's kubelet. Prints kubectl's output and every wrong value in it; exits with 1 if there is one. Takes about half a minute per
+ * side.
  *
- *     npm run top                    our agent
- *     npm run top -- --side both     upstream's kubelet first; or `kubelet` alone
+ *     npm run top                    tests `deltaloop node`
+ *     npm run top -- --side both     tests upstream's kubelet first; `kubelet` tests only that
  */
 import { availableParallelism, totalmem } from "node:os";
 import { parseArgs } from "node:util";
@@ -43,7 +44,7 @@ async function main(): Promise<number> {
   try {
     let wrong = 0;
     for (const side of sides) {
-      // One each: a container that outlives its agent would be told of beside the next one's of the same name.
+      // One containerd per side: otherwise the next agent could report a leftover container of the previous one under the same name.
       const containerd = await startContainerd();
       try {
         wrong += await judge(side, { cluster, containerd, metricsServer, programs: upstream.programs });
@@ -62,7 +63,7 @@ function missing(why: string): number {
   return 2;
 }
 
-/** @returns how much is wrong */
+/** @returns the number of wrong values */
 async function judge(
   side: Side,
   given: {
@@ -98,7 +99,7 @@ async function judge(
   }
 }
 
-/** As a person does by docs/guides/node.md: metrics-server then asks the node as it asks one of a real cluster. */
+/** Approves the CSR for the serving certificate as docs/guides/node.md describes, so that metrics-server can verify the node. */
 async function approveServing(cluster: Cluster, side: Side): Promise<void> {
   await eventually(
     `${side} serves by a certificate that the cluster signed`,

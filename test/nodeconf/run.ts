@@ -1,12 +1,12 @@
 /**
- * `npm run nodeconf`: upstream's tests of nodes with `deltaloop node` as the one node of a real control plane, and our loops beside it;
- * prints a table, and ends with code 1 if one failed that is not named in tests.ts.
+ * `npm run nodeconf`: upstream's node tests against `deltaloop node` as the only node of a real control plane, with our controllers instead
+ * of upstream's. Prints a table and exits with 1 if a test failed that tests.ts does not list.
  *
- *     npm run nodeconf                       our agent
- *     npm run nodeconf -- --baseline         before that upstream's kubelet and loops, to compare
- *     npm run nodeconf -- --core             only those of test/e2e/node-conformance.test.ts
- *     npm run nodeconf -- --cluster          only those that upstream's node suite has not
- *     npm run nodeconf -- --only subpath     only tests whose name contains it; given again, or this one
+ *     npm run nodeconf                       tests `deltaloop node`
+ *     npm run nodeconf -- --baseline         tests upstream's kubelet and controllers first, to compare
+ *     npm run nodeconf -- --core             runs only the tests of test/e2e/node-conformance.test.ts
+ *     npm run nodeconf -- --cluster          runs only the tests that upstream's node suite does not contain
+ *     npm run nodeconf -- --only subpath     runs only tests whose name contains the text; repeatable
  */
 import { parseArgs } from "node:util";
 
@@ -81,7 +81,10 @@ async function judge(upstream: UpstreamTests, side: Side, names: readonly string
   }
 }
 
-/** Of Deployment, ReplicaSet and ReplicationController, which the cluster is without. @returns how to end them */
+/**
+ * Starts the controllers of Deployments, ReplicaSets and ReplicationControllers, which the cluster's controller manager does not run.
+ * @returns a function that stops them
+ */
 async function startLoops(cluster: Cluster, side: Side): Promise<() => Promise<unknown>> {
   if (side === "ours") return (await startDev(cluster)).stop;
   const { plane } = cluster;
@@ -89,7 +92,7 @@ async function startLoops(cluster: Cluster, side: Side): Promise<() => Promise<u
   return await plane.startWorkloadLoops({ server: plane.url, identity });
 }
 
-/** `passed   12.3 s`. */
+/** Formats an outcome: `passed 12.3 s`. */
 function state(outcome: TestOutcome | undefined): string {
   return `${(outcome?.state ?? "").padEnd(11)} ${(outcome?.seconds ?? 0).toFixed(1).padStart(6)} s`.padEnd(WIDTH);
 }

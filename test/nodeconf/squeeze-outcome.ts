@@ -1,4 +1,4 @@
-/** What was to be seen of a squeeze (squeeze.ts): of the pods, of the Node, and which images are left. */
+/** The observed outcome of a node-pressure test (squeeze.ts): the pods, the Node's conditions and the remaining images. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { createCri } from "../../shared/node-agent/cri/cri.ts";
@@ -9,30 +9,30 @@ import type { PodView } from "../harness/node-processes/pods.ts";
 import type { Side } from "../harness/node-processes/compared-node.ts";
 
 export interface Outcome {
-  /** Pods in the order in which they went. */
+  /** Names of evicted and preempted pods, in the order of their eviction. */
   readonly order: readonly string[];
-  /** Of each of them, what its status and its Events say. */
+  /** The status and Events of each evicted pod, by its name. */
   readonly said: Readonly<Record<string, readonly string[]>>;
-  /** Pressures and taints that the Node had. */
+  /** Pressure conditions and taints that the Node had. */
   readonly node: readonly string[];
-  /** Pods that run on. */
+  /** Pods that were not evicted, with their phase. */
   readonly stay: readonly string[];
-  /** Without the sandboxes' own. */
+  /** Images that remain on the node, except the sandbox image. */
   readonly images: readonly string[];
   /**
-   * What the Node's Events say, and how often: not compared. A kubelet says of its Node with each pod that it has no DNS, and its
-   * filter lets 25 through, so that what it says of an eviction may not be among them.
+   * The Node's Events and their counts; not compared. A kubelet emits a DNS Event on its Node for each pod, and its event spam filter
+   * passes 25 Events at once, so Events about evictions may be dropped.
    */
   readonly nodeEvents: readonly string[];
-  /** How long the first of them was left alone after all was at work, in seconds: not compared. */
+  /** Seconds from the start of the pressure to the first eviction; not compared. */
   readonly firstAfter?: number;
 }
 
 const POLL_MS = 500;
-/** Of pods that had to go. */
+/** Status reasons of a pod that the node evicted or preempted. */
 const REASONS: ReadonlySet<string> = new Set(["Evicted", "Preempting"]);
 
-/** Of a static pod without the node's. */
+/** Returns the pod's name; for a static pod, without the suffix that names the node. */
 export function nameOf({ metadata: { name } }: PodView, side: Side): string {
   return name.replace(new RegExp(`-${side}$`, "u"), "");
 }
@@ -61,7 +61,7 @@ interface Watched {
   readonly firstAtMs?: number;
 }
 
-/** Looks twice a second. */
+/** Polls pods and Node every 500 ms until `stop`. */
 export function watch(cluster: Cluster, side: Side): { readonly order: readonly string[]; stop(): Promise<Watched> } {
   const order: string[] = [];
   const node = new Set<string>();
@@ -78,7 +78,7 @@ export function watch(cluster: Cluster, side: Side): { readonly order: readonly 
   };
   const running = (async () => {
     while (!isOver) {
-      await look().catch(() => undefined); // the next look tries again
+      await look().catch(() => undefined); // the next poll tries again
       await sleep(POLL_MS);
     }
   })();
@@ -101,7 +101,7 @@ interface EventView {
   readonly involvedObject: { readonly name: string; readonly kind: string };
 }
 
-/** What differs from one run to the next is left out: what was free, and what was used. */
+/** Replaces the amounts that differ between runs (available and used resources) by N. */
 function shape(text: string): string {
   return text.replaceAll(/(available: |was using )[\d.]+[A-Za-z]*/gu, "$1N");
 }

@@ -1,6 +1,6 @@
 /**
- * One squeeze (squeezes.ts) on one side, and what was to be seen of it: who went in which order, what was said of it, what the Node said
- * meanwhile, and which images are left.
+ * Runs one node-pressure test (squeezes.ts) on one side and returns its outcome: the order of evictions, their statuses and Events, the
+ * Node's conditions meanwhile, and the remaining images.
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -19,10 +19,10 @@ import { calm, filler } from "./squeezes.ts";
 import type { EvictionSettings, Squeeze } from "./squeezes.ts";
 
 const READY_MS_MAX = 90_000;
-/** Directories and layers are measured each ten seconds or so, by kubelet and containerd. */
+/** The kubelet and containerd measure directories and layers about every 10 s. */
 const MEASURED_MS = 30_000;
 const EVICTED_MS_MAX = 120_000;
-/** A look and a half. */
+/** Time without further evictions before the outcome is read; more than one 10 s eviction interval. */
 const QUIET_MS = 18_000;
 
 export async function runSqueeze(
@@ -59,7 +59,7 @@ export async function runSqueeze(
     const arriving = squeeze.arrive ?? [];
     await cluster.apply(...arriving.map((pod) => place(pod, side)));
     await areAtWork(cluster, side, arriving.map(plainName));
-    // Compares the pods evicted before the deadline.
+    // Times out silently: the comparison then reports the missing evictions.
     await eventually("pods go", () => watching.order.length >= squeeze.evicted, EVICTED_MS_MAX).catch(() => undefined);
     await sleep(squeeze.quietMs ?? QUIET_MS);
     const { order, node, firstAtMs } = await watching.stop();
@@ -88,7 +88,7 @@ export async function runSqueeze(
 
 const plainName = (pod: object): string => (pod as PodView).metadata.name;
 
-/** Or have gone. */
+/** Waits until every named pod is ready or evicted. */
 async function areAtWork(cluster: Cluster, side: Side, names: readonly string[]): Promise<void> {
   await eventually(
     `${names.join()} of ${side} are at work`,
@@ -102,7 +102,10 @@ async function areAtWork(cluster: Cluster, side: Side, names: readonly string[])
   );
 }
 
-/** So that the next one of that name begins anew. What was wrong before is what is thrown. */
+/**
+ * Deletes everything of this side, because the next test uses the same names. kubectl errors are ignored, so that an earlier error is the
+ * one that is thrown.
+ */
 async function tidy(cluster: Cluster, side: Side): Promise<void> {
   const force = ["--ignore-not-found", "--force", "--grace-period=0"];
   await cluster.kubectl("delete", "pods", "--all", "--namespace", side, ...force);
@@ -111,7 +114,10 @@ async function tidy(cluster: Cluster, side: Side): Promise<void> {
   await cluster.kubectl("delete", "events", "--field-selector", `involvedObject.name=${side}`);
 }
 
-/** A kubelet takes all but what is free for a threshold that it is given none of. */
+/**
+ * Returns the eviction settings as kubelet configuration and as flags of `deltaloop node`. Always sets evictionHard, because a kubelet
+ * without it applies its default thresholds.
+ */
 function optionsOf({
   hard = { "memory.available": "1Mi" },
   soft,
@@ -166,6 +172,6 @@ async function makeNamespace(cluster: Cluster, name: string): Promise<void> {
 }
 
 function place(pod: object, side: Side): object {
-  const { metadata, spec } = pod as { readonly metadata: object; readonly spec: object }; // as podOf makes them
+  const { metadata, spec } = pod as { readonly metadata: object; readonly spec: object }; // has the shape that podOf returns
   return { ...pod, metadata: { ...metadata, namespace: side }, spec: { nodeName: side, ...spec } };
 }

@@ -1,4 +1,7 @@
-/** Ways in which a node runs short, with pods that differ in what a ranking looks at: data, for both sides alike (squeeze.ts runs them). */
+/**
+ * Node-pressure tests as data: resource shortages, and pods that differ in the criteria by which a kubelet ranks them. Both sides run the
+ * same tests (squeeze.ts).
+ */
 import { randomBytes } from "node:crypto";
 import { readFile, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +12,7 @@ import { podOf, server, shell } from "../harness/node-processes/pods.ts";
 
 const MIB = 1024 ** 2;
 
-/** Statements as both sides take them: `{ "memory.available": "99%" }`. */
+/** Eviction thresholds by signal, as in a kubelet's configuration: `{ "memory.available": "99%" }`. */
 type Statements = Readonly<Record<string, string>>;
 
 export interface EvictionSettings {
@@ -25,31 +28,31 @@ export interface Squeeze {
   readonly name: string;
   readonly containerd?: ContainerdOptions;
   settings(): Promise<EvictionSettings>;
-  /** The settings hold from a restart on that finds the pods at work; until then nothing runs short. */
+  /** Starts the node without pressure and applies the settings with a restart, once the pods run. */
   readonly afterRestart?: true;
-  /** Images beside those that each node has. */
+  /** Images to import in addition to those that every test node has. */
   readonly images?: readonly string[];
   readonly pods: readonly object[];
   readonly statics?: readonly object[];
-  /** Of these pods, before `strike`. */
+  /** Names of the pods that are deleted before `strike`. */
   readonly ends?: readonly string[];
-  /** Once all pods run and have been measured. */
+  /** Causes the pressure; called once all pods run and have been measured. */
   readonly strike?: (containerd: ContainerdNode) => Promise<void>;
-  /** Come once all of those run, and must be ready in the end. */
+  /** Pods that are created after `strike` and must become ready or be evicted. */
   readonly arrive?: readonly object[];
-  /** The number of evicted pods; then checks for a while that no other is. */
+  /** The expected number of evicted pods; the test then checks for `quietMs` that no other pod is evicted. */
   readonly evicted: number;
-  /** That while. */
+  /** Milliseconds without a further eviction before the test ends. */
   readonly quietMs?: number;
-  /** Several go in one look, in an order that nobody chose. */
+  /** Several pods are evicted between two polls, so the order is not compared. */
   readonly atOnce?: true;
-  /** Not while the other side is at it: they would press on each other. */
+  /** Runs the two sides one after the other, because the pressure of one side would affect the other. */
   readonly apart?: true;
 }
 
 export const PRIORITIES = { low: -10, high: 1_000 } as const;
 
-/** A kubelet alike to one that evicts nobody. */
+/** A threshold that no test reaches, so that no pod is evicted. */
 const CALM: EvictionSettings = { hard: { "memory.available": "1Mi" } };
 export const calm = (): EvictionSettings => CALM;
 
@@ -57,33 +60,33 @@ const noToken = { automountServiceAccountToken: false };
 const low = { priorityClassName: "low" };
 const high = { priorityClassName: "high" };
 const critical = { priorityClassName: "system-cluster-critical" };
-/** A besteffort pod without it is turned away where memory is short. */
+/** Without it the node rejects a BestEffort pod while it has memory pressure. */
 const tolerant = { tolerations: [{ key: "node.kubernetes.io/memory-pressure", operator: "Exists", effect: "NoSchedule" }] };
 const asks = (resource: string, amount: string): object => ({ resources: { requests: { [resource]: amount } } });
-/** Told to end it ends at once, and not well: of a pod whose containers all end with 0 a kubelet says Succeeded, whatever it ended them for. */
+/** Exits with 7 on SIGTERM: if all containers exit with 0, a kubelet reports Succeeded, even for an evicted pod. */
 const STAY = 'trap "exit 7" TERM; sleep 3600 & wait';
 const READY = `echo > /tmp/ready; ${STAY}`;
-/** Ready once its script got to its end, so that what it takes is taken. */
+/** Ready when its script has completed, so that the pod has allocated everything. */
 const whenDone = { readinessProbe: { exec: { command: ["cat", "/tmp/ready"] }, periodSeconds: 1 } };
 
 function pod(name: string, script: string, spec: object = {}, container: object = {}): object {
   return podOf(name, { ...noToken, ...spec, containers: [shell("main", script, { ...whenDone, ...container })] });
 }
 
-/** Of busybox's program, about 2 MB, until it is so much. */
+/** Returns a command that writes a file of this size. */
 function write(mib: number, file: string): string {
   return `/bin/busybox head -c ${mib * MIB} /dev/zero > ${file}`;
 }
 
 const onDisk = (medium?: string): object => ({ volumes: [{ name: "scratch", emptyDir: medium === undefined ? {} : { medium } }] });
 const atScratch = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
-/** Takes so much of an emptyDir; of memory where `medium` says so. */
+/** A pod that writes a file of this size into an emptyDir, which is a tmpfs if `medium` is Memory. */
 function holding(name: string, mib: number, spec: object = {}, container: object = {}, medium?: string): object {
   const script = `${write(mib, "/scratch/file")}; ${READY}`;
   return pod(name, script, { ...onDisk(medium), ...spec }, { ...atScratch, ...container });
 }
 
-/** Of a container's own layer. */
+/** A pod that writes a file of this size into its container's writable layer. */
 function layered(name: string, mib: number, spec: object = {}, container: object = {}): object {
   return pod(name, `${write(mib, "/file")}; ${READY}`, spec, container);
 }
@@ -106,7 +109,7 @@ const fills = `${write(4, "/scratch/file")}; ${STAY}`;
 
 const STATIC = podOf("static", { containers: [shell("main", STAY)] });
 
-/** The free amount afterwards. */
+/** Fills the file system until only this many MiB are free. */
 async function leave(folder: string, mib: number): Promise<void> {
   const { bavail, bsize } = await statfs(folder);
   await writeFile(join(folder, "ballast"), Buffer.alloc(Math.max(0, bavail * bsize - mib * MIB), 1));
@@ -117,7 +120,7 @@ async function leaveInodes(folder: string, count: number): Promise<void> {
   for (let i = 0; i < ffree - count; i++) await writeFile(join(folder, `ballast-${i}`), "");
 }
 
-/** Processes and threads of the machine that may still come. Source: pkg/kubelet/stats/pidlimit/pidlimit_linux.go. */
+/** Returns how many more processes and threads the machine can start. Source: pkg/kubelet/stats/pidlimit/pidlimit_linux.go. */
 async function pidsAvailable(): Promise<number> {
   const [pidMax = "", threadsMax = "", load = ""] = await Promise.all(
     ["sys/kernel/pid_max", "sys/kernel/threads-max", "loadavg"].map((file) => readFile(`/proc/${file}`, "utf8")),
@@ -216,7 +219,7 @@ export const SQUEEZES: readonly Squeeze[] = [
     atOnce: true,
   },
   {
-    // 1.1 CPUs are missing: what is best effort has none of them, and the burstable ones have enough.
+    // CPU requests exceed the capacity by 1.1 CPUs: BestEffort pods request none, and the Burstable pods request enough.
     name: "a critical pod",
     settings: () => Promise.resolve(CALM),
     pods: [
@@ -232,7 +235,7 @@ export const SQUEEZES: readonly Squeeze[] = [
     atOnce: true,
   },
   {
-    // An image that nobody ever used goes before one that was used once; each five minutes it is seen which are.
+    // An image that was never used is removed before one that was used once. The node checks every five minutes which images are in use.
     name: "collected images",
     containerd: { diskBytes: 256 * MIB },
     settings: () => Promise.resolve({ imageGc: { high: 85, low: 83, minimumAge: "1s" } }),

@@ -1,6 +1,6 @@
 /**
- * What a person does at a terminal, as data: kubectl commands and keys. What is seen then, an exit code, an error's text and what the pod
- * says afterwards are a plain value, the same of each node that does what the kubelet does.
+ * Terminal sessions as data: kubectl commands and keystrokes. The result of each is a plain value (screen content, exit code, error text,
+ * pod status), which is equal for every node that behaves as the kubelet does.
  */
 import { join } from "node:path";
 
@@ -13,11 +13,11 @@ import { openTerminal } from "../support/terminal.ts";
 import type { Terminal } from "../support/terminal.ts";
 import { NAME } from "../harness/node-processes/compared-node.ts";
 
-/** After this nothing is on a screen but what commands print: where a prompt stands, and an echo, depends on who was quicker. */
+/** Turns off echo and prompt, because their position on the screen depends on timing. Afterwards the screen shows only command output. */
 const QUIET = "stty -echo; PS1=; echo begin-$((1))\n";
 const PROMPT = /\/ # |try pressing enter\.\n/u;
 
-/** By what each is about. They may run all at once, on the node `NAME`. */
+/** Returns the cases by title. They may run concurrently, on the node `NAME`. */
 export function terminalCases(
   cluster: Cluster,
   containerd: ContainerdNode,
@@ -29,7 +29,10 @@ export function terminalCases(
       KUBECACHEDIR: join(containerd.directory, "kubectl"),
       KUBERC: "off",
     });
-  /** Types one line after the other, each when the one before has been answered. @returns what was on the screen from then on, and the exit code */
+  /**
+   * Types the lines one after the other, each after the response to the previous one.
+   * @returns the screen content after QUIET, and the exit code
+   */
   const work = async (screen: Terminal, ...lines: readonly (readonly [keys: string, seen: string | RegExp])[]): Promise<object> => {
     await screen.see(PROMPT);
     screen.type(QUIET);
@@ -44,7 +47,7 @@ export function terminalCases(
     const code = await screen.ended;
     return { screen: withoutTimes(screen.screen().split("begin-1\n").at(-1) ?? ""), code };
   };
-  /** Without a terminal. */
+  /** Runs kubectl without a terminal and returns its exit code and output. */
   const said = async (args: readonly string[], input?: string): Promise<object> => {
     const { code, stdout, stderr } = await cluster.plane.kubectl(args, input === undefined ? {} : { input });
     return { code, stdout: withoutTimes(stdout), stderr: withoutTimes(stderr) };
@@ -74,7 +77,7 @@ export function terminalCases(
         ["stty size; tty\n", /\/dev\/.*\n/u],
         ["echo there >&2\n", "there\n"],
         ["echo sleeping; sleep 600\n", "sleeping\n"],
-        ["\x03", "\n"], // ends what runs there, not the shell
+        ["\x03", "\n"], // interrupts the command, not the shell
         ["echo code-$?\n", /code-\d+\n/u],
         ["exit 3\n", "deleted"],
       ),
@@ -210,7 +213,7 @@ export function terminalCases(
   };
 }
 
-/** Without what is another at each run. */
+/** Replaces the parts that differ between runs. */
 function withoutTimes(text: string): string {
   return text
     .replaceAll(/\b[0-9a-f]{64}\b/gu, "ID")

@@ -1,20 +1,20 @@
-/** Which of upstream's tests judge a node, and how they are run. */
+/** Selects the upstream tests that run against a node, and runs them. */
 import type { RunOptions, TestOutcome, UpstreamTests } from "../upstream/program.ts";
 
-/** Tests of the node that upstream labels otherwise: of Conformance some, of a feature of their own the rest. */
+/** Node tests without the [NodeConformance] label: some have [Conformance], the others a label of their feature. */
 const RESIZE = "[sig-node] Pod InPlace Resize ";
 
-/** Of the parts of the cluster's suite that the program has. */
+/** Conformance tests of the SIGs whose tests the test program contains. */
 const CONFORMANCE = /^\[sig-(?:apps|cli|node|storage)\].*\[Conformance\]/u;
-/** Those that upstream's ordinary run leaves out: they are slow, want the node for themselves, or something that few clusters have. */
+/** Labels that upstream's default run excludes: slow tests, and tests that need the node for themselves or rarely available features. */
 const APART = /\[(?:Slow|Serial|Disruptive|Flaky|Alpha|Beta|Feature:[^\]]*)\]/u;
-/** One at a time, with no other beside it. */
+/** Tests that must not run in parallel with others. */
 const ALONE = /\[(?:Serial|Disruptive)\]/u;
 
 /**
- * Names hold their labels. What the node's suite has in common with the cluster's: those that are slow, or want the node for themselves,
- * run in nobody's ordinary run, upstream's neither. What the cluster's suite alone has: all of Conformance, at whatever pace, and what
- * else sig-cli and sig-node run as a matter of course.
+ * Returns the names of all tests to run; a name contains its test's labels. From upstream's node suite, selects NodeConformance and
+ * in-place resize, without slow and serial tests, which no default run includes. From the cluster suite, adds all of Conformance and the
+ * sig-cli and sig-node tests of upstream's default run.
  */
 export async function nodeTests(upstream: UpstreamTests): Promise<readonly string[]> {
   const all = await upstream.all();
@@ -27,16 +27,16 @@ function isOfNodeSuite(name: string): boolean {
   );
 }
 
-/** And not of the node's. */
+/** Reports whether the test is in the cluster suite and not in the node suite. */
 export function isOfClusterSuite(name: string): boolean {
   if (name.includes("[NodeConformance]") || isOfNodeSuite(name)) return false;
   return CONFORMANCE.test(name) || (/^\[sig-(?:cli|node)\]/u.test(name) && !APART.test(name));
 }
 
 /**
- * Those that are known to pass and have ended within a few minutes all together, for every run. Probes wait for their thresholds and
- * updates for a pod's next turn, a minute and more each; `npm run nodeconf` has them. Of the cluster's suite some short ones that ask the
- * agent's server, or for what no other test of the core sees.
+ * Selects the tests for every e2e run: they pass, and together they take a few minutes. Of the node suite it excludes LONG, such as tests
+ * that wait a minute or more for probe thresholds or a pod's next sync; `npm run nodeconf` runs those. Of the cluster suite it includes
+ * SHORT: quick tests of the agent's server, or of behaviour that no other selected test covers.
  */
 export function coreOf(names: readonly string[]): readonly string[] {
   return passableOf(names).filter((name) => {
@@ -45,7 +45,7 @@ export function coreOf(names: readonly string[]): readonly string[] {
   });
 }
 
-/** Parts of names: what of the node's suite is not in the core. */
+/** Substrings of test names: tests of the node suite that coreOf excludes. */
 export const LONG: readonly string[] = [
   RESIZE,
   "[sig-node] Probing container ",
@@ -55,7 +55,7 @@ export const LONG: readonly string[] = [
   "updat",
 ];
 
-/** Parts of names: what of the cluster's suite is in the core. */
+/** Substrings of test names: tests of the cluster suite that coreOf includes. */
 export const SHORT: readonly string[] = [
   "[sig-cli] Kubectl client Kubectl copy ",
   "[sig-cli] Kubectl client Kubectl events ",
@@ -73,7 +73,9 @@ export const SHORT: readonly string[] = [
   "[sig-node] Variable Expansion should fail ",
 ];
 
-/** Parts of names: what is left out of every run that does not ask for it, because this ground does not pass it, with what it needs. */
+/**
+ * Substrings of test names: tests that fail in this environment, with what they need. A run includes one only if you ask for it by name.
+ */
 export const LEFT_OUT: readonly { readonly group: string; readonly needs: string }[] = [
   { group: "[sig-node] PrivilegedPod", needs: "a kernel with links of type dummy; upstream's kubelet does not pass it here either" },
   { group: "[sig-node] ImageVolume", needs: "a registry, and a containerd that mounts images" },
@@ -92,18 +94,18 @@ export const LEFT_OUT: readonly { readonly group: string; readonly needs: string
   { group: "should support exec through an HTTP proxy", needs: "an API server that is not on loopback" },
 ];
 
-/** Without what nobody passes on this ground, unless it is asked for by its name. */
+/** Returns the names without LEFT_OUT, except for tests that `asked` names. */
 export function passableOf(names: readonly string[], asked: readonly string[] = []): readonly string[] {
   const leftOut = LEFT_OUT.filter(({ group }) => !asked.some((text) => text.includes(group)));
   return names.filter((name) => !leftOut.some(({ group }) => name.includes(group)));
 }
 
-/** How many processes at once: nearly all a test does is wait. */
+/** Test processes in parallel; a test mostly waits. */
 const AT_ONCE = 8;
-/** Of one process: it starts in a second, and what it has found out is told at its end. */
+/** Tests per process: a process starts within a second and reports its results when it ends. */
 const TESTS_PER_PROCESS = 4;
 
-/** In the order in which they end. */
+/** Runs the tests and returns their outcomes in order of completion. */
 export async function runTests(
   upstream: UpstreamTests,
   names: readonly string[],
@@ -124,7 +126,7 @@ export async function runTests(
   return outcomes;
 }
 
-/** Smaller batches towards the end, so that no process has many left. */
+/** Returns the size of the next batch. Batches shrink towards the end, so that all processes end at about the same time. */
 function share(left: number): number {
   return Math.min(TESTS_PER_PROCESS, Math.ceil(left / AT_ONCE));
 }

@@ -1,6 +1,6 @@
 /**
- * What `kubectl top` shows of a node with a pod that is busy and one that is idle, and what is wrong with it. Catches: a metric that
- * metrics-server does not find or takes for another, a wrong unit, times that give a wrong rate, and a scrape that is not let in.
+ * Checks the output of `kubectl top` for a node with a busy and an idle pod. Detects a metric that metrics-server does not find or
+ * misreads, a wrong unit, timestamps that yield a wrong rate, and a rejected scrape.
  */
 import { eventually } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
@@ -9,37 +9,37 @@ import { RESOLUTION_SECONDS } from "./metrics-server.ts";
 import type { MetricsServer } from "./metrics-server.ts";
 import { NAME } from "../harness/node-processes/compared-node.ts";
 
-/** One container, or a node. */
+/** Resource usage of a container or of the node. */
 export interface Use {
   readonly cpuMillis: number;
   readonly memoryMiB: number;
 }
 
 export interface Top {
-  /** As printed. */
+  /** The output of kubectl. */
   readonly text: string;
   readonly node: Use | undefined;
-  /** By `pod/container`. */
+  /** Usage by `pod/container`. */
   readonly containers: Readonly<Record<string, Use>>;
-  /** Since metrics-server was started. */
+  /** Number of scrapes since metrics-server started. */
   readonly scrapes: number;
 }
 
 const BUSY_LIMIT_MILLIS = 200;
-/** A quarter more and less: a scrape lasts, and the kernel hands out a limit in slices of 100 ms. */
+/** The limit ±25 %: a scrape takes time, and the kernel enforces the limit in slices of 100 ms. */
 const BUSY_MILLIS = { min: 150, max: 250 };
 const IDLE_MILLIS_MAX = 20;
-/** Of a machine that works on all its processors: figures are as old as their time says, but for the time it takes to read them. */
+/** Tolerance for a node whose cores are all busy: reading the statistics takes a moment after their timestamp is taken. */
 const RATE_ERROR = 0.05;
-/** What a variable of each shell is made to hold, and what is shown then: a shell's own size is nothing in MiB. */
+/** MiB that each shell holds in a variable; the memory of the shell itself is negligible. */
 const HELD_MIB = 12;
 const SHOWN_MIB = { min: 10, max: 24 };
-/** A rate needs two of each. */
+/** metrics-server needs two scrapes to compute a rate. */
 const SCRAPES_MAX = 2;
 const BUSY = "busy/main";
 const IDLE = ["idle/main", "idle/side"];
 
-/** They run when it resolves. */
+/** Creates the two pods and waits until they are ready. */
 export async function startTopPods(cluster: Cluster): Promise<void> {
   const limits = { cpu: `${BUSY_LIMIT_MILLIS}m` };
   await cluster.apply(
@@ -49,13 +49,16 @@ export async function startTopPods(cluster: Cluster): Promise<void> {
   await Promise.all(["busy", "idle"].map((name) => podReady(cluster, name)));
 }
 
-/** Started once it has its memory, so that what it costs to get it is in no rate. */
+/** The startup probe succeeds once the shell holds its memory, so that allocating it does not count in the CPU rate. */
 function holding(name: string, script: string, more: object = {}): object {
   const hold = `held=$(busybox head -c ${HELD_MIB * 2 ** 20} /dev/zero | busybox tr '\\0' x); echo >/tmp/held; ${script}`;
   return shell(name, hold, { ...more, startupProbe: { exec: { command: ["ls", "/tmp/held"] }, periodSeconds: 1, failureThreshold: 60 } });
 }
 
-/** What there is once the node and all containers are shown, or after one scrape more than that may take. @throws when it does not scrape */
+/**
+ * Returns the output once it contains the node and all containers, or after SCRAPES_MAX + 1 scrapes.
+ * @throws {Error} if metrics-server does not scrape in time
+ */
 export async function topOf({ plane }: Cluster, metricsServer: MetricsServer): Promise<Top> {
   const look = async (): Promise<Top | false> => {
     const [nodes, pods] = [await plane.kubectl(["top", "node"]), await plane.kubectl(["top", "pod", "--containers"])];
@@ -71,7 +74,7 @@ export async function topOf({ plane }: Cluster, metricsServer: MetricsServer): P
   return await eventually(`${SCRAPES_MAX + 1} scrapes of metrics-server`, look, (SCRAPES_MAX + 1) * RESOLUTION_SECONDS * 1000);
 }
 
-/** A sentence for each thing that cannot be. */
+/** Returns a sentence for each wrong value. */
 export function wrongIn({ node, containers, scrapes }: Top, machine: Use): readonly string[] {
   const wrong: string[] = [];
   const check = (holds: boolean, sentence: string): void => void (holds || wrong.push(sentence));
@@ -103,7 +106,7 @@ export function wrongIn({ node, containers, scrapes }: Top, machine: Use): reado
   return wrong;
 }
 
-/** `judged 412m 20% 1833Mi 23%`, `busy main 200m 0Mi`: the first words are the name. */
+/** Parses rows such as `judged 412m 20% 1833Mi 23%` and `busy main 200m 0Mi`; the first `words` words are the name. */
 function usesIn(table: string, words: number): Readonly<Record<string, Use>> {
   const lines = table.trimEnd().split("\n").slice(1);
   return Object.fromEntries(
@@ -115,7 +118,7 @@ function usesIn(table: string, words: number): Readonly<Record<string, Use>> {
   );
 }
 
-/** Not a number where the unit is another. */
+/** Returns NaN if the unit differs. */
 function amount(text: string, unit: string): number {
   return text.endsWith(unit) ? Number(text.slice(0, -unit.length)) : Number.NaN;
 }

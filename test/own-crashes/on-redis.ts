@@ -1,6 +1,6 @@
 /**
- * `on-redis.ts KUBECONFIG REDIS_URL`: the examples on a cluster, with the Store of the deployed functions. A test kills it, its function
- * host, or Redis.
+ * `on-redis.ts KUBECONFIG REDIS_URL`: runs the examples on a cluster, with the Store of the deployed functions. A test kills this program,
+ * its function host, or Redis.
  */
 import { Redis } from "ioredis";
 import { ownHosts } from "../../cli/own/functions.ts";
@@ -20,7 +20,7 @@ const [kubeconfig = "", url = ""] = process.argv.slice(2);
 const log = consoleLog("deltaloop: ", "info");
 const access = await kubeHttpConfigFrom(kubeconfig, { component: "own" });
 const redis = new Redis(url, { retryStrategy: () => RETRY_MS, commandTimeout: COMMAND_MS_MAX, maxRetriesPerRequest: 1 });
-redis.on("error", () => undefined); // each command fails with it
+redis.on("error", () => undefined); // commands report the connection's errors
 const functions = ownHosts({ start: () => startFunctionHost(EXAMPLE_FILES), clock: createSystemClock(), log });
 (await functions.load()).use();
 await startOwnSystem({

@@ -1,8 +1,8 @@
 /**
- * `npm run own-crashes [-- --runs N] [--seed N] [--kills N] [--only PART]…`: crash safety of user controllers on a real API server. Each of the five
- * examples dies before and after each of its calls and loses each answer; then N random runs (200), an emptied Store, and a watch that is a
- * minute late; last, N kills (100) of `deltaloop dev FILE --act` and its function host, and N of a watcher with functions, function host and
- * Redis. Exit code 1: a run ended differently.
+ * `npm run own-crashes [-- --runs N] [--seed N] [--kills N] [--only PART]…`: crash safety of user controllers on a real API server. Kills
+ * each of the five examples before and after each of its calls and drops each response. Then runs N random trials (default 200), empties
+ * the Store, and delays the watch by a minute. Finally kills `deltaloop dev FILE --act` or its function host N times (default 100), and N
+ * times a watcher with its functions, the function host or Redis. Exits with 1 if a trial fails.
  */
 import { parseArgs } from "node:util";
 import { contestedTrials, everyPoint, plainTrials, randomTrials } from "../harness/own/matrix.ts";

@@ -1,16 +1,15 @@
 /**
  * Invariants that are checked at every request that the API server executes, and at the end.
  *
- * SC1 no pod is created above the greatest recent size of its owner (SC1reuse: the documented exception)
+ * SC1 no pod is created above the greatest recent size of its owner (SC1reuse: the documented exception, informer §13)
  * SC2 a pod delete carries a uid, and it is that pod's
  * SC3 no object of another owner is changed
- * SC6 a controller's delete leaves at least as many pods as the smallest recent size (if users do not change pods; a tenant
- * deletes and releases its own pods)
+ * SC6 a controller's delete leaves at least as many pods as the smallest recent size (if users do not change pods; a tenant deletes and
+ *     releases its own pods)
  * SC7 Recreate: no new pod while an old one exists
  * SC8 maxSurge and maxUnavailable
  * SC9 nothing is written to, or created for, an object without an owner in its own namespace, and no slice of the cache holds dependents of
- *     two
- * owners
+ *     two owners
  * SC10 the item counters add up after every Store call, and equal those of an observer of the calls (TY1)
  * SC11 a second cluster with the same keys and Store writes nothing under a term that its Lease does not list
  * SE1 cache = API server, queues and intents empty
@@ -42,18 +41,22 @@ export interface Violation {
 }
 
 /**
- * Known violations: documented and not prevented (informer §13 layer 4), or writes of a run across a loss of the Store, or of a call that
- * is executed too late. The excuse of a loss occurred in none of the seeds 2,000,001 to 2,000,150, with `rewind` and with `restore`. It is
- * kept for names that are given up before a loss (informer §13 layer 5); `run.ts` prints how often each excuse was used.
+ * Known violations: documented and not prevented (informer §13 layer 4), or caused by writes of a run during a loss of the Store, or by a
+ * call that is executed late. The excuse for a loss was not used in the seeds 2,000,001 to 2,000,150, neither with `rewind` nor with
+ * `restore`. It is kept for pod names that were dropped before a loss (informer §13 layer 5). `run.ts` prints how often each excuse was
+ * used.
  */
 export function isKnown(rule: string): boolean {
   return rule === "SC1reuse" || rule.endsWith("loss") || rule.endsWith("late");
 }
 
-/** How long a call may be in flight, plus the age of the state that it was decided on. */
+/**
+ * Maximum age in ms of the state on which an executed call may be based: the call's time in flight plus the age of the state at the
+ * decision.
+ */
 const WINDOW_MS = 100_000;
 const LATE_MS = 30_000;
-/** How long the writes of a run during a loss of the Store may count against its owner. */
+/** Time in ms after a loss of the Store for which the writes of a run may violate its owner's bounds. */
 const LOSS_MS = 60_000;
 const OURS = "deltaloop-";
 
@@ -67,20 +70,20 @@ export interface CheckOptions {
 
 export class Checks implements KubeObserver {
   readonly #options: CheckOptions;
-  /** uid of pods that we created, to the uid of their owner, until another owner adopts them. */
+  /** UIDs of pods that our controllers created, with the UID of their owner, until another owner adopts them. */
   readonly #createdFor = new Map<string, string>();
   /** Keys of pods that have been deleted. */
   readonly #names = new Set<string>();
   readonly #reused = new Set<string>();
-  /** When a pod's controller last changed, by uid of the pod. */
+  /** Time of a pod's last change of controller, by the pod's UID. */
   readonly #ownedSinceMs = new Map<string, number>();
   readonly #bornMs = new Map<string, number>();
   readonly #decoys = new Map<string, string>();
   #lateMs = Number.NEGATIVE_INFINITY;
-  /** The last loss of the Store: its time, and when decisions rest on restored data. */
+  /** The time of the last loss of the Store, and until when decisions may be based on restored data. */
   #lossMs = Number.NEGATIVE_INFINITY;
   #soundMs = Number.NEGATIVE_INFINITY;
-  /** `<controller> <key>` to when it was last taken. */
+  /** `<controller> <key>` → the time at which the key was last taken. */
   readonly #taken = new Map<string, number>();
   /** Keys whose run was taken before the loss and wrote after it. */
   readonly #outran = new Set<string>();
@@ -97,14 +100,14 @@ export class Checks implements KubeObserver {
     this.#report = options.onViolation;
   }
 
-  /** Called when an API call of ours will be executed after its sender has given up. */
+  /** Called when one of our API calls will be executed after its sender has given up. */
   late = (): void => {
     this.#lateMs = this.#options.clock.now();
   };
 
   /**
-   * Called when the Store has lost data. A run in progress may write what the next list does not show yet, which nothing can prevent
-   * (informer §20). Later runs are not excused: every gate is closed immediately, or, after a `rewind`, with the next checkpoint.
+   * Called when the Store has lost data. A run in progress may write changes that the next list does not contain yet; nothing can prevent
+   * that (informer §20). Later runs are not excused: every gate is closed immediately, or, after a `rewind`, with the next checkpoint.
    */
   lost(loss: Loss): void {
     this.#lossMs = this.#options.clock.now();
@@ -170,7 +173,7 @@ export class Checks implements KubeObserver {
     const pod = mirror.get("pods", objectKey(namespace, name));
     if (!pod) return;
     if (chosen !== pod.metadata.uid) {
-      // With the precondition, the server rejects it.
+      // With the uid as precondition, the server rejects the request.
       if (sent === undefined) this.bad("SC2", `${component} deletes ${name}, chosen was uid ${chosen}, there is ${pod.metadata.uid}`);
       return;
     }
@@ -285,8 +288,8 @@ export class Checks implements KubeObserver {
     const { mirror } = this.#options;
     const states = mirror.lately<Deployment & KubeObject>(d.metadata.uid, WINDOW_MS);
     if (states.some(({ spec }) => spec?.strategy?.type === "Recreate")) return;
-    // Upstream counts available pods of a ReplicaSet that was just scaled down and has not followed yet, so both may be scaled down too
-    // far.
+    // Upstream counts available pods of a ReplicaSet whose controller has not yet deleted its surplus pods. So two ReplicaSets may both be
+    // scaled down too far.
     const lags = mirror
       .controlledBy("replicasets", ownerName("deployments", d))
       .some((each) =>
@@ -296,7 +299,7 @@ export class Checks implements KubeObserver {
       );
     if (lags) return;
     const least = Math.min(...states.map((state) => (state.spec?.replicas ?? 0) - fencepost(state, "maxUnavailable")));
-    // With the current statuses, and with the best recent ones: the decision was based on a state in between.
+    // Checks with the current statuses, and with the best recent ones, because the decision was based on a state in between.
     for (const ms of [0, LATE_MS]) {
       const available = (each: ReplicaSet & KubeObject, size: number): number =>
         Math.min(
@@ -340,8 +343,6 @@ export class Checks implements KubeObserver {
     const object = mirror.get("pods", key) ?? mirror.get("replicasets", key);
     return JSON.stringify([object?.metadata.labels, object?.metadata.ownerReferences, object?.metadata.uid]);
   }
-
-  // ------------------------------------------------------------------------------------------------------------- the end
 
   /** Returns whether SE1 and SE2 hold now. */
   isAtRest(): boolean {

@@ -1,15 +1,15 @@
 /**
- * A process of ours that may be killed or suspended at any call: its ports are wrapped, and after its death they
- * never answer again. The effects of earlier calls remain.
+ * A process of ours that may be killed or suspended at any call: its ports are wrapped, and never respond after the process is killed. The
+ * effects of earlier calls remain.
  */
 import type { Clock } from "../../shared/base/clock.ts";
 import { eachAnswer } from "../support/each-answer.ts";
 
 export interface FateOptions {
   readonly clock: Clock;
-  /** Called at each response: no effect, death, or a pause in milliseconds. */
+  /** Decides the fate of the process at each response: it continues, is killed, or is suspended for this many milliseconds. */
   readonly draw: () => "live" | "die" | number;
-  /** Called for deaths and pauses. */
+  /** Called when the process is killed or suspended. */
   readonly onFate?: (what: "die" | "freeze", ms: number) => void;
 }
 
@@ -22,7 +22,7 @@ export class Fate {
     this.#options = options;
   }
 
-  /** Aborts at the process's death, without running any of its code. */
+  /** Aborts when the process is killed, without running any of its code. */
   get died(): AbortSignal {
     return this.#died.signal;
   }
@@ -31,7 +31,7 @@ export class Fate {
     if (!this.died.aborted) this.#died.abort(new Error("the process was killed"));
   }
 
-  /** The `ports` of this process with every method wrapped. */
+  /** Returns `ports` with every method wrapped for this process. */
   over<T extends object>(ports: T): T {
     return new Proxy(ports, {
       get: (target, property) => {
@@ -52,7 +52,7 @@ export class Fate {
     return { now: () => clock.now(), after: (ms, signal) => this.#thawed(clock.after(ms, signal)) };
   }
 
-  /** A response arrives, or does not: the process may be killed between the effect of a call and its response. */
+  /** Returns the response, or never: the process may be killed between the effect of a call and its response. */
   async #answer<T>(answer: Promise<T>): Promise<T> {
     const settled = await settle(answer);
     await this.#strike();

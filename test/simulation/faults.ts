@@ -5,7 +5,7 @@ import type { Random } from "../../shared/base/random.ts";
 
 export interface Mix {
   readonly name: string;
-  /** Q1 keeps the order of a lane, as FIFO queues do. */
+  /** Q1 preserves the order of a lane, as FIFO queues do. */
   readonly fifo: boolean;
   /** Share of API calls that are lost, answered late or rejected. */
   readonly api: number;
@@ -18,7 +18,7 @@ export interface Mix {
   readonly watcherCrash: number;
   /** Share of Store calls whose request or response is lost. */
   readonly store: number;
-  /** The Store is sometimes slow, also between bursts, so lookups are old when they are applied. */
+  /** The Store is sometimes slow, also between bursts, so that the lookups are outdated when they are applied. */
   readonly slow: boolean;
 }
 
@@ -40,7 +40,7 @@ const LOSSY_QUEUES = {
   doorbells: { drop: 0.2, duplicate: 0.2, delay: 0.2, reorder: 0.5, unanswered: 0.05 },
 };
 
-/** Draws the faults: a third of all runs have every kind at once, the others one kind each, where a cause is easier to see. */
+/** Draws the faults: a third of all runs combine all kinds, and the others have one kind each, which makes a cause easier to find. */
 export function drawMix(random: Random): Mix {
   const mix = drawFaults(random);
   return mix.name === "none" ? mix : { ...mix, slow: random.next() < 0.25 };

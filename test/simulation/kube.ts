@@ -28,18 +28,18 @@ export interface KubeOptions {
   /** Share of calls, and of watch batches, with a fault; called for each of them. */
   readonly faults: () => { readonly api: number; readonly watch: number };
   readonly observer?: KubeObserver;
-  /** Switches a rule off: DELETE is sent without its precondition. */
+  /** Disables a rule: sends DELETE without its precondition. */
   readonly dropPreconditions?: boolean;
-  /** Objects in a page of a list, small enough that lists have several pages; default 7. */
+  /** Objects per page of a list. The default, 7, is so small that lists have several pages. */
   readonly pageSize?: number;
 }
 
 export interface KubeObserver {
-  /** A request will be executed after its sender has given up. */
+  /** Called when a request will be executed after its sender has given up. */
   late(): void;
-  /** A call or a stream has a fault. */
+  /** Called for each fault of a call or a stream. */
   fault?(what: string): void;
-  /** A request is about to be executed; `sent` is its body as sent. */
+  /** Called before a request is executed; `sent` is its body as sent. */
   executing(component: string, call: Pick<Call, "method" | "path" | "query" | "body">, sent: object | undefined): void;
 }
 
@@ -47,7 +47,7 @@ export interface KubeObserver {
 const LAND_WITHIN_MS = OP_DEADLINE_MS - 500;
 const INACTIVITY_MS = 100_000;
 
-/** The possible faults of a call, as in the fault-injecting API server, and two that only the simulation has. */
+/** The possible faults of a call: those of the fault-injecting API server, and two that only the simulation has. */
 const FAULTS: readonly (
   | Extract<Fault, { kind: "loseRequest" | "loseAnswer" | "cutAnswer" | "refuse" | "refuseAfter" | "admitSlowly" | "addFields" }>
   /** Executed after its sender has given up. */

@@ -1,4 +1,4 @@
-/** One seed of a level: what the command and its worker threads run. */
+/** Runs one seed of a level, for the command and its worker threads. */
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 import { liveRandomly } from "./crashes/life.ts";
 import type { ChosenFault } from "./losses.ts";

@@ -4,8 +4,9 @@ import type { EpochData, MemoryData } from "../../shared/store/memory/store/data
 import type { Random } from "../../shared/base/random.ts";
 
 /**
- * `flush`: everything. `damage`: half of the keys. `restore`: the Store returns to an earlier state on another primary, as after a restart
- * from a snapshot or a failover. `rewind`: the same on a primary that looks unchanged, as behind a service that does not report it.
+ * `flush` deletes everything, `damage` half of the keys. `restore`: the Store returns to an earlier state on another primary, as after a
+ * restart from a snapshot or a failover. `rewind`: the Store returns to an earlier state on a primary that looks unchanged, as with a
+ * service that does not report a failover.
  */
 export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
 export type Loss = (typeof LOSSES)[number];
@@ -14,12 +15,12 @@ export type Loss = (typeof LOSSES)[number];
 export const CHOSEN_FAULTS = [...LOSSES, "clock", "clone"] as const;
 export type ChosenFault = (typeof CHOSEN_FAULTS)[number];
 
-/** True in one run of eight, whatever its other faults. */
+/** Returns true in one of eight runs, whatever the run's other faults are. */
 export function drawsClock(random: Random): boolean {
   return random.next() < 1 / 8;
 }
 
-/** A loss in a quarter of all runs, whatever their other faults. */
+/** Draws a loss in a quarter of all runs, whatever the run's other faults are. */
 export function drawLoss(random: Random): Loss | undefined {
   return LOSSES[Math.floor(random.next() * LOSSES.length * 4)];
 }
@@ -39,7 +40,7 @@ export function snapshot(data: MemoryData): () => void {
   };
 }
 
-/** Deletes half of the keys. It always includes some of the many keys `m` and `l`; here it is `m:pods`. */
+/** Deletes half of the keys, which in Redis always includes some of the many keys `m` and `l`. Here it always includes `m:pods`. */
 export function damage(data: MemoryData, random: Random): void {
   const { epoch } = data;
   if (!epoch) return;
@@ -66,7 +67,7 @@ export function damage(data: MemoryData, random: Random): void {
 
 /** A deep copy; frozen values never change and are shared. */
 function copyOf<T>(value: T): T {
-  return copied(value) as T; // of the same shape
+  return copied(value) as T; // has the same type
 }
 
 function copied(value: unknown): unknown {

@@ -1,7 +1,4 @@
-/**
- * The state of the API server, event by event, for the checks: at each request, and the history of some time before it.
- * Filled by its own watches, which never fail.
- */
+/** The state of the API server after each event, for the checks, and its recent history. Filled by watches of its own, which never fail. */
 import type { ApiServer } from "../../shared/api-server/api-server.ts";
 import type { WatchStream } from "../../shared/api-server/rest/watch.ts";
 import { compareResourceVersions } from "../../shared/kube/objects/resource-version.ts";
@@ -59,7 +56,7 @@ export class Mirror {
     }
   }
 
-  /** Reads the events since the last call, in the server's order. */
+  /** Reads the events since the last call in the server's order. */
   update(): void {
     const events = this.#streams.flatMap(({ resource, stream }) =>
       // Watches of these resources deliver objects with the fields that every object has.
@@ -84,11 +81,11 @@ export class Mirror {
   }
 
   get<R extends CachedResource>(resource: R, key: ObjectKey): (Objects[R] & KubeObject) | undefined {
-    return this.#of(resource).get(key) as (Objects[R] & KubeObject) | undefined; // stored under its resource
+    return this.#of(resource).get(key) as (Objects[R] & KubeObject) | undefined; // all values of that resource have its type
   }
 
   all<R extends CachedResource>(resource: R): readonly (Objects[R] & KubeObject)[] {
-    return [...this.#of(resource).values()] as (Objects[R] & KubeObject)[]; // stored under their resource
+    return [...this.#of(resource).values()] as (Objects[R] & KubeObject)[]; // all values of that resource have its type
   }
 
   /** Dependents of `owner`, matched as shared/kube/objects/owner-id.ts does it; implemented again here, so that a bug there is found. */
@@ -109,7 +106,8 @@ export class Mirror {
   lately<T extends KubeObject>(uid: string, ms: number): readonly T[] {
     const history = this.#history.get(uid) ?? [];
     const since = this.#clock.now() - ms;
-    return history.filter((_, i) => i === history.length - 1 || (history[i + 1]?.atMs ?? 0) > since).map(({ object }) => object as T); // one uid has one kind
+    // all objects with one uid have the same kind
+    return history.filter((_, i) => i === history.length - 1 || (history[i + 1]?.atMs ?? 0) > since).map(({ object }) => object as T);
   }
 
   #of(resource: CachedResource): Map<ObjectKey, KubeObject> {

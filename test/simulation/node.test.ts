@@ -1,6 +1,5 @@
 /**
- * Would catch: a node agent that, after failures in an unusual order, runs something twice, starts what should end, or never
- * settles.
+ * Would catch: a node agent that, after failures in an unusual order, runs a container twice, starts one that should end, or never settles.
  */
 import { expect, test } from "vitest";
 import { simulateNode } from "./node/simulate-node.ts";

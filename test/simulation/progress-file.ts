@@ -1,4 +1,4 @@
-/** The file of `npm run sim -- --resume FILE`: the seeds that passed, by commit, and those that failed. */
+/** The file of `npm run sim -- --resume FILE`: the passed seeds by commit, and the failed seeds. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import type { SeedResult } from "./levels.ts";
 
@@ -10,7 +10,7 @@ interface FailedSeed {
 }
 
 interface Content {
-  /** The options on which results depend. A file serves one set of options. */
+  /** The options that affect results. A file is valid for one set of options. */
   readonly options: string;
   /** Ranges such as "1-40 42 50-60", by commit. */
   readonly passed: Readonly<Record<string, string>>;
@@ -41,7 +41,7 @@ export class ProgressFile {
     this.#totals = { ...given.totals };
   }
 
-  /** Whether the seed passed on any commit, or failed on this one. A failure on another commit is run again. */
+  /** Returns whether the seed passed on any commit, or failed on this one. A seed that failed on another commit runs again. */
   has(seed: number): boolean {
     return this.#failed.get(seed)?.commit === this.#commit || [...this.#passed.values()].some((seeds) => seeds.has(seed));
   }

@@ -1,6 +1,6 @@
 /**
- * The Store's rules, switched off one by one, to prove that the simulation notices: a check that passes without the rule
- * that it is meant for proves nothing. Each wrapper is the smallest change with that effect; no product code knows of it.
+ * Switches the Store's rules off one by one, to show that the simulation depends on them: a check that also passes without the rule that it
+ * covers is useless. Each wrapper makes the smallest change with that effect; no product code refers to it.
  */
 import { LEASE_MS } from "../../shared/base/times.ts";
 import type { OwnerId } from "../../shared/kube/objects/owner-id.ts";
@@ -65,7 +65,7 @@ export const RULES = [
   "beat",
   "primary",
   "damage",
-  // These two are switched off elsewhere (kube.ts, world.ts).
+  // kube.ts and world.ts switch these two off.
   "deletePrecondition",
   "livePods",
 ] as const;
@@ -75,7 +75,7 @@ export function isRule(text: string): text is Rule {
   return RULES.some((rule) => rule === text);
 }
 
-/** `store` over `data` without the rules in `off`. */
+/** Returns `store` without the rules in `off`. */
 export function withoutRules(store: Store, data: MemoryData, off: ReadonlySet<Rule>): Store {
   let left = store;
   for (const rule of off) left = { ...left, ...wrappers[rule]?.(left, data) };
@@ -155,7 +155,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   sweep: (store, data) => ({
-    // Without the sweep: rows that the list lacks remain.
+    // Disables the sweep: rows that the list lacks remain.
     applyManifest: (pack, manifest) => {
       const rows = [...(laneOfPack(data, pack)?.rows.values() ?? [])];
       const listed = new Set(manifest.rows.map(({ key }) => key));
@@ -243,7 +243,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   mayLand: (store) => ({
     writeThrough: (run, write) => store.writeThrough(run, { ...write, plan: write.plan.map((op) => ({ ...op, mayLand: false })) }),
   }),
-  // Operations of a dead run are read live before their calls can have landed.
+  // Looks up the operations of a dead run before the API server must have executed their calls.
   deadline: (store, data) => ({
     take: (run, known) => {
       for (const op of intentsOf(data)) changeIntent(data, op, { deadlineMs: 0 });
@@ -261,7 +261,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return result;
     },
   }),
-  // The stream settles no intent.
+  // Events from the stream settle no intent.
   lowers: (store) => ({
     applyPack: (pack, items, options) =>
       store.applyPack(
@@ -270,9 +270,9 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
         options,
       ),
   }),
-  // A run's own answers settle no intent.
+  // The responses to a run's own writes settle no intent.
   settled: (store) => ({ writeThrough: (run, write) => store.writeThrough(run, { ...write, lower: [] }) }),
-  // Intents outlive their owner.
+  // Intents remain after their owner is deleted.
   ownerOfIntents: (store, data) => {
     const keeping = async <T>(step: () => Promise<T>): Promise<T> => {
       const before = new Map([...(data.epoch?.intents ?? [])].map(([owner, ops]) => [owner, new Map(ops)]));
@@ -298,7 +298,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return store.registerIntents(run, ownerUid, intents).finally(() => primaries?.set(run.key, primary));
     },
   }),
-  // The flag `gone` of an answered delete.
+  // The confirmation of a delete does not set the flag `gone`.
   flag: (store) => ({ writeThrough: (run, write) => store.writeThrough(run, { ...write, gone: [] }) }),
   ownStatus: (store) => ({ writeThrough: (run, write) => store.writeThrough(run, { ...write, ownStatus: false }) }),
   renewal: (_, data) => ({
@@ -307,7 +307,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return run?.token === token ? run.leaseUntilMs + LEASE_MS : undefined;
     },
   }),
-  // A run whose key was taken over registers intents and ends the key.
+  // A run whose key was taken over can register intents and end the key.
   stolen: (store, data) => {
     const asHolder = <R extends Pick<AnyTaken, "controller" | "key" | "token">>(run: R): R => ({
       ...run,
@@ -318,7 +318,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       done: (run, outcome) => store.done(asHolder(run), outcome),
     };
   },
-  // An add during a run is forgotten when the run ends.
+  // An add during a run has no effect after the run ends.
   addDuring: (store, data) => ({
     done: (run, outcome) => {
       data.epoch?.queues[run.controller]?.ready.delete(run.key);
@@ -327,7 +327,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   }),
   retry: (store) => ({ done: (run, outcome) => store.done(run, outcome.kind === "retry" ? { kind: "ok" } : outcome) }),
   requeue: (store) => ({ done: (run, outcome) => store.done(run, outcome.kind === "requeueAfter" ? { kind: "ok" } : outcome) }),
-  // A key is handed out before it is due.
+  // `take` returns a key before it is due.
   early: (store, data) => ({
     take: (run, known) => {
       const ready = data.epoch?.queues[run.controller]?.ready;
@@ -335,7 +335,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return store.take(run, known);
     },
   }),
-  // A key whose run died is not handed out again.
+  // `take` never returns a key whose run has died.
   abandoned: (store, data) => ({
     take: async (run, known) => {
       const held = data.epoch?.queues[run.controller]?.runs.get(run.key);
@@ -365,7 +365,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   A6: (store, data) => ({
-    // Listed objects are the only source that A6 exempts.
+    // A6 exempts only listed objects.
     applyPack: (pack, items, options) => store.applyPack(pack.kind === "D" ? { ...pack, kind: "L" } : pack, items, options),
     writeThrough: (run, write) =>
       withLanes(
@@ -397,7 +397,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     applyPack: (pack, items, options) => store.applyPack(pack, items, { ...options, counts: [] }),
     writeThrough: (run, write) => store.writeThrough(run, { ...write, counts: [] }),
   }),
-  // An unread item counts as cached if a row exists.
+  // Assumes that an item without a lookup is cached if a row exists.
   unread: (store, data) => ({
     applyPack: (pack, items, options) => {
       const rows = data.epoch?.resources.get(pack.resource)?.lanes[pack.lane]?.rows;
@@ -421,7 +421,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   intents: (store) => ({ registerIntents: (run, ownerUid, _, drawn) => store.registerIntents(run, ownerUid, [], drawn) }),
-  // Each run draws names from its own number, whatever the Store has counted.
+  // Each run numbers names by itself, whatever the Store has counted.
   names: (store) => ({
     take: async (run, known) => {
       const result = await store.take(run, known);

@@ -1,4 +1,4 @@
-// Would catch: a seed that is run twice or not at all, a result that depends on the thread or on earlier seeds, and a run that cannot be
+// Would catch: a seed that runs twice or not at all, a result that depends on the thread or on earlier seeds, and a run that cannot be
 // resumed.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,16 +1,16 @@
 /**
  * `npm run sim -- [--seed n | --seeds a-b]`: the simulation, seed by seed.
  *
- *     --node, --crashes, --protocol simulates a node agent; functions that are killed during a Deployment's history; only the memory Store
- *     --own     user controllers; with --plants: which seed, and whether everyCrash, finds each planted mistake
- *     --fault flush|damage|restore|rewind|clock|clone    in every run
- *     --hunt 10m, --schedule name       --protocol: searches for rare pairs of a fault and a step; one schedule of that search
- *     --off rule,rule                   without these rules; --protocol --rules: the first seed that fails without each
+ *     --node, --crashes, --protocol a node agent; functions that are killed during a Deployment's history; only the memory Store
+ *     --own     user controllers; with --plants: which seed and which everyCrash test detect each planted mistake
+ *     --fault flush|damage|restore|rewind|clock|clone    injects this fault in every run
+ *     --hunt 10m, --schedule name       --protocol: searches for rare pairs of a fault and a step; runs one schedule of such a search
+ *     --off rule,rule                   disables these rules; --protocol --rules: prints the first seed that fails without each
  *     --workers n                       threads, one per core by default
  *     --resume file                     skips the seeds that have passed according to the file, and updates it
  *     --stop, --stats, --trace          ends after a failure; sums and medians; prints each step
  *
- * Ctrl-C ends the run after the seeds that are running; a second one ends it at once.
+ * The first Ctrl-C ends the run after the current seeds, the second one immediately.
  */
 import { execFileSync } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -52,7 +52,7 @@ const RULE_SEEDS = 2_000;
 const SAVE_EVERY_MS = 5_000;
 const REPORT_EVERY_MS = 30_000;
 const LINES_MAX = 6;
-/** The number of failures that are described; all are listed. */
+/** Maximum number of described failures; all failed seeds are listed. */
 const DESCRIBED_MAX = 3;
 
 const level = LEVELS.find((each) => each !== "system" && values[each]) ?? "system";
@@ -113,7 +113,7 @@ await runSeeds({
 });
 progress?.save();
 summarise();
-// Processes that were killed in a run never answer; nothing waits for them.
+// Calls of killed processes never end, so the process would not exit by itself.
 process.exit(process.exitCode ?? (failed.length > 0 ? 1 : 0));
 
 function onResult(result: SeedResult): void {

@@ -1,6 +1,7 @@
 /**
- * A copy of the cluster, as in a restored backup: workloads with their uids, and the watcher's Lease at that time, with the same keys,
- * Store and queues. Its versions are lower or higher than those of the original. Its pods are gone, so it lacks objects that the cache has.
+ * A copy of the cluster, as in a restored backup: the workloads with their uids and the watcher's Lease at the time of the backup. It uses
+ * the same MAC keys, Store and queues. Its resourceVersions are lower or higher than those of the original. Its pods are missing, so the
+ * cache contains objects that the copy lacks.
  */
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createApiServer } from "../../shared/api-server/api-server.ts";
@@ -12,7 +13,10 @@ import { assembleSystem } from "../../shared/local/assemble-system.ts";
 import type { System, SystemOptions, SystemPorts } from "../../shared/local/assemble-system.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 
-/** How far the original's Lease has advanced: a copy that is newer than the last confirmed count cannot be detected (informer §11.11). */
+/**
+ * Delay after the backup, in ms, so that the copy's Lease holds a smaller term count than the last one that the Store confirmed. Otherwise
+ * the copy cannot be detected (informer §11.11).
+ */
 export const BACKUP_AGE_MS = 10_000;
 const LEASES = "leases.coordination.k8s.io";
 const READS: ReadonlySet<string> = new Set(["get", "list", "watch"]);

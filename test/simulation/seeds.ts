@@ -2,8 +2,8 @@ import { shareOf } from "../support/share.ts";
 
 const COUNT = 42;
 /**
- * The seeds of `check` start here: among every seven seeds from this one are runs in which the API server, the queues or processes fail
- * alone, or all at once. It is thorough (world.ts).
+ * The first seed of `check`, a thorough one (world.ts). Any seven consecutive seeds include runs in which only the API server, the queues
+ * or processes fail, and runs in which all of them fail.
  */
 const FIRST = 4;
 
@@ -13,7 +13,7 @@ export const SEEDS: readonly number[] = shareOf(
   6,
 );
 
-/** Seeds that once failed, with the reason; `npm run check` replays them. Each bug also has a test beside the fixed code. */
+/** Seeds that once failed, with the reason; `npm run check` replays them. Each fixed bug also has a unit test. */
 export const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
   { seed: 126, why: "a manifest behind a lost message held its FIFO lane for ever, and no hole was seen" },
   { seed: 271, why: "a quota refusal gave up a name whose pod existed, unseen by a silent stream: a pod too many" },

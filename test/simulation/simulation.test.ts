@@ -1,5 +1,5 @@
-// Would catch: a rule of the protocol that holds in unit tests but not in the whole system: a surplus pod, a lost wake-up, a cache that
-// differs, a system that never settles.
+// Would catch: a protocol rule that holds in unit tests but not in the whole system: a surplus pod, a lost wake-up, a cache that differs
+// from the API server, or a system that never settles.
 import { expect, test } from "vitest";
 import { FAILED_ONCE, OPEN, SEEDS } from "./seeds.ts";
 import { isKnown } from "./checks.ts";

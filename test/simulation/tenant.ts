@@ -47,7 +47,7 @@ export class Tenant {
 
   async setUp(): Promise<void> {
     await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: TENANT } });
-    // With the names and the selectors of the users' ReplicaSets.
+    // Uses the names and selectors of the users' ReplicaSets.
     for (const name of ["a", "b"]) await this.#ask("POST", pathOf("replicasets"), replicaSet(name, this.#pick(["x", "y"]), this.#below(3)));
   }
 
@@ -72,7 +72,7 @@ export class Tenant {
     }
   }
 
-  /** Creates a pod with the name of a user's pod, whose create may still be in flight as far as our caches know. */
+  /** Creates a pod with the name of a user's pod; according to our caches, the create of the user's pod may still be in flight. */
   async #createNamesake(): Promise<void> {
     const one = this.#anyOf(this.#mirror.all("pods").filter(({ metadata }) => metadata.namespace === SHOP));
     const reference = one && controllerRef(one.metadata);
@@ -80,7 +80,7 @@ export class Tenant {
     await this.#ask("POST", pathOf("pods"), this.#heavy(pod(one.metadata.name, one.metadata.labels ?? {}, [{ ...reference }])));
   }
 
-  /** Creates a pod in the users' namespace whose owner reference is correct in its uid or in the rest, but not in both. */
+  /** Creates a pod in the users' namespace whose owner reference has either the correct uid or the other correct fields, but not both. */
   async #createPartial(): Promise<void> {
     const partial = this.#mirror.all("pods").filter(({ metadata }) => metadata.name.startsWith(PARTIAL_PREFIX));
     const right = this.#reference(["ReplicaSet", "ReplicationController"]);

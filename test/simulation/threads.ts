@@ -8,12 +8,12 @@ import type { SeedResult, SeedSettings } from "./levels.ts";
 export interface ThreadsOptions {
   readonly settings: SeedSettings;
   readonly seeds: Iterable<number>;
-  /** With 1, seeds run in the calling thread, where a profiler sees them. */
+  /** The number of threads. With 1, seeds run in the calling thread, so that a profiler can observe them. */
   readonly workers: number;
-  /** Stops after the seeds that are running. */
+  /** Stops after the current seeds. */
   readonly signal: AbortSignal;
   readonly onResult: (result: SeedResult) => void;
-  /** Only with one worker. */
+  /** Receives each step; only supported with one worker. */
   readonly trace?: (line: string) => void;
 }
 

@@ -1,4 +1,4 @@
-/** User requests to a cluster, drawn from the seed: every kind of change that a controller has to follow, some of them repeated. */
+/** User requests to a cluster, drawn from the seed: every kind of change that a controller must handle, some of them repeated. */
 import type { CachedResource } from "../../shared/kube/objects/resources.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import type { ApiServer } from "../../shared/api-server/api-server.ts";
@@ -56,7 +56,8 @@ export class Users {
   async setUp(): Promise<void> {
     await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: SHOP } });
     await this.#ask("POST", `${CORE}/pods`, pod("loner", { app: "elsewhere" }));
-    // Labelled like our pods, but owned by a controller of another kind, which the API server does not serve: nothing collects them.
+    // Has the labels of our pods, but its controller reference points to a kind that the API server does not serve, so the garbage
+    // collector ignores it.
     const owner = { apiVersion: "example.com/v1", kind: "Database", name: "db", uid: "foreign-uid", controller: true };
     await this.#ask("POST", `${CORE}/pods`, pod("db-0", { app: "x" }, [owner]));
     await this.#ask("POST", `${APPS}/replicasets`, {
@@ -196,7 +197,7 @@ export class Users {
     return this.#ask("DELETE", `${CORE}/resourcequotas/pods`);
   }
 
-  /** Before the quiet phase: replaces states that can never be reached. */
+  /** Called before the quiet phase; changes objects whose desired state can never be reached. */
   async settle(): Promise<void> {
     await this.liftQuota();
     for (const d of this.#own("deployments")) {

@@ -1,4 +1,4 @@
-/** A worker thread of threads.ts: each message is a seed, each answer its result. */
+/** A worker thread of threads.ts: receives a seed in each message and posts its result. */
 import { parentPort, workerData } from "node:worker_threads";
 import { runSeed } from "./levels.ts";
 import type { SeedSettings } from "./levels.ts";

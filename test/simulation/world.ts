@@ -1,11 +1,11 @@
 /**
- * The whole system in one process, from one seed, on a virtual clock: an API server, watchers with a real Lease, queues,
- * the Store, the deployed handlers behind event source mappings, nodes and users; and every kind of fault between
- * them. It follows the idea of the protocol's model, with the shipped code.
+ * The whole system in one process, from one seed, on a virtual clock: an API server, watchers with a real Lease, queues, the Store, the
+ * deployed handlers behind event source mappings, nodes and users, with every kind of fault between them. It uses the method of the
+ * protocol's model, but with the product's code.
  *
- * A run: three bursts of 30 s with faults and user requests, a calm of 45 s after each, then quiet until nothing is outstanding and 40 s
- * more. One seed of ten is thorough: its quiet phase lasts at least 250 s, its messages are signed, and the Store's counters are checked
- * after each call.
+ * A run has three bursts of 30 s with faults and user requests, each followed by 45 s without them. A quiet phase then lasts until no work
+ * is outstanding, plus 40 s. One seed of ten is thorough: its quiet phase lasts at least 250 s, its messages are signed, and the Store's
+ * counters are checked after each call.
  */
 import type { ControllerName } from "../../shared/kube/objects/resources.ts";
 import { testSigner } from "../support/signer.ts";
@@ -84,23 +84,23 @@ const BUSY_MS = 30_000;
 const CYCLE_MS = 75_000;
 const CYCLES = 3;
 const QUIET_AT_MS = (CYCLES - 1) * CYCLE_MS + BUSY_MS;
-/** The thorough seed of every ten: seed 4 is in each check. */
+/** The seeds with this last digit are thorough; `check` always includes seed 4. */
 const THOROUGH = 4;
-/** The time after which the last frozen process has continued, and the last late call was executed. */
+/** Time after a burst until the last suspended process has continued and the last late call was executed. */
 const REST_MS = 45_000;
-/** Longer than the sweeper, lists after gaps and lost streams take to repair what is outstanding. */
+/** Limit of the wait for outstanding work: longer than the sweeper, lists after gaps and lost streams take for it. */
 const REST_MS_MAX = 150_000;
 const REST_STEP_MS = 1_500;
-/** Time in which nothing may happen; in its first part, calls in flight may still end. */
+/** Time in which no write may happen; calls in flight may still end in its first part. */
 const QUIET_MS = { thorough: 100_000, other: 40_000 };
 const SETTLES_MS = 20_000;
-/** A key that failed often may be delayed for 1,000 s. */
+/** Limit of the quiet phase: a key that failed often may be delayed for 1,000 s. */
 const END_MS_MAX = 2_400_000;
 const CLOCK_JUMP_MS = 300_000;
 /** User agents whose requests are the user requests of a run. */
 const PEOPLE: ReadonlySet<string> = new Set(["kubectl", "tenant"]);
 const CLUSTER = "c1";
-/** Nothing forges or corrupts a message, so most seeds need no MAC. */
+/** No fault forges or corrupts messages, so most seeds need no MAC. */
 const SIGNERS = { thorough: testSigner(CLUSTER), other: constantSigner() };
 const LEASE = { namespace: "kube-system", name: "deltaloop-watcher-sim" };
 
@@ -132,7 +132,7 @@ class World {
   readonly #mix: Mix;
   readonly #loss: Loss | undefined;
   readonly #clockJumps: boolean;
-  /** How far the clock of the Store's server is set forward, in milliseconds. */
+  /** Milliseconds by which the clock of the Store's server is ahead. */
   #serverAheadMs = 0;
   readonly #server: ApiServer;
   readonly #data = createMemoryData();
@@ -277,8 +277,8 @@ class World {
   }
 
   /**
-   * Checks the state between bursts: if no key is dirty and the cache is exact, but the desired state is not reached, a wake-up was lost,
-   * even if it is repaired later.
+   * Checks the state between bursts. If no key is dirty and the cache equals the API server, but the desired state is not reached, a
+   * wake-up was lost, even if a later sync would hide that.
    */
   #lookBetween(): void {
     this.#mirror.update();
@@ -307,16 +307,14 @@ class World {
   }
 
   /**
-   * Heartbeats come and go, but a message that stays for a minute stays forever. Doorbells may wait, for example those of progress
-   * deadlines.
+   * Waits until Q1 is empty. Heartbeats come and go, but a message that stays for a minute never leaves. Doorbells may wait, for example
+   * those of progress deadlines.
    */
   async #queueIsEmpty(): Promise<void> {
     for (let waitedMs = 0; this.#queue.size() > 0 && waitedMs < 60_000; waitedMs += 500) await this.#clock.advance(500);
     if (this.#queue.size() > 0) this.#checks.bad("SE1queue", `${this.#queue.size()} deltas are left`);
     if (this.#queue.deadLetters().length > 0) this.#checks.bad("SE1queue", `${this.#queue.deadLetters().length} dead letters`);
   }
-
-  // -------------------------------------------------------------------------------------------------------------- the parts
 
   #startNodes(): void {
     const kube = createInProcessKube(this.#server, { component: "nodes" });
@@ -362,7 +360,7 @@ class World {
         const { record } = this.#data.epoch ?? {};
         const restore = snapshot(this.#data);
         if (loss === "restore" || loss === "rewind") await this.#clock.after(backMs);
-        // No object exists that could return.
+        // No deleted object exists that the clone could recreate.
         if (record === undefined) return;
         if (loss === "flush") flush(this.#data);
         else if (loss === "damage") damage(this.#data, random);
@@ -445,7 +443,8 @@ class World {
         const died = new Promise<never>((_, reject) =>
           fate.died.addEventListener("abort", () => reject(new Error("the process died")), { once: true }),
         );
-        // One draw for each other function, as if a process created all of them, so that seeds keep their runs.
+        // Draws one number for each function before this one, as if a process created all functions, so that older seeds still produce the
+        // same runs.
         for (let i = 0; i < at; i++) random.next();
         const wiring = this.#wiring(name, fate, random);
         for (let i = at + 1; i < FUNCTION_NAMES.length; i++) random.next();
@@ -456,7 +455,7 @@ class World {
       sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
       handlers: {
         applyDeltas: handler("apply-deltas"),
-        // A queue in memory has no dead-letter queue; the checks look for dead messages themselves.
+        // In-memory queues have no dead-letter queue; the checks look for dead messages themselves.
         deadDeltas: () => Promise.reject(new Error("unexpected call")),
         sync: {
           deployment: handler("sync-deployment"),
@@ -471,12 +470,12 @@ class World {
     void (async () => {
       while (!this.#ends.signal.aborted) {
         await this.#clock.after(60_000);
-        await sweep().catch(() => undefined); // the next minute tries again
+        await sweep().catch(() => undefined); // the next sweep tries again
       }
     })();
   }
 
-  /** The lease proof of a process, which outlives its invocations. */
+  /** The lease proof of a process, which is kept across its invocations. */
   #proof(name: string): LeaseProof {
     let proof = this.#proofs.get(name);
     if (!proof) {
@@ -518,7 +517,7 @@ class World {
     };
   }
 
-  /** Two watchers, one of which leads; a watcher that dies is replaced, under another identity. */
+  /** Starts two watchers, one of which leads. A watcher that dies is replaced by one with another identity. */
   #startWatchers(): void {
     for (let i = 0; i < 2; i++) void this.#keepWatcher(this.#fork());
   }
@@ -587,7 +586,7 @@ class World {
     const clock = this.#clock;
     return new Proxy(store, {
       get: (target, property) => {
-        // Every member of a Store is a method that returns a promise.
+        // All members of a Store are methods that return a promise.
         const verb = Reflect.get(target, property) as (...parameters: readonly unknown[]) => Promise<unknown>;
         return async (...parameters: readonly unknown[]): Promise<unknown> => {
           this.#step();
@@ -615,7 +614,7 @@ class World {
     for (const what of unbalanced(this.#data.tallies.values())) this.#checks.bad("SC10", `${String(verb)}: ${what}`);
   }
 
-  /** If the Store lost nothing, its counters equal those of an observer of each call and its result. */
+  /** At the end of a run without losses, compares the Store's counters with those of an observer of each call and its result. */
   #accountAtTheEnd(): void {
     if (this.#loss !== undefined || !this.#isThorough) return;
     const kept = countsOf(this.#data.tallies.values());
@@ -653,14 +652,12 @@ class World {
     });
   }
 
-  // -------------------------------------------------------------------------------------------------------------- small things
-
   #busyTime(): boolean {
     const sinceMs = this.#clock.now() - START_MS;
     return sinceMs < QUIET_AT_MS && sinceMs % CYCLE_MS < BUSY_MS;
   }
 
-  /** Faults start after a short time for the start-up. */
+  /** Whether faults are active; not during the start-up. */
   #faulty(): boolean {
     return this.#busyTime() && this.#clock.now() - START_MS > 1_500;
   }
@@ -702,7 +699,7 @@ function constantSigner(): Signer {
   return { keyId, sign: () => signature, verify: (_domain, _parts, given) => (given === signature ? "current" : "unknown") };
 }
 
-/** A standard queue has no groups: every message is its own group. */
+/** Makes every message its own group, because a standard queue has no groups. */
 function ungrouped<T extends { readonly group: string; readonly id: string }>(entry: T): T {
   return { ...entry, group: entry.id };
 }

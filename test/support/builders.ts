@@ -33,7 +33,7 @@ export function cachedPod(overrides: Partial<CachedPod> = {}): CachedPod {
   };
 }
 
-/** Options of the builders of primaries; the rest of the metadata is generated. */
+/** Options of the builders of primaries (Deployments, ReplicaSets and ReplicationControllers); the rest of the metadata is generated. */
 export interface PrimaryOverrides {
   readonly namespace?: string;
   readonly name?: string;
@@ -44,7 +44,7 @@ export interface PrimaryOverrides {
   readonly owner?: CachedOwner;
   readonly deletionTimestamp?: string;
   readonly replicas?: number;
-  /** matchLabels. */
+  /** The matchLabels of the selector. */
   readonly selector?: Labels;
   readonly digest?: string;
 }

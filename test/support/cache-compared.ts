@@ -1,4 +1,4 @@
-/** The cache of a `deltaloop dev`, read from another process and compared with the API server. */
+/** The cache of a running `deltaloop dev`, read by the test's process and compared with the API server. */
 import type { Redis } from "ioredis";
 import { expect } from "vitest";
 
@@ -45,7 +45,7 @@ async function differences(store: Store, cluster: Pick<Cluster, "list">): Promis
       .filter(({ key }) => key !== `${NAMESPACE}/${CANARY}`)
       .map(({ key, uid, rv }) => `${resource} ${key} ${uid} ${rv}`);
     const listed = await cluster.list<{ readonly metadata: Readonly<Record<string, string>> }>(pathOf(resource));
-    // A watcher with a guard does not cache its canary (informer §11.9).
+    // A watcher with a write guard does not cache its canary (informer §11.9).
     const objects = listed.filter(({ metadata }) => metadata["name"] !== CANARY);
     const live = objects.map(({ metadata: m }) => `${resource} ${m["namespace"]}/${m["name"]} ${m["uid"]} ${m["resourceVersion"]}`);
     const [here, there] = [new Set(cached), new Set(live)];

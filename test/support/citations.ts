@@ -20,7 +20,7 @@ export interface TextFile {
 export interface Definitions {
   readonly specifications: ReadonlyMap<string, Specification>;
   readonly decisions: ReadonlySet<string>;
-  /** Where each contract and invariant is defined. Two definitions of one prefix are an error. */
+  /** The places at which each contract and invariant is defined. Two definitions of one prefix are an error. */
   readonly invariants: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -187,7 +187,7 @@ function missing(specification: Specification | undefined, what: string): string
   return specification ? `no such ${what} in docs/internals/spec/${specification.name}.md` : "of which specification?";
 }
 
-/** Without line breaks and the marks at the start of comment lines. */
+/** Returns the text without line breaks and without the marks at the start of comment lines. */
 function plain(text: string): string {
   return text.replaceAll(/\s*\n\s*(?:\*|\/\/|--|#)?\s*/g, " ");
 }

@@ -27,7 +27,7 @@ export interface ColdStage {
 
 const MAC_KEY = "the MAC key of the cold stage";
 const NOBODY = "http://127.0.0.1:9/q";
-/** The end of a failed process's output: a minified bundle is quoted by the line. */
+/** Maximum length of a failed process's output in the error: a stack trace quotes whole lines of a minified bundle. */
 const OUTPUT_MAX = 1_000;
 const OWNERS: Readonly<Record<string, { readonly path: string; readonly kind: string }>> = {
   "sync-deployment": { path: "/apis/apps/v1/namespaces/default/deployments", kind: "Deployment" },

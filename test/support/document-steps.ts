@@ -1,7 +1,4 @@
-/**
- * The code blocks of a document with a label for their place: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file
- * `.
- */
+/** The code blocks of a document whose label says where they run: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file `. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdir, symlink } from "node:fs/promises";
@@ -13,14 +10,17 @@ import { ROOT } from "./e2e.ts";
 import type { Cluster } from "./e2e.ts";
 
 const run = promisify(execFile);
-/** The name of the machine in the documents. */
+/** The node name that the documents use. */
 const DOCUMENTS_NAME = "node-1";
 
 export type DocumentStep =
   | { readonly kind: "cluster" | "machine"; readonly section: string; readonly script: string }
   | { readonly kind: "file"; readonly section: string; readonly path: string; readonly content: string };
 
-/** In document order. @throws for a block with an unknown label */
+/**
+ * Returns the code blocks in document order.
+ * @throws {Error} for a block with an unknown label
+ */
 export function stepsOf(document: string): readonly DocumentStep[] {
   const text = readFileSync(join(ROOT, document), "utf8");
   const steps: DocumentStep[] = [];
@@ -47,8 +47,8 @@ export function commandsOf(script: string): readonly string[] {
 }
 
 /**
- * Runs a document's scripts for the cluster as administrator, with this release's kubectl. They run in `folder`, which
- * is created, and their `node-1` is replaced by `name`.
+ * Runs a document's scripts against the cluster as an administrator, with this release's kubectl. They run in `folder`, which is created,
+ * and their `node-1` is replaced by `name`.
  */
 export async function administratorOf(cluster: Cluster, folder: string, name: string): Promise<(script: string) => Promise<void>> {
   const binaries = await controlPlaneBinaries();

@@ -44,8 +44,8 @@ const READY_MS_MAX = 40_000;
 const END_MS_MAX = 8_000;
 
 /**
- * Runs `suite` if this machine has a control plane, a redis-server and whatever else it needs; otherwise reports one skipped test whose
- * name is the reason. With `CI=true` that is a failure, unless only Go is missing, which a test run does not install.
+ * Runs `suite` if this machine has a control plane, a redis-server and the suite's other requirements; otherwise reports one skipped test
+ * whose name is the reason. With `CI=true` that is a failure, unless only Go is missing, which a test run does not install.
  */
 export async function whereRealPartsAre(title: string, suite: () => void, other?: { readonly missing?: string }): Promise<void> {
   const binaries = await controlPlaneBinaries();
@@ -100,21 +100,21 @@ export interface ClusterOptions {
   /** Default `"without-workloads"`, which also has our service accounts. */
   readonly controllers?: "without-workloads" | "all";
   /**
-   * False: neither scheduler nor nodes, for tests with `dev --nodes 2 --bind-pods`. `"scheduler"`: for tests with their own
-   * nodes. Default true.
+   * False: neither scheduler nor nodes, for tests with `dev --nodes 2 --bind-pods`. `"scheduler"`: a scheduler without nodes, for tests
+   * that start their own. Default true: both.
    */
   readonly machines?: boolean | "scheduler";
   /** The number of scripted nodes, with 1,000 pods each. Default 2. */
   readonly nodes?: number;
-  /** Delays of their pods. */
+  /** Delays of the scripted nodes' pods. */
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
   /** False: without upstream's garbage collector. Default true. */
   readonly garbageCollection?: boolean;
   /** The audit log includes the responses to workload writes. Default false. */
   readonly auditAnswers?: boolean;
-  /** Nodes may join; the lifetime of their certificates. */
+  /** Enables certificate signing for nodes that join; `seconds` is the lifetime of the certificates. */
   readonly signing?: { readonly seconds: number };
-  /** APIServices may be served by other servers. Default false. */
+  /** APIServices may be served by extension API servers. Default false. */
   readonly frontProxy?: boolean;
 }
 
@@ -165,7 +165,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     auditLog,
     kubectl,
     async apply(...objects) {
-      if (objects.length === 0) return; // kubectl rejects that
+      if (objects.length === 0) return; // kubectl rejects an empty input
       const args = ["apply", "-f", "-"];
       said(await plane.kubectl(args, { input: JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }) }), args);
     },
@@ -335,7 +335,7 @@ export function killHard(pid: number | undefined): void {
   process.kill(pid, "SIGKILL");
 }
 
-/** A zombie counts as ended: there may be no init that reaps the children of a killed parent immediately. */
+/** A zombie counts as ended: a container may have no init process that reaps the children of a killed parent immediately. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -17,7 +17,7 @@ export interface RecordedCall {
 }
 
 export interface EventCorpus {
-  /** Name undefined: a UUID. */
+  /** Name undefined: the Event's name is a UUID. */
   readonly names: readonly { readonly object: string; readonly nanos: string; readonly name: string | undefined }[];
   readonly lives: readonly (readonly RecordedCall[])[];
   readonly crowd: readonly RecordedCall[];
@@ -28,7 +28,7 @@ type Line = readonly (readonly [number, string, number, string, string, string, 
 export function eventCorpus(): EventCorpus {
   const text = gunzipSync(readFileSync(new URL("../captures/event-correlator.jsonl.gz", import.meta.url))).toString();
   const [names = "", ...lines] = text.trimEnd().split("\n");
-  const lives = lines.map((line) => (JSON.parse(line) as Line).map(callOf)); // as the recorder's header states
+  const lives = lines.map((line) => (JSON.parse(line) as Line).map(callOf)); // the header of the recorder describes the format
   return {
     names: (JSON.parse(names) as (readonly [string, string, string])[]).map(([object, nanos, name]) => ({
       object,

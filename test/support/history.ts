@@ -33,7 +33,7 @@ export interface Change {
   readonly kind: "Deployment" | "ReplicaSet" | "Pod";
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly object: Seen;
-  /** The resourceVersion. Changes found by one list after a break share its highest one. */
+  /** The resourceVersion. Changes that a list after a broken watch found share the highest resourceVersion of that list. */
   readonly revision: bigint;
   /** Found by a list after a broken watch: changes in between are unknown. */
   readonly afterBreak: boolean;
@@ -48,7 +48,7 @@ export interface History {
 const TYPES = { A: "ADDED", M: "MODIFIED", D: "DELETED" } as const;
 const RESOURCES = { Deployment: "deployments", ReplicaSet: "replicasets", Pod: "pods" } as const;
 
-/** Of one namespace, or of all. Resolves when all three watches have listed. */
+/** Records one namespace, or all namespaces by default. Resolves when all three watches have listed. */
 export async function recordHistory(kube: KubeWatch, namespace?: string): Promise<History> {
   const ending = new AbortController();
   const changes: Change[] = [];
@@ -114,15 +114,15 @@ export interface Moment {
   readonly asked: number;
   /** Pods whose deletion was not requested. */
   readonly active: number;
-  /** Of those, Ready. */
+  /** The number of active pods that are Ready. */
   readonly ready: number;
-  /** Names of ReplicaSets with more active pods than were ever wanted: a surplus create. Empty after a broken watch. */
+  /** Names of ReplicaSets that have more active pods than they ever desired: a surplus create. Empty after a broken watch. */
   readonly overshot: readonly string[];
   /** `live`: neither Succeeded nor Failed, including terminating pods. */
   readonly byReplicaSet: Readonly<Record<string, { readonly asked: number; readonly active: number; readonly live: number }>>;
 }
 
-/** One moment per change of the Deployment's objects, from the first on. */
+/** Returns one moment per change of the Deployment's objects, from the first one on. */
 export function momentsOf(changes: readonly Change[], deployment: string): readonly Moment[] {
   const sets = new Map<string, Seen>();
   const pods = new Map<string, Seen>();

@@ -1,4 +1,4 @@
-/** Captures of a stuck rolling update with whole objects, for what a timeline draws over time. */
+/** Captures of a stuck rolling update with whole objects, for tests of the timeline. */
 import { writeFileSync } from "node:fs";
 import { RESOURCES } from "../../shared/kube/objects/resources.ts";
 import { at, deployment, event, oldPods, pod, replicaSet } from "./incident.ts";

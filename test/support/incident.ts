@@ -95,11 +95,11 @@ interface PodParts {
   readonly container?: Fields;
   readonly status?: Fields;
   readonly state?: Fields;
-  /** Further fields of the container's status. */
+  /** Additional fields of the container's status. */
   readonly web?: Fields;
 }
 
-/** The new pod: bound, not ready. */
+/** The pod of the second revision: scheduled, not ready. */
 export function pod(
   { metadata = {}, spec = {}, container = {}, status = {}, state = {}, web = {} }: PodParts = {},
   name = "web-b-1",
@@ -177,7 +177,7 @@ function clusterOf(placed: readonly Placed[]): ClusterState {
   return census.state({ nowMs: atMs });
 }
 
-/** The verdict on the Deployment; `changed` replaces and adds objects, several versions of one in order. */
+/** Returns the verdict on the Deployment. `changed` replaces and adds objects; it may contain several versions of an object, in order. */
 export function verdictOn(...changed: readonly Placed[]): Verdict {
   const base: readonly Placed[] = [deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods];
   const keyOf = ([resource, fields]: Placed): string => `${resource} ${(fields["metadata"] as { readonly name: string }).name}`;

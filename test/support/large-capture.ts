@@ -16,7 +16,7 @@ export interface LargeCaptureOptions extends Omit<LongCaptureOptions, "recorded"
   /** Ends after this many events, or this much text. */
   readonly events?: number;
   readonly bytes?: number;
-  /** As `capture --no-redact` records them. */
+  /** Whether to write whole objects, as `capture --no-redact` does. */
   readonly whole?: boolean;
 }
 

@@ -15,7 +15,7 @@ const BYTES_MORE_MAX = 512;
 const ELEMENTS_PER_ROW = 2;
 const CROWD = 2_000;
 
-/** What a cluster may contain in large numbers without affecting a Deployment of 1. */
+/** Objects that a cluster may contain in large numbers without affecting a Deployment of 1. */
 const CROWDS: readonly { readonly name: string; readonly plant: (world: World) => Promise<void> }[] = [
   { name: "pods of another Deployment in its namespace", plant: (world) => world.deployed("crowd", CROWD) },
   { name: "pods without an owner in another namespace", plant: (world) => world.bare("elsewhere", CROWD) },
@@ -63,7 +63,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
       return [await one.rig.heard(), await one.rig.sync("replicaset", objectKey(NAMESPACE, "web"))];
     });
     expect(small[1]?.requests).toContain("create pods");
-    // The owner's first create is decided from a live list: one page for every 500 pods, and none of its rows is written through.
+    // The owner's first create is decided from a live list: one page for every 500 pods, and none of its rows is written to the cache.
     const pages = (cost: Cost | undefined): number => cost?.requests.filter((request) => request === "list pods").length ?? 0;
     expect([pages(small[1]), pages(large[1])]).toEqual([1, 5_000 / 500]);
     sameBut(small.map(withOnePage), large.map(withOnePage), [0, 5_000 - 50]);

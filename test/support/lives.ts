@@ -7,13 +7,13 @@ import { ROLLBACK_TO } from "../../shared/controllers/deployment/annotations.ts"
 import type { Change } from "./history.ts";
 import type { LiveObject } from "./scripted-api.ts";
 
-/** An action or observation of the test, such as "settled"; it follows that revision of etcd. */
+/** An action or observation of the test, such as "settled". `revision` is etcd's revision just before it. */
 export interface Mark {
   readonly after: bigint;
   readonly what: Operation | "rest";
 }
 
-/** A moment of a namespace; terminating pods are separate. Without a Deployment there is none. */
+/** The state of a namespace at one moment; terminating pods are separate. Undefined without a Deployment. */
 export interface Standing extends Observed {
   readonly ending: readonly LiveObject[];
 }
@@ -59,7 +59,7 @@ export function brokenIn(changes: readonly Change[], marks: readonly Mark[]): re
   return broken;
 }
 
-/** @returns the pending work, when some controller has not observed the latest state or has not finished */
+/** @returns a description of the pending work, if a controller has not observed the latest state or has not finished */
 export function unrestOf({ ending, ...at }: Standing): string | undefined {
   const { deployment, replicaSets, pods } = at;
   if (ending.length > 0) return `${ending.length} pods are ending`;

@@ -12,7 +12,7 @@ export interface LongCaptureOptions {
   readonly stepMs: number;
   /** The fields of a line for an object as the API server sends it; default: the whole object. */
   readonly recorded?: (resource: CachedResource, object: object) => object;
-  /** Of each pod and each template; default: one container. */
+  /** The containers of each pod and template; default: one container. */
   readonly containers?: readonly object[];
 }
 
@@ -20,7 +20,7 @@ const NAMESPACE = "shop";
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const CONTAINERS = [{ name: "main", image: "shop:1" }];
 
-/** Each without its newline. */
+/** Yields the lines without newlines. */
 export function* longCapture(options: LongCaptureOptions): Generator<string> {
   const { deployments, pods, stepMs, containers = CONTAINERS, recorded = (_resource, object): object => ({ object }) } = options;
   let [version, count] = [100, 0];

@@ -20,7 +20,7 @@ import { watchGates } from "./watch-gates.ts";
 import type { Closed } from "./watch-gates.ts";
 
 const REPLICAS = 6;
-/** 25 % of 6, rounded up. */
+/** Maximum of the desired replicas during a rollout: 6 plus a surge of 25 %, rounded up. */
 const ASKED_MAX = 8;
 const NAMES = ["web-0", "web-1", "web-2"] as const;
 const NAMESPACE = "loss";
@@ -29,7 +29,7 @@ const NAMESPACE = "loss";
  * The case "nothing at all" measures the machine's own delay.
  */
 const SETTLED_MS_MAX = 15_000;
-/** A run that holds its key when the gate closes continues (§11.6). */
+/** Time for which a run that took its key before the gate closed may continue (§11.6). */
 const BEGUN_RUN_MS = 2_000;
 
 const labels = (name: string) => ({ app: name });
@@ -50,7 +50,7 @@ export interface LossRig {
   readonly cluster: Cluster;
   readonly dev: Running;
   readonly redis: Behind;
-  /** Between the watcher and the API server; no other client uses it. */
+  /** The proxy between the watcher and the API server; no other client uses it. */
   readonly road: TcpFront;
   /**
    * Rolls the three Deployments, injects the fault in the middle, and waits for the rollouts and for a cache that
@@ -66,7 +66,7 @@ export interface Limits {
   readonly pauseMsMax?: number;
   /** From the end of the fault until the gates stay open. Default 15 s. */
   readonly settledMsMax?: number;
-  /** The fault ends the recording's watches, too: changes in between are unknown. */
+  /** The fault also breaks the watches of the recorded history, so the changes in between are unknown. */
   readonly breaksTheWatch?: true;
 }
 
@@ -184,7 +184,7 @@ async function longestPausesMs(cluster: Cluster, fromMs: number): Promise<readon
   });
 }
 
-/** Our functions' writes while the gates were closed, except those of runs that had started before. */
+/** Returns our functions' writes while the gates were closed, except those of runs that had started before. */
 async function writesDuring(cluster: Cluster, closed: readonly Closed[]): Promise<readonly string[]> {
   return (await ownWrites(cluster))
     .filter(({ stageTimestamp }) => {

@@ -1,4 +1,4 @@
-/** API servers in memory on loopback ports, each with scripted nodes, whose requests are counted. */
+/** In-memory API servers on loopback ports, each with scripted nodes; they count requests. */
 import type { JsonObject } from "../../shared/base/json.ts";
 import { createSystemClock } from "../../shared/base/system/clock.ts";
 import { createSystemRandom } from "../../shared/base/system/random.ts";
@@ -14,10 +14,10 @@ import type { RawClient } from "./raw-client.ts";
 export interface MemoryApiServer {
   /** A client in this process, whose requests are not counted. */
   readonly client: RawClient;
-  /** Text of a kubeconfig with a token. */
+  /** The text of a kubeconfig that contains a token. */
   readonly kubeconfig: string;
   readonly url: string;
-  /** Requests over HTTP so far, without Leases: method, path and token. */
+  /** Requests over HTTP so far, without those for Leases: method, path and token. */
   readonly requests: readonly string[];
   /** Ends all connections and refuses new ones. */
   die(): Promise<void>;

@@ -66,7 +66,7 @@ export type Build = Awaited<ReturnType<typeof loadBuild>>;
 /** One cluster and one cache, shared by components of several builds. */
 export interface MixedBuilds {
   readonly store: Store;
-  /** Starts all functions of a build beside the running ones. @returns a function that stops them */
+  /** Starts all functions of a build in addition to the running ones. @returns a function that stops them */
   startFunctions(build: Build): () => Promise<void>;
   /** Starts a watcher of a build. @returns a function that stops it as SIGTERM does */
   startWatcher(build: Build): () => Promise<void>;

@@ -1,9 +1,8 @@
 /**
- * Our functions' writes in a real cluster, from its audit log, and the decisions of a replay of the capture, as the
- * same data, so that they can be compared write by write. Creates are compared by name and template digest; pod names
- * are random, so pods are compared by number.
- * A replay decides again until the stream contains the answer, so for each owner the maximum number of wanted pods
- * counts, and of deletes those that its first sync chooses for a size.
+ * Our functions' writes in a real cluster, from its audit log, and the decisions of a replay of the capture, as the same data, so that they
+ * can be compared write by write. Creates are compared by name and template digest; pod names are random, so pods are compared by number. A
+ * replay repeats a decision until the stream contains its effect. So for each owner, only the maximum number of desired pods counts, and
+ * for each size, only the deletes that the first sync chooses.
  */
 import type { Digester } from "../../shared/kube/pod-template/digest.ts";
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
@@ -24,17 +23,17 @@ export interface WriteEvent {
 }
 
 export interface Writes {
-  /** `shop/web-1 DIGEST 2`: name, template and size. */
+  /** Name, template digest and size of each ReplicaSet: `shop/web-1 DIGEST 2`. */
   readonly replicaSets: readonly string[];
-  /** Sizes by ReplicaSet, in their order. */
+  /** The sizes of each ReplicaSet, in order. */
   readonly sizes: ReadonlyMap<string, readonly number[]>;
-  /** Pods created by `shop/web-1 DIGEST`. */
+  /** Number of pods that `shop/web-1 DIGEST` created. */
   readonly pods: ReadonlyMap<string, number>;
-  /** `shop/web-1-x2x4z` */
+  /** Names of deleted pods: `shop/web-1-x2x4z`. */
   readonly deleted: readonly string[];
 }
 
-/** Of those by one of `users`, the ones that the API server accepted. */
+/** Returns the writes by one of `users` that the API server accepted. */
 export function writesMade(events: readonly WriteEvent[], users: RegExp, digester: Digester): Writes {
   const made = {
     replicaSets: [] as string[],
@@ -53,11 +52,11 @@ export function writesMade(events: readonly WriteEvent[], users: RegExp, digeste
     if (resource === "pods" && verb === "delete") made.deleted.push(key);
     if (resource === "pods" && verb === "create" && requestObject?.metadata !== undefined) {
       const { labels, annotations } = requestObject.metadata;
-      // The log contains the request with a pod's defaults, and a template lacks this one.
+      // The logged request contains a pod with its defaults; the template has no such defaults.
       const template = {
         metadata: { labels, annotations },
         spec: { ...spec, enableServiceLinks: undefined },
-      } as unknown as PodTemplateSpec; // whose pod it is
+      } as unknown as PodTemplateSpec; // the template of a pod
       const owner = `${namespace}/${controllerRef(requestObject.metadata)?.name} ${digester.digest(template)}`;
       made.pods.set(owner, (made.pods.get(owner) ?? 0) + 1);
     }

@@ -1,7 +1,4 @@
-/**
- * The output of `osls package` for serverless.yml, in a scratch folder, without credentials and network; the zips are
- * empty files.
- */
+/** The output of `osls package` for serverless.yml, in a temporary folder, without credentials and network; the zips are empty files. */
 import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,7 +11,7 @@ export interface Resource {
   readonly Condition?: string;
   readonly DeletionPolicy?: string;
   readonly UpdateReplacePolicy?: string;
-  /** Empty where the template has none. */
+  /** Empty if the template has no properties. */
   readonly Properties: Readonly<Record<string, unknown>>;
 }
 
@@ -45,7 +42,7 @@ export async function packaged(stage: string, parameters: Readonly<Record<string
       scratch,
     );
     const text = await readFile(join(scratch, "out", "cloudformation-template-update-stack.json"), "utf8");
-    const template = JSON.parse(text.replaceAll(DEPLOYED_AT, "<deployed at>")) as Template; // osls' own
+    const template = JSON.parse(text.replaceAll(DEPLOYED_AT, "<deployed at>")) as Template; // a CloudFormation template
     const resources = Object.entries(template.Resources).map(
       ([name, resource]) => [name, { ...resource, Properties: resource.Properties ?? {} }] as const,
     );
@@ -55,7 +52,10 @@ export async function packaged(stage: string, parameters: Readonly<Record<string
   }
 }
 
-/** Without credentials, and with an unreachable proxy. @returns its output */
+/**
+ * Runs a program without credentials and with an unreachable proxy.
+ * @returns its output
+ */
 export async function offline(program: string, parameters: readonly string[], cwd: string): Promise<string> {
   const nowhere = "http://127.0.0.1:9";
   const env = { PATH: process.env["PATH"] ?? "", HOME: cwd, HTTPS_PROXY: nowhere, HTTP_PROXY: nowhere, AWS_EC2_METADATA_DISABLED: "true" };

@@ -1,13 +1,13 @@
 /**
- * The code blocks of docs/start and docs/guides, and what runs them. A block's info string says where it runs:
+ * The code blocks of docs/start and docs/guides, and a function that runs them. A block's info string says where it runs:
  *
  *     sh                 in a checkout, without a cluster: run by `npm run check`
- *     sh setup           once, before anything else: test/tooling/fresh-machine.test.ts has what it needs
+ *     sh setup           once, before all other blocks: run by test/tooling/fresh-machine.test.ts
  *     sh slow            in a checkout, for longer, or with kubectl: the e2e suite runs it
  *     sh cluster         with a cluster: the e2e suite runs it
  *     sh machine         on the machine that becomes a node: test/e2e/node-joins.test.ts follows it
  *     sh aws             with an AWS account: never run
- *     … background       runs on while the next blocks run
+ *     … background       keeps running while the next blocks run
  *     output             what the last block printed; `…` is any text, on a line of its own any lines
  *     output ctrl-c      what the command in the background has printed, after Ctrl-C
  *     yaml FILE, ini FILE    a file that the next blocks read
@@ -24,10 +24,10 @@ const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, "..", "..");
 const PLACES = ["here", "setup", "slow", "cluster", "machine", "aws"] as const;
 const COMMAND_MS_MAX = 120_000;
-/** A command in the background prints this when it has started. It then has this long to list its output. */
+/** Output of a command in the background once it has started, and the time after it for the rest of the quoted output. */
 const STARTED = /ready:|Ctrl-C/u;
 const SETTLE_MS = 3_000;
-/** Of a checkout that a page packs: these are made there, and tests are not packed. */
+/** Folders that a packed checkout does not copy: two are created there, and tests are not packed. */
 const NOT_COPIED = ["dist", "node_modules", "test"];
 
 export type Place = (typeof PLACES)[number];
@@ -37,7 +37,10 @@ export type Block =
   | { readonly kind: "output"; readonly line: number; readonly interrupted: boolean; readonly text: string }
   | { readonly kind: "file"; readonly line: number; readonly path: string; readonly text: string };
 
-/** In their order. @throws when a block does not say what it is */
+/**
+ * Returns the blocks in the order of the page.
+ * @throws {Error} if a block has no valid label
+ */
 export function blocksOf(page: string, text: string): readonly Block[] {
   return [...text.matchAll(/^( *)```(.*)\n([\s\S]*?)^ *```$/gmu)].map(([, indent = "", info = "", content = ""], i, all) => {
     const line = text.slice(0, all[i]?.index).split("\n").length;
@@ -63,7 +66,7 @@ function blockFrom(language: string, words: readonly string[], line: number, tex
   return undefined;
 }
 
-/** Whether `got` is what `want` quotes. */
+/** Returns whether the output `got` matches the quoted output `want`. */
 export function isQuoted(want: string, got: string): boolean {
   const lines = want.trimEnd().split("\n");
   const pattern = lines
@@ -114,7 +117,7 @@ export async function runPage(
         const script = `set -euo pipefail\n[ ! -e .exported ] || . ./.exported\n{ ${block.text.trimEnd()}\n} 2>&1\ndeclare -px > .exported`;
         const options = { cwd: folder, env, timeout: COMMAND_MS_MAX, maxBuffer: 1 << 26 };
         ({ stdout: printed } = await run("bash", ["-c", script], options).catch((error: unknown) => {
-          const { stdout = "" } = error as { readonly stdout?: string }; // as execFile rejects
+          const { stdout = "" } = error as { readonly stdout?: string }; // the error of execFile
           throw new Error(`line ${block.line} fails: ${block.text}${stdout.slice(-4_000)}`, { cause: error });
         }));
       }
@@ -127,11 +130,11 @@ export async function runPage(
 }
 
 /**
- * Links to the folders of this checkout and copies of its files, and `deltaloop` and `programs` on the returned PATH.
+ * Fills a folder with links to the folders of this checkout and copies of its files. The returned PATH contains `deltaloop` and `programs`.
  * @param isPacked copies of the folders too, because npm leaves links out of a tarball
  */
 async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>, isPacked: boolean): Promise<string> {
-  await mkdir(join(ROOT, "dist"), { recursive: true }); // a build writes this folder, and its link must exist before
+  await mkdir(join(ROOT, "dist"), { recursive: true }); // the build writes to this folder through the link, whose target must exist
   for (const entry of await readdir(ROOT, { withFileTypes: true })) {
     const [from, to] = [join(ROOT, entry.name), join(folder, entry.name)];
     if (entry.isFile()) await copyFile(from, to);

@@ -12,7 +12,7 @@ export interface Decided {
   readonly why: readonly Reason[];
 }
 
-/** Each input with the facts that contain it, alone or in a sum. */
+/** For each input, the facts of a reason that contain it, alone or in a sum. */
 export type Inputs<Given> = {
   readonly [Name in keyof Given]: { readonly values: fc.Arbitrary<Given[Name]>; readonly facts: readonly string[] };
 };
@@ -22,7 +22,7 @@ export function expectChangesExplained<Given extends object>(
   decide: (input: Given) => Decided,
   options: { readonly numRuns?: number } = {},
 ): void {
-  // Record of the same keys.
+  // the record has the same keys
   const cases = fc.record(Object.fromEntries(names(inputs).map((name) => [name, inputs[name].values]))) as unknown as fc.Arbitrary<Given>;
   const changed = new Set<keyof Given>();
   const change = fc.constantFrom(...names(inputs)).chain((name) => inputs[name].values.map((value) => ({ name, value })));

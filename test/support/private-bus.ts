@@ -25,7 +25,7 @@ const MANAGER = "org.freedesktop.login1.Manager";
 const SYSTEMD = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"] as const;
 const MOCK = "org.freedesktop.DBus.Mock";
 
-/** @returns undefined, or the one reason why it is unavailable: tests are then skipped with it */
+/** @returns undefined, or the reason why it is unavailable, with which tests are skipped */
 export function ensureDbusMock(): string | undefined {
   const missing = (): readonly string[] => Object.keys(NEEDED).filter((name) => !existsSync(NEEDED[name] ?? ""));
   if (missing().length === 0) return undefined;
@@ -43,15 +43,15 @@ const configuration = (socket: string): string => `<busconfig>
 </policy></busconfig>`;
 
 export interface PrivateBus {
-  /** As `DBUS_SYSTEM_BUS_ADDRESS` has it. */
+  /** The address, in the format of `DBUS_SYSTEM_BUS_ADDRESS`. */
   readonly address: string;
   /** The directory of logind's drop-ins, read on reload. */
   readonly dropInFolder: string;
   prepareForShutdown(isShuttingDown: boolean): void;
   setInhibitDelay(ms: number): void;
-  /** The holder of each lock, its subject and mode: `deltaloop node shutdown delay`. */
+  /** The process name, subject and mode of each lock: `deltaloop node shutdown delay`. */
   locks(): readonly string[];
-  /** Any value, in the notation of `busctl`. */
+  /** Calls busctl; values are in its notation. */
   busctl(...args: readonly string[]): string;
   /** Ends the bus and all connections. */
   end(): Promise<void>;

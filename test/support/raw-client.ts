@@ -18,7 +18,7 @@ export interface RawClient extends KubeWatch<Resource> {
     body?: object,
     contentType?: string,
   ): Promise<T>;
-  /** The whole list. */
+  /** Returns the items of the whole list. */
   list<T extends object = AnyObject>(path: string, query?: Readonly<Record<string, string>>): Promise<{ readonly items: readonly T[] }>;
 }
 
@@ -30,7 +30,7 @@ export function rawClientOf(client: KubeClient): RawClient {
     ...createWatch(client),
     request: async <T extends object>(...[method, path, body, contentType]: Parameters<RawClient["request"]>) =>
       (await client.json({ method, path, ...(body && { body }), ...(contentType !== undefined && { contentType }) })) as T,
-    // Without a limit a list is one page.
+    // Requests no limit, so the list is one page.
     list: async <T extends object>(...[path, query]: Parameters<RawClient["list"]>) => ({
       items: asPage(await client.json({ method: "GET", path, ...(query && { query }) }), undefined).items as T[],
     }),

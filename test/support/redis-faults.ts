@@ -37,8 +37,7 @@ export const REDIS_FAULTS: readonly RedisFault[] = [
   { name: "restarted empty", strike: (redis) => redis.replace(() => startRedis()) },
   { name: "rolled back 2 s", strike: rollBack },
   { name: "failed over to a replica that lacks 500 ms", strike: failOver },
-  // An unanswered registration of intents blocks its owner for OP_DEADLINE_MS, because its creates may still be
-  // executed.
+  // If the registration of intents is not answered, the owner stays blocked for OP_DEADLINE_MS, because its creates may still be executed.
   { name: "connections cut 20 times", strike: cutOften, pauseMsMax: OP_DEADLINE_MS + 5_000 },
   { name: "out of memory for 5 s", strike: outOfMemory },
   { name: "paused for 20 s", strike: pause },
@@ -46,13 +45,13 @@ export const REDIS_FAULTS: readonly RedisFault[] = [
 
 async function deleteHalf({ admin }: Behind): Promise<void> {
   const keys = (await admin.keys("dl:*")).toSorted();
-  // The key `ep` does not depend on the epoch's name, so the loss of the cache is not obvious immediately.
+  // The key `ep` keeps its name in every epoch; it is kept, so that components do not notice the loss of the cache immediately.
   await admin.del(...keys.filter((key, index) => index % 2 === 0 && !key.endsWith(":ep")));
 }
 
 export async function rollBack({ admin, replace }: Behind): Promise<void> {
   await admin.save();
-  const [, source = ""] = (await admin.config("GET", "dir")) as string[]; // a name and its value
+  const [, source = ""] = (await admin.config("GET", "dir")) as string[]; // an option and its value
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-dump-"));
   await copyFile(join(source, "dump.rdb"), join(directory, "dump.rdb"));
   await sleep(2_000);

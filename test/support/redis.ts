@@ -42,8 +42,8 @@ const BUS_OFFSET = 10_000;
 const PORT_TRIES = 20;
 
 /**
- * Ensures that `redis-server` is on the PATH; as root it installs Debian's package and reports that on stderr. @returns
- * undefined, or the reason why there is none: tests that need one are then skipped with it
+ * Ensures that `redis-server` is on the PATH; as root it installs Debian's package and reports that on stderr. @returns undefined, or the
+ * reason why redis-server is unavailable, with which tests are skipped
  */
 export function ensureRedisServer(): string | undefined {
   if (found()) return undefined;
@@ -129,7 +129,7 @@ function collect(shell: ChildProcess): () => string {
 async function ready(port: number, shell: ChildProcess): Promise<void> {
   const until = performance.now() + START_MS_MAX;
   const client = new Redis({ port, host: "127.0.0.1", lazyConnect: true, retryStrategy: () => 20, maxRetriesPerRequest: null });
-  client.on("error", () => {}); // refused until it listens
+  client.on("error", () => {}); // connections are refused until the server listens
   try {
     for (;;) {
       if (shell.exitCode !== null) throw new Error("the shell ended");

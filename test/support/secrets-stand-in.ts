@@ -4,11 +4,11 @@ import type { AddressInfo } from "node:net";
 
 export interface SecretsStandIn {
   readonly endpoint: string;
-  /** Values by name; names of Parameter Store start with a slash. Undefined: the secret exists and has no value yet. */
+  /** Values by name; names in Parameter Store start with a slash. Undefined: the secret exists but has no value yet. */
   readonly values: Map<string, string | undefined>;
   /** Names that the caller may not use, with the error code. */
   readonly refused: Map<string, string>;
-  /** Names that responses omit. */
+  /** Names that responses omit although they exist. */
   readonly passedOver: Set<string>;
   /** Every request's action and names. */
   readonly asked: { readonly action: string; readonly names: readonly string[] }[];
@@ -56,7 +56,7 @@ export async function startSecretsStandIn(initial: Readonly<Record<string, strin
         });
         const good = names.filter((each) => !passedOver.has(each) && !refused.has(each) && values.get(each) !== undefined);
         const found = good.map((each) => ({ ARN: `${ARN}${each}-a1B2c3`, Name: each, SecretString: values.get(each) }));
-        // Not in the requested order.
+        // AWS does not guarantee the requested order.
         return { status: 200, body: { SecretValues: found.toReversed(), Errors: problems } };
       }
       case "GetParameters": {

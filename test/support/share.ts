@@ -6,12 +6,12 @@ import { inject } from "vitest";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Absent: the share of `check`. */
+    /** Absent in the project `check`, which runs a share of the cases. */
     readonly share?: "all";
   }
 }
 
-/** `count` cases of `all`, spread evenly, including the first one; in the project `long`, all. */
+/** Returns `count` cases of `all`, evenly spread and including the first one. In the project `long`, returns all. */
 export function shareOf<T>(all: readonly T[], count: number): readonly T[] {
   if (inject("share") === "all") return all;
   const step = Math.max(1, all.length / count);

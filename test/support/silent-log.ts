@@ -1,4 +1,4 @@
 import type { Log } from "../../shared/base/log.ts";
 
-/** For benchmarks, and tests that do not check the log. */
+/** A log without output, for benchmarks and tests that do not check the log. */
 export const silentLog: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };

@@ -31,7 +31,10 @@ interface KubeObjectShape {
   };
 }
 
-/** Settled: nothing terminates, every status has the newest generation, every wanted pod exists and is ready. */
+/**
+ * Reports whether the namespace has settled: nothing terminates, every status has the newest generation, and every desired pod exists and
+ * is ready.
+ */
 export async function isSettled(cluster: Cluster, namespace: string): Promise<boolean> {
   const { deployments, replicaSets, pods } = await read(cluster, namespace);
   const owners = [...deployments, ...replicaSets];
@@ -40,7 +43,7 @@ export async function isSettled(cluster: Cluster, namespace: string): Promise<bo
     owners.every(
       ({ metadata, spec, status }) =>
         status?.observedGeneration === metadata.generation &&
-        // A paused Deployment may have no pods; its ReplicaSets are checked anyway.
+        // A paused Deployment may have no pods; its ReplicaSets are checked in any case.
         (spec?.paused === true || ((status?.replicas ?? 0) === spec?.replicas && (status?.readyReplicas ?? 0) === spec?.replicas)) &&
         (status?.terminatingReplicas ?? 0) === 0,
     )
@@ -83,7 +86,7 @@ function isOurs({ involvedObject }: EventShape): boolean {
   return ["Deployment", "ReplicaSet", "ReplicationController"].includes(involvedObject.kind);
 }
 
-/** As `kubectl describe` prints it: a count only from 2 on. */
+/** Formats an Event as `kubectl describe` does: with a count only if it is at least 2. */
 function eventText({ type, reason, message, count, involvedObject, source }: EventShape): string {
   const times = count > 1 ? ` (x${count})` : "";
   return `${source.component}: ${type} ${reason} ${involvedObject.apiVersion} ${involvedObject.kind}/${involvedObject.name}: ${withoutPodNames(message)}${times}`;

@@ -13,13 +13,13 @@ export const ROW_ID = "[A-Z]*[0-9]+[a-z]?";
 
 export interface Specification {
   readonly name: string;
-  /** `11`, `11.3`, … as its headings number them. */
+  /** Section numbers in headings: `11`, `11.3`, …. */
   readonly sections: ReadonlySet<string>;
-  /** Numbers of more than one heading. */
+  /** Numbers that more than one heading has. */
   readonly repeated: readonly string[];
   /** The first cell of every row of every table, if it is an id: rows, rules, hazards, quirks. */
   readonly ids: ReadonlySet<string>;
-  /** Ids in tables of test cases: those below a mark `<!-- spec: name -->`. */
+  /** Ids in tables of test cases: the tables below a mark `<!-- spec: name -->`. */
   readonly rows: ReadonlySet<string>;
 }
 

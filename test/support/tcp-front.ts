@@ -7,7 +7,7 @@ import type { Socket } from "node:net";
 
 export interface TcpFront {
   readonly port: number;
-  /** Target of new connections; existing ones are cut. */
+  /** Sends new connections to this port and cuts existing ones. */
   to(port: number): void;
   /** Cuts every open connection. */
   cut(): void;

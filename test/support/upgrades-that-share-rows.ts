@@ -1,4 +1,4 @@
-/** One upgrade or rollback between this build and an older one with the same identity, as tests. */
+/** Tests of one upgrade or rollback between this build and an older one that uses the same rows in Redis. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -20,9 +20,11 @@ const TEST_MS_MAX = 90_000;
 export interface SharingUpgrade {
   readonly base: "same-identity" | "same-identity-before";
   readonly direction: "upgrade" | "rollback";
-  /** What is deployed first. */
+  /** The component that is deployed first. */
   readonly first: "functions" | "watcher";
-  /** The older build has this number of pod lanes, so its epoch differs. Everything is then replaced within one rollout. */
+  /**
+   * Number of pod lanes of the older build, if it differs. The epoch then differs, too, and all components are replaced within one rollout.
+   */
   readonly podLanes?: number;
   /** Runs on a control plane with scheduler and nodes, instead of an in-memory API server. */
   readonly isReal?: true;

@@ -7,7 +7,7 @@ export interface ReplicaOptions {
   readonly replicas?: number;
   readonly minReadySeconds?: number;
   readonly generation?: number;
-  /** Being deleted, and held by a finalizer. */
+  /** Has a deletionTimestamp and a finalizer that holds it. */
   readonly deleting?: boolean;
   readonly ownerReferences?: readonly OwnerReference[];
   readonly status?: Json;
@@ -43,13 +43,13 @@ export function replicaSet({
 export interface PodOptions {
   readonly name: string;
   readonly labels?: Labels;
-  /** The controller reference's target. */
+  /** The object to which the controller reference points. */
   readonly owner?: { readonly kind?: string; readonly name?: string; readonly uid: string };
   readonly phase?: string;
   readonly readySince?: string;
   /** Empty: not scheduled yet. */
   readonly nodeName?: string;
-  /** Being deleted, and held by a finalizer. */
+  /** Has a deletionTimestamp and a finalizer that holds it. */
   readonly deleting?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Every rule of the architecture, violated once. */
+/** Every architecture rule, with a sample that violates it. */
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -51,7 +51,7 @@ const GOOD: Files = {
 const value = (path: string, name: string) => `import { ${name} } from "${path}";\nexport const broken = ${name};\n`;
 const type = (path: string, name: string) => `import type { ${name} } from "${path}";\nexport type Broken = ${name};\n`;
 
-/** A file of each package that imports a package that it may not import. */
+/** For each package, a file that imports a package that it may not import. */
 const ACROSS = Object.entries(PACKAGE_IMPORTS).map(([name, imports]) => {
   const other = ["api-server", "store", "controllers", "local"].find((each) => each !== name && !imports.includes(each)) ?? "docker";
   const files = { [`shared/${other}/across.ts`]: "export const across = 1;\n" };
@@ -129,7 +129,7 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
   "time-is-handed-in": [{ "shared/controllers/cache/broken.ts": "export const now = new Date();\n" }],
 };
 
-/** All samples are in one folder, which is read once; `broken.ts` gets the number of its sample there. */
+/** All samples are in one folder, which is checked once; `broken.ts` is renamed to the number of its sample. */
 const SAMPLES = Object.entries(BROKEN)
   .flatMap(([rule, samples]) => samples.map((files) => ({ rule, files: Object.entries(files) })))
   .map(({ rule, files }, number) => ({

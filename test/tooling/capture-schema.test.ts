@@ -1,5 +1,5 @@
-// Would catch: a published schema that recorded captures, or the current output of the recorder and the importers, do not match; and one
-// that matches anything.
+// Would catch: a published schema that recorded captures or the current output of the recorder and the importers violate, and a schema that
+// accepts everything.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";

@@ -10,7 +10,7 @@ import { readSpecification, readSpecifications } from "../support/specifications
 const FILES: readonly TextFile[] = globSync(["**/*.{ts,js,lua,py,go,c,yml,md}"], {
   exclude: ["**/node_modules/**", "**/dist/**", "**/.cache/**", "**/.serverless/**", "test/captures/**"],
 })
-  // This file's samples cite missing targets on purpose.
+  // Excludes this file, whose samples cite missing targets on purpose.
   .filter(
     (path) =>
       !["test/tooling/citations.test.ts", "test/support/citations.ts", "test/support/specifications.ts", "test/spec.ts"].includes(path),

@@ -1,4 +1,4 @@
-/** docs/reference/configuration.md. Catches: an outdated page, and a variable that the product reads but the page lacks. */
+/** docs/reference/configuration.md. Catches: an outdated page, and a variable that the product reads but the page omits. */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 

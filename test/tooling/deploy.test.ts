@@ -1,4 +1,4 @@
-/** `npm run deploy` before it calls AWS. Catches a deployment that starts with a missing setting, or with another run's template. */
+/** `npm run deploy` before it calls AWS. Catches: a deployment that starts without a required setting, or with another run's template. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -314,7 +314,7 @@ describe("commands in the documents", () => {
     expect(uses.length).toBeGreaterThan(0);
   });
 
-  /** A verb's file and the files that it imports from folders of cli. */
+  /** Returns the sources of a verb: its file and its imports from folders of cli. */
   function sources(path: string): string {
     const text = readFileSync(path, "utf8");
     const imported = [...text.matchAll(/from "\.\/([\w-]+\/[\w/-]+\.ts)"/g)].map(([, file = ""]) =>

@@ -1,5 +1,6 @@
 /**
- * READMEs and docs/ as maps. Catches a table of files that names missing files or omits existing ones, and broken links, anchors and paths.
+ * READMEs and docs/ as maps. Catches: a table of files that lists missing files or omits existing ones, and broken links, anchors and
+ * paths.
  */
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -7,11 +8,11 @@ import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 
 const DOCUMENTS = globSync(["**/*.md"], { exclude: ["**/node_modules/**", "**/dist/**", "test/captures/**"] }).toSorted();
-/** What a folder's table must name: sources, and folders of sources. */
+/** Names that a folder's table must list: sources, and folders with sources. */
 const SOURCE = /\.(ts|lua|c|py|yml)$/;
 const PATH = /(?<![\w./@{}<>-])(?:shared|functions|cli|infra|test|docs|\.ci)\/[\w./-]*\w/g;
 
-/** Names in backticks in the first column of tables whose head is "file", by document. */
+/** For each document, the names in backticks in the first column of tables with the heading "file". */
 const TABLES = DOCUMENTS.flatMap((document) => {
   const names = namedFiles(readFileSync(document, "utf8"));
   return names.length === 0 ? [] : [{ document, names }];

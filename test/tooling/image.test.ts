@@ -1,6 +1,6 @@
 /**
- * The watcher's image, built from small packages. Catches bytes that differ from run to run, an index with broken digests, unneeded files of
- * Debian, a missing licence, an invalid pin. test/e2e/watcher-image.test.ts builds it from the real packages and runs it.
+ * The watcher's image, built from small packages. Catches: an image that is not reproducible, an index with wrong digests, unneeded files
+ * from Debian, a missing licence, an invalid pin. test/e2e/watcher-image.test.ts builds the image from the real packages and runs it.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -118,7 +118,7 @@ describe("an archive for two architectures", () => {
         contents.map((content) => `sha256:${createHash("sha256").update(content).digest("hex")}`),
       );
     }
-    // Blobs that several images share occur once.
+    // A blob that several images share occurs only once.
     expect(entries.filter(({ name }) => /^blobs\/sha256\/./.test(name))).toHaveLength(1 + 2 * 3 + 1);
   });
 });
@@ -195,7 +195,7 @@ describe("the image", () => {
       created: "1970-01-02T00:00:00.000Z",
       labels: { "org.opencontainers.image.title": "deltaloop", "org.opencontainers.image.licenses": "Apache-2.0" },
     });
-    // Unknown for files without a Git history.
+    // The commit is unknown for files without a Git history.
     const { status, stdout } = spawnSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" });
     const revision = config.labels?.["org.opencontainers.image.revision"];
     expect(revision?.replace(/-dirty$/, "")).toBe(status === 0 ? stdout.trim() : undefined);
@@ -239,7 +239,7 @@ describe("the cache of Debian packages", () => {
     await mkdir(cached, { recursive: true });
     const program = async (name: string, script: string): Promise<void> =>
       await writeFile(join(tools, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-    // `apt-get … download` writes the package into the working folder; dpkg-deb prints the package itself.
+    // `apt-get … download` writes the package into the working folder; dpkg-deb prints the contents of the package.
     await program("apt-get", `case "$*" in *download*) printf good > package.deb; echo x >> ${join(folder, "downloads")};; esac`);
     await program("dpkg-deb", 'cat "$2"');
     Object.assign(process.env, { XDG_CACHE_HOME: join(folder, "cache"), PATH: `${tools}:${before.PATH}` });

@@ -1,6 +1,6 @@
 /**
- * The text of README and docs/: catches the words that docs/internals/style.md forbids, long sentences, table cells that are paragraphs,
- * and pages that grow.
+ * The text of README and docs/. Catches: words that docs/internals/style.md forbids, long sentences, table cells that are paragraphs, and
+ * pages that grow.
  */
 import { globSync, readFileSync } from "node:fs";
 
@@ -10,7 +10,7 @@ const SPECIFICATIONS = "docs/internals/spec/";
 const PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/**/*.md")]
   .filter((page) => !page.startsWith(SPECIFICATIONS))
   .toSorted();
-/** Pages for new readers, whose sentences are short. */
+/** Pages for new readers, which have a stricter limit for sentences. */
 const READ_FIRST = PAGES.filter((page) => page === "README.md" || /^docs\/(?:start|guides|concepts)\//.test(page));
 const [SENTENCE_WORDS_MAX, CELL_WORDS_MAX] = [30, 40];
 
@@ -106,7 +106,7 @@ it("counts sentences across lines, and each list item alone", () => {
   ]);
 });
 
-/** The text line by line, without code and without quotations from programs and tests. */
+/** Returns the text line by line, without code and without quotations from programs and tests. */
 function prose(text: string): string {
   const blank = (match: string): string => match.replaceAll(/[^\n]/g, "");
   return text

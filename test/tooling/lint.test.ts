@@ -1,4 +1,4 @@
-/** Every lint rule that the project relies on, violated once. */
+/** Every lint rule that the project relies on, with a sample that violates it. */
 import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -65,7 +65,7 @@ const SAMPLES: readonly { readonly rule: string; readonly file: string; readonly
   { rule: "no-console", file: "shared/local/console.ts", text: 'console.log("x");\n' },
 ];
 
-/** Code that must remain allowed in these places. */
+/** Samples that must remain allowed in these places. */
 const GOOD = {
   "shared/base/system/clock.ts": "export const now = (): number => Date.now();\nsetTimeout(() => undefined, 1);\n",
   "shared/controllers/lambda/wiring.ts": 'export const home = process.env["HOME"];\n',
@@ -89,7 +89,7 @@ it("each rule finds its invalid sample and nothing else", async () => {
   }
 });
 
-/** The findings as `file rule`. */
+/** Returns the findings as `file rule`. */
 async function oxlint(cwd: string): Promise<readonly string[]> {
   const child = spawn(
     join(ROOT, "node_modules/.bin/oxlint"),

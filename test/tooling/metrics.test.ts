@@ -1,4 +1,4 @@
-/** The table of metrics compared with upstream, with the code that counts, and with the files generated from it. */
+/** The table of metrics, compared with upstream's metrics, with the code that records them, and with the generated files. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ describe("the table of metrics", () => {
 
   it.each(ROWS)("%s follows Prometheus' naming rules", (name, { type, unit, buckets, help, labels }) => {
     expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
-    // Counters of the kubelet that do not follow the naming rule.
+    // The kubelet's counters that violate the naming rule.
     expect(
       name.endsWith("_total") ||
         name === "kubelet_evictions" ||
@@ -103,7 +103,7 @@ const kubernetes = upstreamFolder();
 describe.skipIf(kubernetes === undefined)(
   "upstream's own metrics, in its source (skipped where Go's module cache has no Kubernetes)",
   () => {
-    // Skipped tests are also collected.
+    // Collects skipped tests, too.
     const textsIn = (folder: string): readonly string[] =>
       kubernetes === undefined ? [] : goFiles(join(kubernetes, folder)).map((file) => readFileSync(file, "utf8"));
     const texts = [
@@ -164,7 +164,7 @@ describe.skipIf(!promtool)(
       const rules = panels.flatMap(({ targets = [] }) => targets.map(({ expr }, i) => ({ record: `panel:query:${i}`, expr })));
       const folder = mkdtempSync(join(tmpdir(), "deltaloop-rules-"));
       try {
-        writeFileSync(join(folder, "rules.yml"), JSON.stringify({ groups: [{ name: "dashboard", rules }] })); // JSON is YAML
+        writeFileSync(join(folder, "rules.yml"), JSON.stringify({ groups: [{ name: "dashboard", rules }] })); // JSON is valid YAML
         const checked = spawnSync("promtool", ["check", "rules", "--lint=none", join(folder, "rules.yml")], { encoding: "utf8" });
         expect(checked.stdout + checked.stderr).toContain(`SUCCESS: ${rules.length} rules found`);
       } finally {
@@ -181,7 +181,7 @@ interface UpstreamMetric {
   readonly buckets: readonly number[];
 }
 
-/** Metrics of `NewXVec(&XOpts{Subsystem, Name, Help, Buckets}, []string{labels})`, with constants of the same file resolved. */
+/** Returns the metrics of `NewXVec(&XOpts{Subsystem, Name, Help, Buckets}, []string{labels})`, with constants of the same file resolved. */
 function metricsOf(text: string): readonly UpstreamMetric[] {
   const constants = new Map([
     ...[...text.matchAll(/(\w+)\s*=\s*("[^"\n]*"|\[\]float64\{[^}]*\})/g)].map(([, name = "", value = ""]) => [name, value] as const),

@@ -27,7 +27,7 @@ describe("the node agent's unit", () => {
       const unit = join(folder, "deltaloop-node.service");
       writeFileSync(unit, text.replace("/usr/local/bin/deltaloop", program));
       const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", unit], { encoding: "utf8" });
-      // systemd reports and ignores unknown settings.
+      // systemd only reports unknown settings.
       expect({ status, said: (stdout + stderr).split("\n").filter((line) => line.includes("deltaloop-node.service")) }).toEqual({
         status: 0,
         said: [],

@@ -1,4 +1,4 @@
-/** docs/reference/messages.md compared with the sources. */
+/** docs/reference/messages.md, compared with the sources. */
 import { globSync, readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
@@ -13,8 +13,8 @@ it("finds the messages in docs/reference/messages.md", () => {
 });
 
 it.each(MESSAGES)("$message is logged, as $level", ({ message, level }) => {
-  const literal = JSON.stringify(message); // no name contains a character that is special in a pattern
-  // A level that is chosen at run time (worker.ts) is `say`.
+  const literal = JSON.stringify(message); // messages contain no special characters of regular expressions
+  // Calls with a level chosen at run time (worker.ts) use `say`.
   const call = new RegExp(`(?:\\.${level}|\\bsay)\\((?:[^;]{0,50}\\? )?\\s*${literal}|(?:\\.${level}|\\bsay)\\([^;]{0,60} : ${literal}`);
   expect(TEXTS.filter((text) => call.test(text)).length).toBeGreaterThan(0);
 });

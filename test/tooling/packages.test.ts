@@ -1,6 +1,6 @@
 /**
- * Would catch: a package that can be imported by a path that it does not export, a README with wrong entry points or imports, a
- * dependency that the published command lacks, and a folder with too many files.
+ * Would catch: an import of a path that a package does not export, a README with wrong entry points or imports, a missing dependency of the
+ * published command, and a folder with too many files.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
 }
 
-const read = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8")) as Manifest; // our own
+const read = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8")) as Manifest; // a manifest of this repository
 const ROOT = read("package.json");
 const PACKAGES = globSync("shared/*/package.json")
   .toSorted()

@@ -1,6 +1,6 @@
 /**
  * The commands of docs/start and docs/guides, and the quoted output. Catches: a command that fails or prints something else, and a block
- * that no test runs and that is not marked with `aws`.
+ * without the mark `aws` that no test runs.
  */
 import { execSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ import type { Block } from "../support/pages.ts";
 const PAGES = globSync("docs/{start,guides}/*.md")
   .toSorted()
   .map((page) => ({ page, blocks: blocksOf(page, readFileSync(page, "utf8")) }));
-/** test/e2e/node-joins.test.ts and test/e2e/node-taken-over.test.ts follow this page, also on the machine. */
+/** test/e2e/node-joins.test.ts and test/e2e/node-taken-over.test.ts follow this page, including its steps on the machine. */
 const NODE = "docs/guides/node.md";
 const SETUP = ["npm ci", "alias deltaloop='npm run -s deltaloop --'"];
 const isHere = (block: Block): boolean => block.kind === "command" && block.place === "here";
@@ -39,7 +39,7 @@ it("the command of docs/guides/deploy.md prints the id that the code computes fo
   const deploy = PAGES.find(({ page }) => page.endsWith("deploy.md"))?.blocks.find(({ text }) => text.includes("kube-system"));
   const [, pipeline = ""] = /^kubectl get namespace kube-system -o jsonpath=\{\.metadata\.uid\} (\|.*)$/mu.exec(deploy?.text ?? "") ?? [];
   const uid = "0a4d1c9e-6f0b-4b52-9a55-2f4e7c1d8b30";
-  const { cid } = await readClusterIdentity({ get: async () => ({ metadata: { uid } }) } as never); // of a reader, what it calls
+  const { cid } = await readClusterIdentity({ get: async () => ({ metadata: { uid } }) } as never); // the function only calls `get`
   expect(execSync(`printf %s ${uid} ${pipeline}`, { encoding: "utf8" })).toBe(`${cid}\n`);
 });
 

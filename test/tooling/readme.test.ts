@@ -37,7 +37,7 @@ it("lists the components that run while idle, as in the template", async () => {
 it("has the costs that `deltaloop cost` prints", async () => {
   const monthOf = (...parameters: readonly string[]) => {
     const { stdout } = spawnSync(process.execPath, ["cli/main.ts", "cost", "--json", ...parameters], { cwd: ROOT, encoding: "utf8" });
-    return JSON.parse(stdout) as Month; // the format is in cli/README.md
+    return JSON.parse(stdout) as Month; // cli/README.md describes the format
   };
   const month = monthOf();
   const busy = monthOf("--deployments=50", "--rollouts-per-day=20");
@@ -94,7 +94,8 @@ it("CONTRIBUTING.md has every folder of shared/ in its map", async () => {
 });
 
 it("contains only existing scripts, verbs and options", async () => {
-  const { scripts } = JSON.parse(await read("package.json")) as { readonly scripts: Readonly<Record<string, string>> }; // our own file
+  // this repository's manifest
+  const { scripts } = JSON.parse(await read("package.json")) as { readonly scripts: Readonly<Record<string, string>> };
   const named = [...`${readme}${contributing}`.matchAll(/npm (?:run )?(test|(?<=run )[\w:]+)/g)].map(([, script = ""]) => script);
   expect(named.filter((script) => scripts[script] === undefined)).toEqual([]);
   const tutorials = globSync("docs/start/*.md", { cwd: ROOT }).map((page) => readFileSync(join(ROOT, page), "utf8"));

@@ -1,6 +1,6 @@
 /**
- * The animated picture of the demo (`npm run recording`). Catches: a line that is lost or not escaped, one that moves too early, an invalid
- * picture.
+ * The animated picture of the demo (`npm run recording`). Catches: a line that is lost or not escaped, a line that moves too early, and an
+ * invalid picture.
  */
 import { readFileSync } from "node:fs";
 
@@ -28,7 +28,7 @@ it("shows each line when it is printed, and scrolls when the screen is full", ()
     );
   expect(moves(svg, "print")).toEqual([
     [0, 29],
-    [11.11, 46], // of 3 s and 6 s of rest
+    [11.11, 46], // after pauses of 3 s and 6 s
     [33.33, 63],
   ]);
   expect(moves(svg, "scroll").map(([, y]) => y)).toEqual([8, 8, 8]);

@@ -1,4 +1,4 @@
-/** The table of controllers compared with everything that is generated from it. */
+/** The table of controllers, compared with everything that is generated from it. */
 import { readFile } from "node:fs/promises";
 
 import { describe, expect, it } from "vitest";
@@ -39,7 +39,7 @@ describe("generated from the table", () => {
   });
 });
 
-/** Enqueues the team that a pod is named after. */
+/** Enqueues the team whose name the pod has. */
 const teamKeys: AffectedKeys = (delta) => {
   const pod = delta.resource === "pods" ? (delta.new ?? delta.old) : undefined;
   if (pod === undefined) return [];
@@ -115,7 +115,7 @@ describe("a fourth controller, as one more entry", () => {
 
     const sent: unknown[] = [];
     const sqs = { call: (_: unknown, input: unknown) => Promise.resolve({ ...(sent.push(input) && {}) }) };
-    // Of the SQS client only `call` is used; the types of controller names list only the built-in ones.
+    // The doorbells only use `call` of the SQS client; the types list only built-in controllers.
     const doorbells = createSqsDoorbells(sqs as never, { queueUrls: queueUrls as { readonly [C in Controller]: string }, cid: "c1" });
     await doorbells.ring([{ controller: "team-guard" as Controller, key: "shop/a", epoch: "e1", delayMs: 0 }]);
     expect(sent).toMatchObject([{ QueueUrl: "https://sqs/1/team-guard", Entries: [{ Id: "0" }] }]);
@@ -172,7 +172,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(after["functions.yml"]).toContain('DELTALOOP_KUBE_SECRET: "deltaloop/${sls:stage}/kube/sync-team-guard"\n');
     expect(after["redis-users.yml"]).toContain("~dl:${sls:stage}:{*}:rl:team-guard ");
     expect(after["roles.yml"]?.match(/!GetAtt TeamGuardQueue\.Arn/g)).toHaveLength(
-      // Its own role reads the queue; functions that send doorbells, and the watcher, may send to it.
+      // The controller's own role reads the queue; functions that send doorbells, and the watcher, may send to it.
       1 + functionsOf(OPEN).filter(({ rings }) => rings).length + 1,
     );
     expect(after["alarms.yml"]).toContain("A doorbell of the TeamGuard controller");
@@ -193,7 +193,7 @@ describe("a fourth controller, as one more entry", () => {
       atMs: 5,
       userAgent: "deltaloop/0.1.0 (team-guard)",
       response: { metadata: { name: "a" } },
-    } as never); // of a record, what the meter reads
+    } as never); // the fields of a record that the meter reads
     expect(lag.writes).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-/** The release of Kubernetes (shared/kube/objects/release.ts) compared with all files that name a release. */
+/** The release of Kubernetes (shared/kube/objects/release.ts), compared with all files that state a release. */
 import { spawnSync } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,9 +11,9 @@ import { MODULES, NAMED_IN, replacedIn, repinned, requiredIn, stagingVersion, wr
 
 const goMod = (module: string): string => readFileSync(join("test/envtest", module, "go.mod"), "utf8");
 
-/** A patch release of Kubernetes or of its staging modules, of which this file's line is a part: no `busybox:1.37.0-1`. */
+/** A patch release of Kubernetes or of its staging modules; does not match other versions, such as `busybox:1.37.0-1`. */
 const PATCH = /(?<![\w./:-])(?:(?:kubernetes|kubectl) |v|Kubernetes@v)[01]\.3\d\.\d+(?![\w.]|-\d)/g;
-/** Files that name other releases, with the reason. */
+/** Files that state other releases, with the reason. */
 const OTHERS: Readonly<Record<string, string>> = {
   "test/unit/cli/cluster/kubernetes-versions.test.ts": "which versions are supported",
   "docs/internals/spec/deployment.md": "compares releases",

@@ -1,4 +1,4 @@
-/** The command lines of npm scripts. */
+/** The usage and option errors of npm scripts. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";

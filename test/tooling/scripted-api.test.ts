@@ -1,5 +1,5 @@
-// Would catch: a script that is ignored, a lost response whose request was not executed, an object that no
-// API server would accept. Every unit test of a sync relies on ScriptedApi.
+// Would catch: a script that is ignored, a lost response whose request was not executed, and an object that no API server would accept.
+// Every unit test of a sync relies on ScriptedApi.
 import { beforeEach, expect, it } from "vitest";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { UnansweredError } from "../../shared/kube/client/errors.ts";

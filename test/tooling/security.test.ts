@@ -1,11 +1,11 @@
-/** docs/internals/threat-model.md and the tests that it names. */
+/** docs/internals/threat-model.md and the tests that it cites. */
 import { readdir, readFile } from "node:fs/promises";
 
 import { expect, it } from "vitest";
 
 const DOCUMENT = await readFile("docs/internals/threat-model.md", "utf8");
 const CITED = new Set([...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`/g)].map(([, path = ""]) => path));
-/** `path`: "a part of the test's name", as the file spells it. An attack's file has one subject, and is cited as a whole. */
+/** Citations as `path`: "part of a test's title", as the file spells it. A file of attacks has one subject and is cited as a whole. */
 const NAMED = [...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`: "(.+?)"(?= \||,|\.| and|$)/gm)].map(([, path = "", name = ""]) => ({
   path,
   name,

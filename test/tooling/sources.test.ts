@@ -1,12 +1,12 @@
 /**
- * Every `Source:` of a comment, looked up in the tree of the Kubernetes that test/envtest builds, which is in Go's module cache once
- * it was built. Catches: a file that upstream moved or never had, and a name that the named file no longer contains.
+ * Every `Source:` of a comment, looked up in the sources of the Kubernetes release that test/envtest builds; after a build they are in Go's
+ * module cache. Catches: a file that upstream moved or never had, and a name that the file no longer contains.
  *
  *     Source: pkg/kubelet/status/status_manager.go updateStatusInternal, normalizeStatus.
- *             ^ file, by as much of its path as tells it   ^ names that its text must hold
+ *             ^ file, with enough of its path to be unique   ^ names that the file must contain
  *
- * A folder (`deployment/util`, `client-go`) stands for its Go files; a name without file or folder belongs to what a comment of the
- * same file names. Other people's works (`containerd …`, `AWS …`) are not looked up.
+ * A folder (`deployment/util`, `client-go`) stands for its Go files. A name without file or folder must be in a file that another comment
+ * of the same source cites. Sources of other projects (`containerd …`, `AWS …`) are not looked up.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -18,7 +18,7 @@ import { expect, it } from "vitest";
 import { sourceFiles } from "../../infra/build/cruise.ts";
 
 const MODULES = join(import.meta.dirname, "..", "envtest", "control-plane");
-/** Where a source is not Kubernetes' own; everything up to the next semicolon. */
+/** Start of a source outside Kubernetes; everything up to the next semicolon is skipped. */
 const OTHERS =
   /^(?:Go(?:'s)?|PKWARE|containerd|grpc|google\/|SQS|AWS|OCI|github\.com|reference\/|etcd|KEP|strconv|kubernetes\.io|authentication\.k8s\.io|shared\/|informer|deployment §|hack\/|reproducible-builds|POSIX|handlers' permissions|moby|docker|dockershim|pkg\/kubelet\/dockershim|libdocker|CNI|libcni|cri ExecSync|cri-streaming|request_cache|remotecommand|SPDY)/;
 const NAME = /^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*$/;
@@ -29,16 +29,16 @@ interface Claim {
 }
 
 interface Tree {
-  /** Where each module is, by its path. */
+  /** The folder of each module, by module path. */
   readonly folders: ReadonlyMap<string, string>;
-  /** Names of modules that nothing here is built with: their content is unknown. */
+  /** Paths of modules that no build here uses, so that their content is not available. */
   readonly absent: readonly string[];
 }
 
 function upstream(): Tree | { readonly missing: string } {
-  // Neither downloads nor writes anything: what is not in the cache has no folder.
+  // Options with which Go downloads and writes nothing: a module that is not in the cache has no folder.
   const env = { ...process.env, GOFLAGS: "-mod=readonly", GOPROXY: "off", GOTOOLCHAIN: "local", GOWORK: "off" };
-  // By name: for "all" Go also wants modules that nothing is built with, and a machine that only built has none of those.
+  // Lists modules by path: with "all", Go would also need modules that no build uses, and a machine that only ran builds lacks them.
   const parameters = ["list", "-m", "-f", "{{.Path}} {{.Dir}}", ...required(MODULES)];
   const { status, stdout } = spawnSync("go", parameters, { cwd: MODULES, env, encoding: "utf8" });
   if (status !== 0) return { missing: "there is no `go` on the PATH that lists the modules of test/envtest/control-plane" };
@@ -51,7 +51,7 @@ function upstream(): Tree | { readonly missing: string } {
   return { folders, absent: absent.map((path) => path.slice("k8s.io/".length)) };
 }
 
-/** Kubernetes' modules that a go.mod names. */
+/** Returns the Kubernetes modules that a go.mod requires. */
 function required(folder: string): readonly string[] {
   const text = readFileSync(join(folder, "go.mod"), "utf8");
   return [...new Set([...text.matchAll(/^\s*(?:require )?(k8s\.io\/\S+) v/gm)].map(([, path = ""]) => path))];
@@ -92,7 +92,7 @@ async function claimsOf(root: string): Promise<readonly Claim[]> {
   return (await Promise.all(claims)).flat();
 }
 
-/** Reads claims from left to right: a file or folder says where the names after it are looked for. */
+/** Reads citations from left to right: a file or folder determines where to look for the names that follow it. */
 class Lookup {
   readonly #tree: Tree;
   readonly #paths: readonly string[];
@@ -111,7 +111,7 @@ class Lookup {
     });
   }
 
-  /** @param all the files that the comments of one file have named so far */
+  /** @param all the files that the comments of the same source have cited so far */
   #wrong(text: string, all: Set<string>): readonly string[] {
     const wrong: string[] = [];
     for (const part of text.split(/; ?/)) {
@@ -126,7 +126,7 @@ class Lookup {
           for (const file of here) all.add(file);
         }
         const names = words.filter((word) => NAME.test(word) && !word.endsWith(".go") && !this.#isModule(word));
-        // Among the words of a sentence only those that cannot be English.
+        // In a sentence, only words that cannot be English count as names.
         const sure = names.length === 1 && words.length <= 2 ? names : names.filter((word) => /[a-z][A-Z]|\w\.\w/.test(word));
         wrong.push(...sure.filter((name) => !this.#holds(here.length > 0 ? here : [...all], name)));
       }
@@ -135,8 +135,8 @@ class Lookup {
   }
 
   /**
-   * Files that end in `path`; if it is a folder, those right in it; if it is a module, all of it. Of several the ones in the module or
-   * folder that was named just before.
+   * Returns the files whose path ends in `path`; for a folder, the files directly in it; for a module, all its files. If several match,
+   * returns those in the module or folder that was cited just before.
    */
   #filesAt(path: string, before: readonly string[]): readonly string[] {
     let found = this.#found.get(path);
@@ -174,7 +174,7 @@ function folderOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/"));
 }
 
-/** `{a,b}/c` as `a/c` and `b/c`. */
+/** Expands `{a,b}/c` to `a/c` and `b/c`. */
 function spread(path: string): readonly string[] {
   const [all, options] = /\{([^}]*)\}/.exec(path) ?? [];
   return all === undefined || options === undefined ? [path] : options.split(",").map((option) => path.replace(all, option));

@@ -1,4 +1,4 @@
-/** The template as data. */
+/** The generated CloudFormation template as data. */
 import { readFileSync, writeFileSync } from "node:fs";
 
 import { beforeAll, describe, expect, it } from "vitest";
@@ -256,10 +256,10 @@ describe("secrets", () => {
   });
 });
 
-/** Every `"*"` in an allowed action or resource, by its path, and the reason why it is needed. */
-/** The watcher's log group, when it runs as a Fargate task. */
+/** The watcher's log group; it exists if the watcher runs as a Fargate task. */
 const WATCHER_LOGS = 1;
 
+/** Every `"*"` in an allowed action or resource, by its path, with the reason why it is needed. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   "Key Account": "in a key's policy * is this key, and without the account nobody could change it again",
   "Key Logs": "in a key's policy * is this key",
@@ -344,11 +344,11 @@ interface Statement {
   readonly Resource: unknown;
 }
 
-/** Of every policy document below `value`. */
+/** Returns the statements of every policy document below `value`. */
 function statementsOf(value: unknown): readonly Statement[] {
   if (Array.isArray(value)) return value.flatMap(statementsOf);
   if (typeof value !== "object" || value === null) return [];
-  if ("Statement" in value && Array.isArray(value.Statement)) return value.Statement as readonly Statement[]; // IAM's format of statements
+  if ("Statement" in value && Array.isArray(value.Statement)) return value.Statement as readonly Statement[]; // the format of IAM
   return Object.values(value).flatMap(statementsOf);
 }
 
@@ -442,7 +442,7 @@ describe("a deployment", () => {
 
 describe("the deployer's policies", () => {
   it("allow what the resource types of the template need, and equal infra/deployer-policies", () => {
-    // With this variable, the rows are written instead: they come from the template, for which there is no generator.
+    // With this environment variable, writes the rows instead: they come from the template and have no other generator.
     const types = Object.values(template.Resources).map(({ Type }) => Type);
     const policies = deployerPolicies(types.toSorted());
     for (const [name, policy] of Object.entries(policies)) {
@@ -455,7 +455,7 @@ describe("the deployer's policies", () => {
       expect(open, file).toEqual([]);
     }
     expect(() => deployerPolicies([...types, "AWS::Cost::Bomb"])).toThrow("AWS::Cost::Bomb");
-    // Resources with our name prefix are allowed by that name only.
+    // A resource that has our name prefix is allowed only by name, never by `*`.
     expect(policies.named).not.toContain('"Resource": "*"');
   });
 
@@ -468,7 +468,7 @@ describe("the deployer's policies", () => {
 });
 
 describe("the inputs of `deltaloop cost`", () => {
-  /** The parameters as a deployment sets them: by their names in serverless.yml, which start with a lower-case letter. */
+  /** Returns the parameters as a deployment sets them: by their names in serverless.yml, which start with a lower-case letter. */
   const defaults = (): Record<string, string> =>
     Object.fromEntries(
       Object.entries(template.Parameters).map(([name, { Default = "" }]) => [
@@ -511,7 +511,8 @@ describe("the inputs of `deltaloop cost`", () => {
   });
 
   it("the inputs of `deltaloop cost` are the parameters of serverless.yml", () => {
-    const { params } = parseYaml(readFileSync("serverless.yml", "utf8")) as { readonly params: { readonly default: object } }; // our own
+    // this repository's file
+    const { params } = parseYaml(readFileSync("serverless.yml", "utf8")) as { readonly params: { readonly default: object } };
     expect(PARAMETERS.toSorted()).toEqual(Object.keys(params.default).toSorted());
   });
 
@@ -522,7 +523,7 @@ describe("the inputs of `deltaloop cost`", () => {
     const mappings = ofType("AWS::Lambda::EventSourceMapping").map(([, { Properties }]) => text(Properties));
     const fifo = mappings.filter((mapping) => /"Deltas(?:Dead)?Queue"/.test(mapping));
     expect({ fifo: fifo.length, standard: mappings.length - fifo.length }).toEqual(POLLED);
-    // Otherwise Lambda would keep as few as two pollers.
+    // Without it, Lambda may use as few as two pollers.
     for (const mapping of mappings) expect(mapping).toContain("MaximumConcurrency");
   });
 });

@@ -1,7 +1,4 @@
-/**
- * The table of times compared with every file that states one of them, and with the relations that must hold between
- * them.
- */
+/** The table of times, compared with every file that states one of them and with the relations between them. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -15,7 +12,7 @@ const ROOT = process.cwd();
 const SCRIPT_FOLDER = "shared/store/redis/scripts";
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
 
-/** `{ name: seconds }` of the blocks of a YAML fragment that hold `field`; names stand `indent` spaces deep. */
+/** Returns `{ name: seconds }` for the blocks of a YAML fragment that contain `field`; block names are indented by `indent` spaces. */
 function secondsOf(yaml: string, indent: number, field: string): Readonly<Record<string, number>> {
   const blocks = yaml.split(new RegExp(`^ {${indent}}(?=[A-Za-z][\\w-]*:)`, "m"));
   return Object.fromEntries(
@@ -71,7 +68,7 @@ describe("relations between the times", () => {
   it("a request outlives a webhook of 10 s, and a lease outlives a request", () => {
     expect(times.REQUEST_TIMEOUT_MS).toBeGreaterThan(10 * second);
     expect(times.WRITE_MARGIN_MS).toBeGreaterThan(times.REQUEST_TIMEOUT_MS);
-    // Between two renewals there is time to start a write, even if the later renewal takes as long as Redis may.
+    // A write can start between two renewals, even if the later renewal takes as long as the timeout of a Redis command.
     expect(times.LEASE_MS).toBeGreaterThan(times.RENEWAL_MS + times.REDIS_COMMAND_TIMEOUT_MS + times.WRITE_MARGIN_MS);
   });
 

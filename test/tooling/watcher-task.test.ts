@@ -42,12 +42,12 @@ interface Container {
   readonly Environment: readonly { readonly Name: string; readonly Value: string }[];
 }
 
-/** Variables with a reference to a credential, not its value. */
+/** Variables that refer to a credential instead of containing it. */
 const REFERENCE = /_(?:SECRET|SECRETS_SECONDS|EKS_CLUSTER)$/;
-// Reads `!Ref x` as `x`; cfn-lint checks what CloudFormation makes of it.
+// Reads `!Ref x` as `x`; cfn-lint checks the intrinsic functions.
 const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
 const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
-/** The watcher's rights, wherever it runs. */
+/** The watcher's permissions, which are the same wherever it runs. */
 const { WatcherPolicy } = (
   parse(await readFile("infra/roles.yml", "utf8"), { logLevel: "silent" }) as {
     readonly Resources: { readonly WatcherPolicy: { readonly Properties: Policy } };
@@ -67,7 +67,7 @@ it("configures the watcher with the functions' variables and the names of its se
     "DELTALOOP_KUBE_EKS_CLUSTER",
     "DELTALOOP_KUBE_SECRET",
   ]);
-  // A function writes metrics to its log; a watcher serves them over HTTP. Endpoints are for LocalStack, where no task runs.
+  // A function writes metrics to its log, and a watcher serves them over HTTP. Endpoints are for LocalStack, which runs no task.
   const only = ["DELTALOOP_METRICS", "DELTALOOP_SQS_ENDPOINT", "DELTALOOP_SECRETS_ENDPOINT", "DELTALOOP_MAC_KEY", "DELTALOOP_DIGEST_KEY"];
   const functions = [...(await readFile("serverless.yml", "utf8")).matchAll(/^ {4}(DELTALOOP_\w+): /gm)].map(([, name = ""]) => name);
   expect(functions.length).toBeGreaterThan(10);
@@ -83,7 +83,7 @@ it("runs as an unprivileged user with a read-only root, and has time for a hand-
     LinuxParameters: { Capabilities: { Drop: ["ALL"] } },
   });
   expect(container.Command[0]).toBe("watch");
-  // The maximum on Fargate is 120 s.
+  // Fargate's maximum is 120 s.
   expect(container.StopTimeout).toBeGreaterThanOrEqual(30);
   expect(container.StopTimeout).toBeLessThanOrEqual(120);
 });
@@ -98,7 +98,7 @@ it.each([
     response.writeHead(status).end();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // a listening server has a port
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
   const [how, program, ...parameters] = container.HealthCheck.Command;
   expect([how, program]).toEqual(["CMD", imageConfig("arm64").entrypoint[0]]);
   const where = container.Command.find((argument) => argument.startsWith("--metrics="))?.slice("--metrics=".length) ?? "";
@@ -130,7 +130,7 @@ it("runs two tasks in mode act, and one in mode shadow", () => {
   });
 });
 
-/** The errors of a watcher for an environment with these variables. */
+/** Returns the configuration errors of a watcher with these environment variables. */
 function problemsOf(variables: readonly string[]): readonly string[] {
   try {
     parseConfiguration(Object.fromEntries(variables.map((variable) => [variable, "x"])));

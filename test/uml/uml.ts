@@ -1,6 +1,6 @@
 /**
- * A Linux kernel in a process (user-mode Linux) that has only cgroup v2, whatever this machine has. Its
- * files are this machine's. The kernel comes from Debian's package, pinned and unpacked in the cache folder; nothing is installed.
+ * Runs scripts under a guest Linux kernel (user-mode Linux) that has only cgroup v2, independent of the host's version. The guest's root
+ * file system is the host's. The kernel is unpacked from a pinned Debian package into the cache folder, without installing it.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -8,11 +8,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cacheFolder } from "../../infra/build/cache-folder.ts";
 
-/** Linux 6.1 with the controllers cpu, io, memory and pids; it has neither cpuset nor hugetlb. */
+/** A Linux 6.1 kernel with the cgroup controllers cpu, io, memory and pids, but without cpuset and hugetlb. */
 const PACKAGE = "user-mode-linux=6.1um4+b13";
 const BRING_MS_MAX = 120_000;
 
-/** @returns the kernel, or a one-line reason why it is unavailable. */
+/** @returns the kernel, or a one-line reason why it is unavailable */
 export function ensureUml(): { readonly kernel: string } | { readonly missing: string } {
   if (process.platform !== "linux" || process.arch !== "x64") return { missing: "user-mode Linux needs Linux on x64" };
   if (process.getuid?.() !== 0) return { missing: "user-mode Linux on this machine's files needs root" };
@@ -36,18 +36,18 @@ export function ensureUml(): { readonly kernel: string } | { readonly missing: s
 
 const SYSTEMD = "/lib/systemd/systemd";
 
-/** @returns the reason why systemd cannot be PID 1 there */
+/** @returns the reason why the guest cannot run systemd as PID 1; undefined if it can */
 export function systemdMissing(): string | undefined {
   return existsSync(SYSTEMD) ? undefined : "there is no systemd on this machine";
 }
 
 export interface UmlOptions {
   readonly timeoutMs: number;
-  /** PID 1 is systemd, which runs the script as its only service; otherwise it is the script's shell. */
+  /** Runs systemd as the guest's PID 1 and the script as its only service. Otherwise the script's shell is PID 1. */
   readonly systemd?: boolean;
 }
 
-/** Runs a shell script there, with cgroup v2 on /sys/fs/cgroup, and returns its exit code and output. */
+/** Runs a shell script in the guest, with cgroup v2 on /sys/fs/cgroup, and returns its exit code and output. */
 export async function runInUml(
   kernel: string,
   script: string,
@@ -59,9 +59,9 @@ export async function runInUml(
     string,
     string,
     string,
-  ]; // the pattern has these groups
+  ]; // the list has four names
   const path = process.env["PATH"] ?? "";
-  // Writes to the machine's /tmp go through hostfs; /run and /proc are its own.
+  // The guest writes its files to the host's /tmp through hostfs. It mounts its own /proc, /sys and /run.
   writeFileSync(
     init,
     `#!/bin/sh
@@ -98,7 +98,7 @@ sleep 60
   ];
   const child = spawn(kernel, args, {
     stdio: ["ignore", "pipe", "pipe"],
-    detached: true, // a process group of its own, because user-mode Linux is several processes
+    detached: true, // a separate process group, because user-mode Linux runs as several processes
     env: { ...process.env, TMPDIR: folder },
   });
   let console = "";
@@ -115,8 +115,8 @@ sleep 60
 }
 
 /**
- * Hides the machine's own units and generators: none is started, and nothing is written outside of /run. A test that needs a bus
- * starts it.
+ * Replaces the host's units and generators, so that the guest starts none of them and writes nothing outside /run. A test that needs D-Bus
+ * starts dbus.socket.
  */
 function bySystemd(work: string): string {
   return `mkdir -p /run/units /run/none

@@ -6,7 +6,7 @@ export interface LoggedLine {
   readonly fields: LogFields;
 }
 
-/** A log that keeps its lines for a test to look at. */
+/** A log that stores its lines for a test. */
 export function recordingLog(): Log & { readonly lines: readonly LoggedLine[] } {
   const lines: LoggedLine[] = [];
   const at =

@@ -1,4 +1,4 @@
-/** The program of upstream's own tests (test/envtest/upstream-tests): lists its tests, and runs one or several. */
+/** The program that contains upstream's own tests (test/envtest/upstream-tests): lists its tests and runs them. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,9 +13,9 @@ export interface UpstreamTests {
   readonly programs: { readonly kubelet: string; readonly agnhost: string };
   /** Full names of the images that its tests use. */
   images(): Promise<readonly string[]>;
-  /** Every test's whole name: `[sig-node] Containers should …`. */
+  /** Full names of all tests: `[sig-node] Containers should …`. */
   all(): Promise<readonly string[]>;
-  /** All tests of Deployment, ReplicaSet and ReplicationController, as in tests.ts. */
+  /** Names of all tests of Deployments, ReplicaSets and ReplicationControllers, in the form of tests.ts. */
   names(): Promise<readonly string[]>;
   /**
    * Runs one test in a separate process with its own namespaces, as the kubeconfig's user; several may run at once.
@@ -38,7 +38,7 @@ export interface TestOutcome {
   readonly name: string;
   readonly state: "passed" | "failed" | "skipped" | "interrupted";
   readonly seconds: number;
-  /** The failure message of upstream's test, unless it passed. */
+  /** The failure message, unless the test passed. */
   readonly told?: string;
 }
 
@@ -46,9 +46,9 @@ export interface TestOutcome {
 export const TESTS_AT_ONCE = 5;
 
 const PROGRAM = "upstream-tests";
-/** The slowest test of the three controllers passes in 35 s; many of upstream's waits have a limit of 5 minutes. */
+/** Time limit of a test. The slowest test of the three controllers passes in 35 s, but many of upstream's waits last up to 5 minutes. */
 const TEST_MINUTES_MAX = 6;
-/** Tests that upstream marks as slow watch for 5 minutes or more, after other waits. */
+/** Time limit of a test with the label [Slow], which may observe the cluster for 5 minutes or more. */
 const SLOW_TEST_MINUTES_MAX = 20;
 const TOOLS = ["k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/test/images/agnhost"];
 const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
@@ -61,7 +61,7 @@ interface SpecReport {
   readonly CapturedGinkgoWriterOutput?: string;
   readonly ContainerHierarchyTexts: readonly string[] | null;
   readonly LeafNodeText: string;
-  /** Nanoseconds. */
+  /** Duration in nanoseconds. */
   readonly RunTime: number;
 }
 
@@ -154,9 +154,9 @@ function minutesMax(names: readonly string[]): number {
 /** The results of the selected tests; empty when the program ended before them. */
 async function specsOf(report: string): Promise<readonly SpecReport[]> {
   const text = await readFile(report, "utf8").catch(() => "[]");
-  // Written by ginkgo just now; it also contains the suite's own steps, without names.
+  // ginkgo wrote the file; it also contains the suite's own steps, which have no names.
   const [suite] = JSON.parse(text) as readonly { readonly SpecReports: readonly SpecReport[] }[];
-  // Tests out of focus count as skipped, and are not returned.
+  // Omits tests that were not selected; ginkgo reports them as skipped.
   return (suite?.SpecReports ?? []).filter(
     ({ State, LeafNodeText, Failure }) => LeafNodeText !== "" && (State !== "skipped" || (Failure?.Message ?? "") !== ""),
   );
@@ -171,7 +171,7 @@ function lastLines(text: string): string {
   return text.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
 }
 
-/** Both streams; a non-zero exit code is returned, not thrown. */
+/** Returns the output of both streams and the exit code; does not throw for a non-zero exit code. */
 async function execute(
   program: string,
   flags: readonly string[],

@@ -1,11 +1,11 @@
 /**
- * `npm run sigapps`: upstream's own tests of the three controllers with our loops, on a real control plane; prints a table, and ends
- * with code 1 if one failed with our loops.
+ * `npm run sigapps`: upstream's own tests of the three controllers with our controllers, on a real control plane. Prints a table and exits
+ * with 1 if a test failed with our controllers.
  *
  *     npm run sigapps                       with `deltaloop dev --act`
- *     npm run sigapps -- --baseline         before that with upstream's own loops, to compare
- *     npm run sigapps -- --faults a fault-injecting API server (test/fault-profile) between the loops and the API server, for either side
- *     npm run sigapps -- --only rollover    only tests whose name contains it
+ *     npm run sigapps -- --baseline         runs them with upstream's own controllers first, to compare
+ *     npm run sigapps -- --faults puts a fault-injecting proxy (test/fault-profile) between controllers and API server
+ *     npm run sigapps -- --only rollover    only tests whose name contains the text
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
@@ -24,7 +24,7 @@ import { TESTS } from "./tests.ts";
 
 interface Outcome {
   readonly seconds: number;
-  /** Undefined: it passed. */
+  /** The failure message; undefined if the test passed. */
   readonly failure?: string;
 }
 
@@ -87,7 +87,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Runs all tests and returns their outcomes; the rules apply meanwhile. */
+/** Runs all tests under the fault rules and returns their outcomes. */
 async function runAll(
   side: string,
   names: readonly string[],
@@ -123,7 +123,7 @@ function table(names: readonly string[], ours: Outcomes, baseline: Outcomes | un
   return [row("test", ...titles.map((title) => title.padEnd(told(undefined).length))), ...rows].join("");
 }
 
-/** `passed   12.3 s`. */
+/** Formats an outcome: `passed 12.3 s`. */
 function told(outcome: Outcome | undefined): string {
   const seconds = outcome?.seconds.toFixed(1) ?? "";
   return `${outcome?.failure === undefined ? "passed" : "FAILED"} ${seconds.padStart(6)} s`;

@@ -26,7 +26,7 @@ export const TESTS: readonly string[] = [
   "ReplicationController should test the lifecycle of a ReplicationController [Conformance]",
 ];
 
-/** The other tests of the same three groups: scripted nodes run no container that would answer. */
+/** The other tests of the same three groups: they need a response from a container, and scripted nodes run none. */
 export const LEFT_OUT: readonly { readonly name: string; readonly needs: string }[] = [
   {
     name: "Deployment should not disrupt a cloud load-balancer's connectivity during rollout [Provider:aws,azure,gce]",

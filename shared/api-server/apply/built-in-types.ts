@@ -91,7 +91,10 @@ function readTable(table: string): ReadonlyMap<string, Atom> {
   ]);
 }
 
-/** Not in the sources of type-table.ts. Source: apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go. */
+/**
+ * Types of CustomResourceDefinitions, which the sources of type-table.ts do not contain.
+ * Source: apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go.
+ */
 const DEFINITION_TYPES = `
 apiextensions.v1.CustomResourceDefinition {apiVersion:s kind:s metadata:meta.v1.ObjectMeta spec:apiextensions.v1.Spec status:apiextensions.v1.Status}
 apiextensions.v1.Spec {conversion:apiextensions.v1.Conversion group:s names:apiextensions.v1.Names preserveUnknownFields:b scope:s versions:[__untyped_atomic_]!}

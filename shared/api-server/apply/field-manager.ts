@@ -212,7 +212,7 @@ function capped({ owners, times }: Managed): Managed {
     const ancient = kept.get(bucket) ?? kept.get(first);
     if (!kept.has(bucket)) kept.delete(first);
     kept.set(bucket, { ...owned, fields: union(owned.fields, ancient?.fields ?? EMPTY_SET) });
-    // As upstream, even if it is the bucket itself.
+    // Deletes the entry even if it is the bucket itself, as upstream does.
     kept.delete(id);
     excess -= 1;
     const time = times.get(id);
@@ -235,7 +235,7 @@ function conflictsWithoutLastApplied(conflicts: readonly Conflict[], live: Typed
   });
 }
 
-/** As upstream reads annotations: null is empty, and there are none if one is no string. */
+/** Reads annotations as upstream does: null counts as empty, and a value that is not a string counts as no annotations at all. */
 function annotationsOf(object: JsonObject): Record<string, string> | undefined {
   const annotations = metaOf(object)["annotations"];
   if (!isObject(annotations) || Object.values(annotations).some((value) => value !== null && typeof value !== "string")) return undefined;

@@ -76,7 +76,7 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
   });
 }
 
-/** What is in `a` and not in `b`; a parent in `b` does not remove its children. */
+/** Returns the fields of `a` that are not in `b`; a parent in `b` does not remove its children. */
 export function difference(a: FieldSet, b: FieldSet): FieldSet {
   if (b.size === 0) return a;
   return filterNodes(a, (node) => {
@@ -91,7 +91,7 @@ export function difference(a: FieldSet, b: FieldSet): FieldSet {
   });
 }
 
-/** As `difference`; a parent in `b` removes its children too. */
+/** Like `difference`, but a path in `b` also removes its children. */
 export function recursiveDifference(a: FieldSet, b: FieldSet): FieldSet {
   if (b.size === 0) return a;
   return filterNodes(a, (node) => {

@@ -16,7 +16,7 @@ export function merged(live: Typed, applied: Typed): Typed {
 
 function merge(lhs: Json | undefined, rhs: Json | undefined, type: TypeRef, schema: TypeSchema): Json | undefined {
   if (lhs === undefined && rhs === undefined) return undefined;
-  // Of two kinds, the result is of the applied one.
+  // If the values have different kinds, the result has the kind of the applied value.
   const { map, scalar, list } = deduce(schema.resolve(type), rhs === undefined ? lhs : rhs);
   if (map !== undefined) return mergeMap(lhs, rhs, map, schema);
   if (scalar !== undefined) return leaf(lhs, rhs);

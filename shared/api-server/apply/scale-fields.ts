@@ -13,9 +13,9 @@ import type { Owned } from "./updater.ts";
 export const SCALE_VERSION = "autoscaling/v1";
 const REPLICAS = setOf([fieldElement("spec"), fieldElement("replicas")]);
 
-/** Where the parent has its replicas. */
+/** The path of the replicas field in the parent resource. */
 export interface ReplicasPath {
-  /** Of the parent: `apps/v1`. */
+  /** The API version of the parent resource, for example `apps/v1`. */
   readonly apiVersion: string;
   readonly path: Path;
 }

@@ -10,7 +10,7 @@ export type Scalar = "numeric" | "string" | "boolean" | "untyped";
 export interface ListType {
   readonly element: TypeRef;
   readonly isAtomic: boolean;
-  /** Of a list of objects that is no atomic one; empty for a set. */
+  /** The key fields of a list of objects with the type `map`; empty for a set. */
   readonly keys: readonly string[];
 }
 

@@ -32,7 +32,7 @@ export function typed(value: JsonObject, type: TypeRef, schema: TypeSchema, allo
   return { value, type, schema };
 }
 
-/** Of the kinds that `atom` allows, that of the value; all if it is of none or null. */
+/** Returns the one kind (map, scalar or list) of `atom` that the value has; all kinds if the value is null or has none of them. */
 export function deduce(atom: Atom, value: Json | undefined): Atom {
   if (value === undefined || value === null) return atom;
   if (Array.isArray(value)) return atom.list === undefined ? atom : { list: atom.list };
@@ -199,7 +199,7 @@ function collectList(items: readonly Json[], list: ListType, collecting: Collect
   for (const [{ id }] of entries) counts.set(id, (counts.get(id) ?? 0) + 1);
   for (const [element, item] of entries) {
     path.push(element);
-    // Of a repeated entry only the entry is owned.
+    // If several items have the same key, their manager owns the entry as a whole, but none of its fields.
     if (counts.get(element.id) === 1) collect(item, list.element, collecting);
     insert(set, path);
     path.pop();

@@ -9,14 +9,14 @@ import { difference, EMPTY_SET, type FieldSet, intersection, union } from "./fie
 import { merged } from "./merge.ts";
 import { fieldsOf, reconciled, type Typed, withNamedFields, withoutFields } from "./typed.ts";
 
-/** What one manager owns, by the names of one version. */
+/** The fields that one manager owns, under the names of one version. */
 export interface Owned {
   readonly apiVersion: string;
   readonly isApplied: boolean;
   readonly fields: FieldSet;
 }
 
-/** By the identifier of the manager. */
+/** The owned fields by the identifier of the manager. */
 export type Owners = ReadonlyMap<string, Owned>;
 
 export interface Conflict {
@@ -149,7 +149,7 @@ function addOwned(full: Typed, reduced: Typed, owners: Owners, firstVersion: str
   const byVersion = new Map<string, FieldSet>();
   for (const { apiVersion, fields } of owners.values()) byVersion.set(apiVersion, union(byVersion.get(apiVersion) ?? EMPTY_SET, fields));
   let result = reduced;
-  // That version first: a conversion may need the fields.
+  // Starts with that version, because a conversion may need the fields.
   for (const version of [firstVersion, ...[...byVersion.keys()].filter((one) => one !== firstVersion)]) {
     const managed = byVersion.get(version);
     if (managed === undefined) continue;

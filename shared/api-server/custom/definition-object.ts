@@ -83,7 +83,7 @@ function decodedField(key: string, value: Json): Json | undefined {
   return PLAIN.has(key) || SINGLE.has(key) ? value : undefined;
 }
 
-/** In place. */
+/** Sets the defaults of a CustomResourceDefinition in place. */
 export function setDefaultsDefinition(crd: JsonObject): void {
   const spec = ensureObject(crd, "spec");
   const names = ensureObject(spec, "names");

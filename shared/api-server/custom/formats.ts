@@ -16,7 +16,7 @@ const SHORT_NAME = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/u;
 const LONG_NAME = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/u;
 const DURATION_PART = /\d+\s*(?:ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)/iu;
 
-/** By name without hyphens. */
+/** Format checks by name, without hyphens. */
 const STRINGS: Readonly<Record<string, (text: string) => boolean>> = {
   bsonobjectid: (text) => /^[0-9a-fA-F]{24}$/u.test(text),
   uri: isRequestUri,
@@ -94,7 +94,7 @@ function isIsbn13(text: string): boolean {
   return digits.split("").reduce((sum, digit, i) => sum + Number(digit) * (i % 2 === 0 ? 1 : 3), 0) % 10 === 0;
 }
 
-/** By Luhn's checksum. */
+/** Checks a number with the Luhn algorithm. */
 function isCreditCard(text: string): boolean {
   const digits = text.replaceAll(/\D/gu, "");
   if (

@@ -47,7 +47,7 @@ function validateMap(list: readonly Json[], keys: readonly string[], path: strin
   return duplicates(identities).map((i) => fieldDuplicate(`${path}[${i}]`, identities[i] ?? {}));
 }
 
-/** Of each item that occurs again, the index of its second occurrence. */
+/** Returns the index of the second occurrence of each repeated item. */
 function duplicates(list: readonly Json[]): number[] {
   const seen = new Map<string, number>();
   return list.flatMap((item, i) => {

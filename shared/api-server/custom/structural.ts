@@ -26,7 +26,7 @@ export function pruned(value: Json, schema: Schema): Json {
   return copy;
 }
 
-/** Where pruning is, and what it has removed. */
+/** The current position of pruning, and the removed fields. */
 interface Pruning {
   readonly path: string;
   readonly removed: string[];

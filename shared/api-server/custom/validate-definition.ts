@@ -45,7 +45,7 @@ export function validateDefinition(crd: JsonObject): FieldError[] {
   ];
 }
 
-/** What an update must not change. */
+/** Validates that an update changes no immutable field. */
 export function validateDefinitionUpdate(crd: JsonObject, current: JsonObject): FieldError[] {
   const isEstablished = conditionOf(current, "Established")?.["status"] === "True";
   const paths = [...(isEstablished ? [["scope"], ["names", "kind"]] : []), ["group"], ["names", "plural"]];
@@ -84,7 +84,7 @@ function validateVersions(spec: JsonObject): FieldError[] {
   return errors;
 }
 
-/** Where errors of a version are. */
+/** The paths at which errors of a version are reported. */
 interface Places {
   readonly at: string;
   readonly schema: string;

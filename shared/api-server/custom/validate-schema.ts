@@ -288,7 +288,7 @@ function validateSetItems(items: Schema, path: string): FieldError[] {
   const [listType, mapType] = [items["x-kubernetes-list-type"], items["x-kubernetes-map-type"]];
   if (items["type"] === "array" && listType !== undefined && listType !== "atomic")
     return [fieldInvalid(`${path}.items.x-kubernetes-list-type`, listType, why)];
-  // As upstream, the error has the type of the list.
+  // The error has the type of the list, as upstream.
   return items["type"] === "object" && mapType !== "atomic"
     ? [fieldInvalid(`${path}.items.x-kubernetes-map-type`, listType ?? null, why)]
     : [];

@@ -19,7 +19,7 @@ import type { Schema } from "./structural.ts";
 
 interface Result {
   readonly errors: readonly FieldError[];
-  /** Of the alternatives of an `anyOf` or `oneOf`, the errors of the one with most checks are reported. */
+  /** Number of checks made. Of the alternatives of an `anyOf` or `oneOf`, the errors of the one with most checks are reported. */
   readonly checks: number;
 }
 

@@ -1,4 +1,4 @@
-/** What a Table shows of a kind. */
+/** The columns of the Table format for each kind. */
 import type { Json, JsonObject } from "@deltaloop/base";
 
 export interface Column {

@@ -87,7 +87,7 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
   ConfigMap: dropEmptyData,
   Lease: (lease) => void ensureObject(lease, "spec"),
   Event: (event) => {
-    // Not `omitempty` upstream, so it is always served.
+    // The field is not `omitempty` upstream, so it is always served.
     event["metadata"] ??= {};
     event["source"] ??= {};
     event["eventTime"] ??= null;

@@ -9,7 +9,7 @@ import { rootType } from "../custom/custom-types.ts";
 import type { TypeRef } from "../apply/type-schema.ts";
 import { apiVersionOf, type CustomVersion, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
-/** Whose write it is. */
+/** The author of a write. */
 export interface FieldWriter {
   readonly manager: string;
   readonly subresource: string;

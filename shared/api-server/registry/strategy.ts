@@ -54,7 +54,7 @@ export function prepareForUpdate(definition: ResourceDefinition, subresource: st
   if (currentMeta["deletionTimestamp"] !== undefined) restore(meta, currentMeta, ["deletionTimestamp", "deletionGracePeriodSeconds"]);
 }
 
-/** Of the metadata only the managed fields change, too. */
+/** Restores the current object, except for the new status and managed fields. */
 function keepAllButCustomStatus(object: JsonObject, current: JsonObject): void {
   const { status } = object;
   const { managedFields } = metaOf(object);

@@ -89,7 +89,7 @@ function parsedConfiguration(text: string): unknown {
   try {
     return parseExact(text);
   } catch {
-    // It is YAML, or neither.
+    // The body is YAML, or neither JSON nor YAML.
   }
   try {
     return parseYaml(text);

@@ -74,7 +74,7 @@ function decode(
   return { decoded, problem: problem ?? unknownFieldsProblem(unknown, validation) };
 }
 
-/** With a problem that is no mistake in one of Go's structs. */
+/** Decodes an object as its kind. `problem` is an error of a custom resource that is not a decoding mistake. */
 function decodedAs(object: JsonObject, { custom, kind, version }: Target): Decoded & { readonly problem?: string | undefined } {
   if (custom !== undefined) return decodedCustom(object, schemaIn(custom, version));
   if (kind !== "CustomResourceDefinition") return decodeGo(object, goTypeOf(kind), kind);

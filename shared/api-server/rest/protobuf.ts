@@ -129,7 +129,7 @@ function decodeValue(type: string, value: WireValue): Json | undefined {
   }
 }
 
-/** As in exact-json.ts, but for all fields, because the path is unknown here. */
+/** Decodes an integer as in exact-json.ts, but for all fields, because the path is unknown here. */
 function integer(value: bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;

@@ -34,7 +34,7 @@ export interface ResourceDefinition extends GroupResource {
   readonly custom?: CustomVersion;
 }
 
-/** What a CustomResourceDefinition declares of one of its versions. */
+/** One version of a CustomResourceDefinition, as declared. */
 export interface CustomVersion {
   readonly listKind: string;
   readonly isServed: boolean;
@@ -73,7 +73,7 @@ export function define(given: Given): ResourceDefinition {
   };
 }
 
-/** In discovery order. */
+/** All resources, in discovery order. */
 export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
   define({
     group: "",

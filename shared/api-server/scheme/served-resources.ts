@@ -13,12 +13,12 @@ export class ServedResources {
   #custom: readonly ResourceDefinition[] = [];
   #lookup: Lookup = BUILT_IN;
 
-  /** In discovery order. A custom resource has one entry for each version, also for those that are not served. */
+  /** All resources, in discovery order. A custom resource has one entry per version, including versions that are not served. */
   get all(): readonly ResourceDefinition[] {
     return [...RESOURCE_DEFINITIONS, ...this.#custom];
   }
 
-  /** In discovery order, without versions that are not served. */
+  /** The served resources, in discovery order. */
   get served(): readonly ResourceDefinition[] {
     return this.all.filter(isServed);
   }

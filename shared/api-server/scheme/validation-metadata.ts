@@ -16,7 +16,10 @@ export function validateMetadata(meta: JsonObject, at: string): FieldError[] {
   ];
 }
 
-/** Of an object in another one: its name may be missing, and is a segment of a path. @param at `spec.pod.metadata` */
+/**
+ * Validates the metadata of an embedded object: its name may be missing, and must be valid as a path segment.
+ * @param at the path of the metadata, for example `spec.pod.metadata`
+ */
 export function validateEmbeddedMetadata(meta: JsonObject, at: string): FieldError[] {
   const namespace = textAt(meta, "namespace") ?? "";
   return [

@@ -35,7 +35,7 @@ interface PodEntry {
 class Pods implements Listener {
   readonly #fleet: Fleet;
   readonly #load: Map<string, number>;
-  /** By uid. */
+  /** The pods by uid. */
   readonly #pods = new Map<string, PodEntry>();
   #addresses = 0;
 

@@ -5,7 +5,7 @@ export interface StorageEvent {
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly resource: string;
   readonly revision: bigint;
-  /** On DELETED the last state, with the revision of the deletion. */
+  /** The object. For DELETED its last state, with the revision of the deletion. */
   readonly object: JsonObject;
   readonly previous?: JsonObject;
 }

@@ -8,7 +8,7 @@ import type { AffectedKeys } from "./affected-keys.ts";
 
 export interface CacheRegistry {
   readonly catalog: Catalog;
-  /** In the order of the catalog's controllers. */
+  /** The tables of affected keys, in the order of the catalog's controllers. */
   readonly affectedKeys: readonly AffectedKeys[];
   /** The views of additional controllers. */
   readonly views: ReadonlyMap<OwnView, ViewDefinition>;

@@ -25,7 +25,7 @@ export function claimReplicaSets(d: CachedDeployment, selector: Selector, rss: r
   for (const rs of rss) {
     const controllerUid = controllerRef(rs.metadata)?.uid;
     const { name, uid } = rs.metadata;
-    // As upstream: compares namespace and uid; ignores the reference's kind and name.
+    // Compares namespace and uid, and ignores the reference's kind and name, as upstream.
     const by = controllerUid === undefined ? "none" : controllerUid === d.metadata.uid ? "claimant" : "another";
     const claim = claimObject(d.metadata, rs.metadata, by, matches(selector, rs.metadata.labels));
     if (claim === "claimed") owned.push(rs);

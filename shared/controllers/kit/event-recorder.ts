@@ -54,7 +54,7 @@ export function happeningsOf(notes: readonly ToldNote[], { controller, token }: 
   });
 }
 
-/** Where Events about cluster-scoped objects are. Source: client-go tools/record/event.go makeEvent. */
+/** The namespace of Events about cluster-scoped objects. Source: client-go tools/record/event.go makeEvent. */
 const EVENT_NAMESPACE = "default";
 
 function namespaceOf({ namespace }: EventOwner): string {

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 /** Source: apiserver pkg/storage/names/generate.go MaxGeneratedNameLength. */
 const BASE_LENGTH_MAX = 58;
 const SUFFIX_LENGTH = 5;
-/** Without vowels and look-alikes. Source: apimachinery pkg/util/rand alphanums. */
+/** The alphabet of generated names, without vowels and look-alike characters. Source: apimachinery pkg/util/rand alphanums. */
 const ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 
 const POD_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

@@ -3,13 +3,13 @@
  *
  * GO1 Keys that are due before `untilMs` are synced inline, at most ten at a time. For all others the doorbells are rung.
  * GO2 A follow-up is an ordinary sync, with lease, gate, stop and epoch. If its Store is unreachable, its doorbell is rung.
- * GO3 A key that its own run makes due immediately is synced once more after that run. If it is then due again, or backs off, its doorbell
- *     is rung, so that other keys are not starved.
+ * GO3 A key that its own run makes due immediately is synced one more time after that run. If it is then due again, or backs off, its
+ *     doorbell is rung, so that other keys are not starved.
  * GO4 Nothing is lost with the process: a key is dirty before its doorbell exists, and the sweeper rings it (informer §12.4).
  * GO5 Once all syncs have ended, every new doorbell is rung, because no follow-up would start any more.
  * GO6 A follow-up takes the key that a run's Store call will enqueue as soon as that call is sent, which saves one round trip. `take` may
- *     be called at any time, so a key that turns out not to be enqueued does no harm. The doorbell in the response is dropped only if the
- *     follow-up has already taken the key; otherwise it is handled after the follow-up as usual.
+ *     be called at any time, so a key that turns out not to be enqueued does no harm. The doorbell in the response is dropped only if
+ *     the follow-up has already taken the key; otherwise it is handled after the follow-up as usual.
  */
 import type { ControllerName } from "@deltaloop/kube/objects";
 import { ring } from "../cache/ring.ts";

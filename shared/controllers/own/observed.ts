@@ -1,4 +1,4 @@
-/** What a sync of a user controller sees, and what its decision compares, from the run's snapshot. */
+/** Builds the input of a user controller's sync, and the data for its decision, from the run's snapshot. */
 import { objectKey } from "@deltaloop/kube/objects";
 import type { CachedObject, ObjectKey } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";

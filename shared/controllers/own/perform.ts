@@ -75,7 +75,7 @@ export class OwnCalls {
   /** The primary's version after this run's last write on it. */
   #version: string;
   #hasWrittenPrimary = false;
-  /** Set once the Store has ended the run (OW7). */
+  /** The result of the run, once the Store has ended it (OW7). */
   done: DoneResult | undefined;
 
   constructor(ports: SyncPorts, run: OwnRun, entry: OwnControllerEntry, observed: OwnObserved, row: Row) {

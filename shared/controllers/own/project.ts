@@ -18,7 +18,7 @@ import type { ObjectBody } from "@deltaloop/sdk/writes";
 /** No field of an object can have this name: it is not a Go identifier's JSON name. */
 const OWN = "~own";
 
-/** Beside the visible fields of a row. */
+/** Fields that a row stores in addition to the visible ones. */
 export interface OwnFields {
   /** PJ2. */
   readonly isOut?: true;
@@ -28,7 +28,7 @@ export interface OwnFields {
   readonly status?: string;
   /** The controller's manager has an entry in managedFields. */
   readonly isManaged?: true;
-  /** That entry is the one of a create, so the first change turns it into one of an apply. */
+  /** The entry in managedFields is that of a create; the first change replaces it by that of an apply. */
   readonly isCreated?: true;
 }
 

@@ -1,8 +1,9 @@
 /**
- * Keys whose result differs in each sync. Each own write enqueues its key once more, so such a key would write without end.
+ * Keys whose result differs in each sync. Each write enqueues its own key again, so such a key would write forever.
  *
  * UR1 a write is hot if the one before it to the same object came less than a second earlier, or as soon as its back-off let it.
- * UR2 after ten hot writes the next ones wait, twice as long each time. The waiting write is decided again then, so it has the newest state.
+ * UR2 after ten hot writes the next ones wait, twice as long each time. The waiting write is decided again then, so it has the newest
+ *     state.
  * UR3 while the sync sees other states of the world, a status never waits, and other writes at most ten seconds.
  *
  * It is kept by the function host and not in the Store: after a restart, ten more writes are sent.
@@ -12,7 +13,7 @@ import type { OwnWrite } from "@deltaloop/sdk/writes";
 const HOT_MS = 1_000;
 const HOT_WRITES = 10;
 const WAIT_MS_MIN = 1_000;
-/** Of a write that other clients' changes may have caused. */
+/** The maximum wait in ms of a write that other clients' changes may have caused. */
 const CAUSED_WAIT_MS_MAX = 10_000;
 const WAIT_MS_MAX = 300_000;
 const OBJECTS_MAX = 10_000;
@@ -32,12 +33,12 @@ interface Streak {
   readonly inputs: string;
   readonly body: unknown;
   readonly waitMs: number;
-  /** Of the write before the last one. */
+  /** Paths that differed between the last write and the one before it. */
   readonly fields: readonly string[];
 }
 
 export class Stability {
-  /** By object and primary; the oldest first. */
+  /** Streaks by object and primary, oldest first. */
   readonly #streaks = new Map<string, Streak>();
 
   /** Which writes are sent now, and which wait. @param inputs a text of what the sync saw and others may have changed */
@@ -86,7 +87,7 @@ function next(before: Streak | undefined, write: OwnWrite, inputs: string, nowMs
   return { count, lastMs: nowMs, inputs, body, waitMs, fields };
 }
 
-/** What a write counts for. An object that replaces another one of its kind counts as one with a new name. */
+/** Returns the id under which the streak of a write is counted. Creates that replace a pruned object of their kind are counted by kind. */
 function counted(write: OwnWrite, idOf: (write: OwnWrite) => string, replaced: ReadonlySet<string>): string | undefined {
   if (write.kind === "create") return replaced.has(write.id.kind.kind) ? `names ${write.id.kind.kind}` : undefined;
   return write.why === "desired state changed" ? idOf(write) : undefined;

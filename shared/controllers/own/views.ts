@@ -63,7 +63,7 @@ export function viewsOf(definition: Definition): readonly [OwnViewOf, ...OwnView
   ];
 }
 
-/** Only letters and digits, because the text becomes part of a name of a view. */
+/** Returns a hash of letters and digits only, because it becomes part of a view's name. */
 function nameHash(text: string): string {
   return hash("sha256", text, "hex").slice(0, 12);
 }

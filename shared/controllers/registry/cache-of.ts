@@ -23,7 +23,7 @@ export interface ControllerEntry extends ControllerInfo<string> {
 }
 
 export interface Registry {
-  /** In the order in which their affected keys are computed. */
+  /** The controllers, in the order in which their affected keys are computed. */
   readonly controllers: readonly ControllerEntry[];
   /** Every resource that a controller uses. */
   readonly resources: Readonly<Record<string, ResourceInfo>>;

@@ -45,7 +45,7 @@ export function functionsOf(registry: Registry): readonly FunctionEntry[] {
       rings: true,
     },
     {
-      // On the dead-letter queue of Q1.
+      // Consumes the dead-letter queue of Q1.
       name: "dead-deltas",
       logical: pascalCase("dead-deltas"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS["dead-deltas"],

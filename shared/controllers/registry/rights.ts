@@ -8,7 +8,7 @@ import type { ControllerEntry, Registry } from "./cache-of.ts";
 
 /** A component and its permissions at the API server. */
 export interface Role {
-  /** Also the name of its service account. */
+  /** The name of the role and of its service account. */
   readonly name: string;
   /** The controller whose contract it implements. */
   readonly controller?: string;
@@ -38,7 +38,7 @@ export function rolesOf(registry: Registry): readonly Role[] {
     resource: subresource === undefined ? resource : `${resource}/${subresource}`,
     verbs,
   });
-  // For the proof that this cluster's watcher fills the cache (informer §11.11).
+  // Read access to the watcher's Lease, with which functions verify that this cluster's watcher owns the cache (informer §11.11).
   const readsLease = rule("leases", ["get"]);
   const syncRules = ({ primary, reads, contract }: ControllerEntry): readonly Rule[] => [
     ...reads.map((resource) => rule(resource, resource === primary ? ["get"] : ["get", "list"])),
@@ -59,7 +59,7 @@ export function rolesOf(registry: Registry): readonly Role[] {
       clusterRules: merged([
         // The audit reads single objects live (informer §15).
         ...watchedBy(registry).map((resource) => rule(resource, ["get", "list", "watch"])),
-        // Its uid is the cluster's identity (informer §11.7).
+        // The uid of kube-system is the cluster's identity (informer §11.7).
         { ...rule("namespaces", ["get"]), name: "kube-system" },
       ]),
       // The Lease, which is the only object written with PUT, and the status of the guard's canary; its spec could start pods.

@@ -35,7 +35,7 @@ export type ReplicaReason =
   | Reason<"waits for calls", { readonly pending: number }>
   | Reason<"owner ends", None>
   | Reason<"as many as wanted", Size>
-  // At most `burst` in one sync.
+  // Pods are missing; one sync creates at most `burst`.
   | Reason<"too few", Size & { readonly burst: number; readonly create: number }>
   | Reason<"too many", Size & { readonly burst: number; readonly remove: number }>
   // §7. An earlier delete of this pod got no response.

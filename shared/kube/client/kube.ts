@@ -160,7 +160,7 @@ export interface WatchQuery {
   readonly sendInitialEvents?: true;
   readonly resourceVersionMatch?: "NotOlderThan";
   readonly allowWatchBookmarks: boolean;
-  /** As in a list. */
+  /** Watches only the metadata of objects, as in ListOptions. */
   readonly metadataOnly?: true;
   readonly timeoutSeconds: number;
 }

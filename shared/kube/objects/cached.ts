@@ -66,7 +66,7 @@ export interface ReplicaSetStatus {
   readonly fullyLabeledReplicas?: number;
   readonly readyReplicas?: number;
   readonly availableReplicas?: number;
-  /** Not set on a ReplicationController. An absent value differs from 0. */
+  /** Absent on a ReplicationController. An absent value differs from 0. */
   readonly terminatingReplicas?: number;
   readonly observedGeneration?: number;
   readonly conditions?: readonly Condition[];

@@ -5,7 +5,7 @@ import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, isBuiltIn, RESOURCES, s
 import type { ControllerInfo, ControllerName, ObjectKey, View } from "./resources.ts";
 
 export interface Catalog {
-  /** In the order in which their affected keys are computed. */
+  /** The controllers, in the order in which their affected keys are computed. */
   readonly controllers: readonly ControllerName[];
   /** The distinct views, in the order in which they are listed at start. */
   readonly views: readonly View[];

@@ -18,7 +18,7 @@ const OWN_SENTENCES = new RegExp(
 );
 
 const NAME = String.raw`[a-z0-9.-]+`;
-/** For example `requests.cpu=500m`. */
+/** Matches a quantity, for example `requests.cpu=500m`. */
 const QUANTITY = String.raw`[a-z0-9.-]+(?:/[A-Za-z0-9._-]+)?=\d[\d.]*(?:[eE][+-]?\d+|[numkMGTPE]i?)?`;
 const QUANTITIES = `${QUANTITY}(?:,${QUANTITY})*`;
 /** A quota's denial of a pod: names and numbers. Source: apiserver resourcequota/controller.go CheckRequest, prettyPrint. */

@@ -4,5 +4,5 @@
  */
 export const KUBERNETES_VERSION = "v1.37.2";
 
-/** Its major and minor version, as strings. */
+/** Major and minor version of the release, as strings. */
 export const [KUBERNETES_MAJOR = "", KUBERNETES_MINOR = ""] = KUBERNETES_VERSION.slice(1).split(".");

@@ -1,7 +1,7 @@
 /** Differences between minor releases of Kubernetes: the types behind a pod template, and behaviour of the controllers. */
 
 export interface Release {
-  /** For example `1.36`. */
+  /** The minor release, for example `1.36`. */
   readonly name: string;
   /** The first known release's table of Go types, then the changes of each later release up to this release. */
   readonly types: readonly string[];

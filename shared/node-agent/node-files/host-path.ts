@@ -23,7 +23,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   BlockDevice: { is: (stats) => stats.isBlockDevice(), words: "block device" },
 };
 
-/** @throws {NodeFilesError} Source: pkg/volume/hostpath/host_path.go checkType. */
+/** @throws {NodeFilesError} if the path does not match the type. Source: pkg/volume/hostpath/host_path.go checkType. */
 export async function checkHostPath(path: string, type: string): Promise<void> {
   if (!isAbsolute(path) || path.split("/").includes("..")) throw new NodeFilesError(`hostPath ${path} must be absolute and without ".."`);
   if (type === "") return;

@@ -9,7 +9,7 @@ import { opendir, readdir, readlink } from "node:fs/promises";
 import { promisify } from "node:util";
 import { errorCode } from "./errors.ts";
 
-/** From linux/fcntl.h, because Node.js does not define it: opens a descriptor for path operations, without read access. */
+/** Opens a descriptor for path operations, without read access. The value is from linux/fcntl.h, because Node.js does not define it. */
 const O_PATH = 0o10000000;
 /** Opens a file of any type, including a link itself, and never blocks, as opening a FIFO would. */
 export const ITSELF = O_PATH | constants.O_NOFOLLOW;

@@ -33,7 +33,7 @@ export interface NamespaceOption {
   readonly network?: NamespaceMode;
   readonly pid?: NamespaceMode;
   readonly ipc?: NamespaceMode;
-  /** With `pid: "TARGET"`: the container whose PID namespace to join. */
+  /** The container whose PID namespace to join; only with `pid: "TARGET"`. */
   readonly targetId?: string;
 }
 

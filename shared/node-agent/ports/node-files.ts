@@ -123,7 +123,7 @@ export interface RotatedLog {
 
 export interface VolumePlace {
   readonly uid: string;
-  /** For example `kubernetes.io~configmap`. */
+  /** The directory name of the volume plugin, for example `kubernetes.io~configmap`. */
   readonly plugin: string;
   /** Name of the volume in the pod's spec. */
   readonly name: string;

@@ -99,7 +99,7 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
       }
       if (ended) return;
       if (wrote === "nothing" || clock.now() - checkedMs >= CHECK_MS) {
-        // Reads once more, because the container may have written lines between the last read and its end.
+        // Reads again, because the container may have written lines between the last read and its end.
         ended = !(await isRunning(source));
         checkedMs = clock.now();
       }

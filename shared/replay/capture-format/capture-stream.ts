@@ -39,7 +39,7 @@ export interface Census {
   /** The read restarts: discard the state. */
   begin(): void;
   see(record: CaptureRecord): void;
-  /** In the order of the file. */
+  /** Receives evidence records in the order of the file. */
   seeEvidence?(record: EvidenceRecord): void;
   /**
    * Called after the last record; may parse skimmed records. @throws {SkimError} if a skimmed line is not a valid record: the read restarts

@@ -42,7 +42,7 @@ export interface EvidenceRecord {
   readonly identity?: ObjectIdentity;
 }
 
-/** What identifies the object of a record. */
+/** The identity of a record's object. */
 export interface ObjectIdentity {
   /** `shop/web` */
   readonly key: string;

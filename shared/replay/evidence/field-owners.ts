@@ -18,7 +18,7 @@ const SPEC = ["replicas", "paused", "strategy", "minReadySeconds"];
 /** Limits for one object; more indicates an attack. */
 const [ENTRIES_MAX, OWNS_MAX] = [50, 500];
 
-/** From an object's metadata, or from evidence in a capture. */
+/** Returns the field managers in an object's metadata, or in a capture's evidence. */
 export function managersIn(object: Json): readonly FieldManager[] {
   const stored = listIn(object, "managers");
   const entries = stored.length > 0 ? stored : listIn(object, "managedFields");

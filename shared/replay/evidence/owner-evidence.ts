@@ -24,7 +24,7 @@ export interface TemplateEvidence {
 }
 
 export interface TemplateContainer extends ContainerSpec {
-  /** By variable name. */
+  /** Environment variables by name. */
   readonly env: Readonly<Record<string, string>>;
   /** Other fields by name. */
   readonly fields: Readonly<Record<string, string>>;

@@ -46,7 +46,7 @@ export interface ContainerSpec {
   readonly startupProbe?: Probe;
 }
 
-/** Without headers, query, command and service. */
+/** A probe without headers, query, command and service. */
 export interface Probe {
   readonly handler: "httpGet" | "tcpSocket" | "grpc" | "exec";
   readonly port?: string;
@@ -146,7 +146,7 @@ export function conditionsIn(status: Json, digester: Digester): readonly Conditi
 
 export function containerSpec(container: Json): ContainerSpec {
   const { name, image, restartPolicy, livenessProbe, readinessProbe, startupProbe } = container;
-  // From evidence, or from an API object.
+  // The container may be from evidence or from an API object.
   const resources = isObject(container["resources"]) ? container["resources"] : container;
   const out: Mutable<ContainerSpec> = { name: textOf(name) ?? "" };
   if (typeof image === "string") out.image = image;

@@ -17,7 +17,7 @@ export interface Refusal {
   readonly untilMs?: number;
   readonly resource: ObjectChange["resource"];
   readonly name: string;
-  /** For example `FailedCreate`. */
+  /** The Event's reason, for example `FailedCreate`. */
   readonly reason: string;
   /** The message, if it is safe to show. */
   readonly says?: string;

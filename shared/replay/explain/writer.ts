@@ -7,7 +7,7 @@ interface Entry {
   readonly time: unknown;
   /** The whole entry as text. */
   readonly text: string;
-  /** Its `fieldsV1`. */
+  /** The `fieldsV1` of the entry. */
   readonly fields: unknown;
 }
 

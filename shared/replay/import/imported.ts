@@ -26,7 +26,7 @@ export interface Imported {
   readonly endMs: number;
   /** The initial objects. The version of a list is older than each event of its resource. */
   readonly lists: ReadonlyMap<RecordedResource, { readonly rv: string; readonly items: readonly Pick<ImportedEvent, "object">[] }>;
-  /** In watch order. */
+  /** The events in watch order. */
   readonly events: readonly ImportedEvent[];
   /** Sorted by time. */
   readonly gaps?: readonly ImportedGap[];

@@ -1,4 +1,4 @@
-/** What an import could not read, and what it assumed instead. Messages never quote a value of a file. */
+/** The unreadable parts of an import, and the assumptions made instead. Messages never quote values of a file. */
 export class ImportReport {
   readonly #lost = new Map<string, number>();
   readonly #assumed = new Map<string, number>();

@@ -6,7 +6,7 @@ import type { SchemaNode } from "../definition/schema-node.ts";
 
 const METADATA: SchemaNode = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
 
-/** What a path names: a node, nothing, or something whose schema is not known here. */
+/** Resolves a path to a node, to nothing, or to a field whose schema is not known here. */
 export function nodeAt(kind: KindData, path: readonly string[]): SchemaNode | "absent" | "unknown" {
   if (path[0] === "metadata") return path.length === 1 ? METADATA : "unknown";
   const { crd } = kind;

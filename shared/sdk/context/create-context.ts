@@ -13,14 +13,14 @@ export interface VisibleObject {
   readonly [field: string]: unknown;
 }
 
-/** What a sync decides on. All objects show one instant. */
+/** The input of a sync. All objects are of the same moment. */
 export interface Snapshot {
   readonly object: VisibleObject;
   readonly owned: readonly VisibleObject[];
   readonly watched: readonly VisibleObject[];
 }
 
-/** What a context needs beyond the snapshot. */
+/** The input of a context in addition to the snapshot. */
 export interface Surroundings {
   readonly now: Date;
   readonly signal: AbortSignal;

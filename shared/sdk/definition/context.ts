@@ -1,4 +1,4 @@
-/** What `sync` is given and what it returns. */
+/** The input and the result of `sync`. */
 import type { AnyKind, Applied, FieldsOf, NameOf, SeenOf, Wanted } from "./kind.ts";
 import type { KindIn, MaskIn } from "./sources.ts";
 import type { Condition } from "./schema.ts";
@@ -113,7 +113,7 @@ interface Removal extends Always {
 
 declare const field: unique symbol;
 
-/** In a compiler's message: the schema has no field `F`. */
+/** The name appears in the compiler's message: the schema has no field `F`. */
 interface NoSuchField<F> {
   readonly [field]: F;
 }
@@ -134,7 +134,7 @@ type Known<S, T> = unknown extends T
       ? { readonly [K in keyof S]: K extends KeysOf<NonNullable<T>> ? Known<S[K], FieldOf<NonNullable<T>, K>> : NoSuchField<K> }
       : S;
 
-/** What a returned result must be besides a `Result`. */
+/** Additional requirements for a returned `Result`. */
 export type KnownResult<X, P> =
   X extends Promise<infer Y>
     ? Promise<KnownResult<Y, P>>

@@ -105,7 +105,7 @@ interface Defined<
   readonly annotations?: readonly A[];
   readonly owns?: O;
   readonly watches?: W;
-  /** What `live` may read: a kind in the primary's namespace, or what `only` names. */
+  /** The objects that `live` may read: a kind in the primary's namespace, or those that `only` names. */
   readonly reads?: R;
   /** Syncs every key this often. Default: never. */
   readonly resync?: Duration;

@@ -23,7 +23,7 @@ export interface KindData extends KindId {
   readonly crd?: CustomResourceData;
 }
 
-/** What a CustomResourceDefinition holds beyond the kind's identity. */
+/** The fields of a CustomResourceDefinition other than the kind's identity. */
 export interface CustomResourceData {
   readonly shortNames: readonly string[];
   /** Printer columns: JSONPath by heading. */
@@ -61,7 +61,7 @@ export type FieldsOf<K> = K extends { readonly [shape]: { readonly fields: infer
 export type SeenOf<K> = K extends { readonly [shape]: { readonly seen: infer D } } ? D : never;
 export type NameOf<K> = K extends KindId<infer N> ? N : never;
 
-/** What a function makes of `T`: each field is optional, and `undefined` means absent. */
+/** Makes each field of `T` optional; `undefined` means absent. */
 export type Wanted<T> = T extends string | number | boolean | null | undefined
   ? T
   : T extends readonly (infer E)[]
@@ -86,7 +86,7 @@ export function apiVersionOf({ group, version }: Pick<KindId, "group" | "version
   return group === "" ? version : `${group}/${version}`;
 }
 
-/** These kinds are watched as PartialObjectMetadata, so no field of them but metadata is ever visible. */
+/** Reports whether a kind is watched as PartialObjectMetadata, so that only its metadata is visible. */
 export function isMetadataOnly({ group, kind }: Pick<KindId, "group" | "kind">): boolean {
   return group === "" && (kind === "Secret" || kind === "ConfigMap");
 }

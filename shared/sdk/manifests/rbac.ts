@@ -12,12 +12,12 @@ const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"];
 /** One permission. */
 export interface Right {
   readonly group: string;
-  /** With a subresource: `websites/status`. */
+  /** The resource, possibly with a subresource: `websites/status`. */
   readonly resource: string;
   readonly verbs: readonly string[];
-  /** Only this object. */
+  /** Limits the rule to this object. */
   readonly name?: string;
-  /** Only in this namespace; otherwise in the cluster. */
+  /** Limits the rule to this namespace; absent: the whole cluster. */
   readonly namespace?: string;
   /** For `self`, `remove` and the status of a kind that another program declares: whether `sync` returns them is not in the definition. */
   readonly optional?: true;

@@ -13,12 +13,12 @@ export interface CachedOwned {
   readonly resourceVersion: string;
   /** Digest of its content. */
   readonly content: string;
-  /** This controller's manager has an entry in managedFields. */
+  /** Whether this controller's manager has an entry in managedFields. */
   readonly isManaged: boolean;
   readonly isDeleting: boolean;
 }
 
-/** What is known besides the result of a sync. All of one instant. */
+/** The known state in addition to the result of a sync, all of the same moment. */
 export interface Observed {
   readonly primary: Primary;
   /** Digests of the primary's content and status. */

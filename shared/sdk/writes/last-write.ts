@@ -6,7 +6,7 @@
 import type { ObjectBody } from "./wanted.ts";
 import { isObject } from "./wanted.ts";
 
-/** Of one owned object, of `self`, or of `status`. Digests are keyed. */
+/** The last write of an owned object, of `self`, or of `status`. Digests are keyed. */
 export interface LastWrite {
   /** The start of the uid: `content` covers all of it. */
   readonly uid: string;
@@ -16,7 +16,7 @@ export interface LastWrite {
   readonly content: string;
   /** When this controller last changed the content back, oldest first. */
   readonly revertsMs: readonly number[];
-  /** What `sent` replaced, when, and at which generation of the primary. Absent: `sent` is the first. */
+  /** The digest that `sent` replaced, with its time and the primary's generation. Absent if `sent` is the first. */
   readonly replaced?: { readonly sent: string; readonly atMs: number; readonly generation: number };
 }
 
@@ -68,11 +68,11 @@ export function isReturn(record: LastWrite | undefined, sent: string, generation
   return replaced?.sent === sent && replaced.generation === generation && nowMs - replaced.atMs < RETURN_MS;
 }
 
-/** What was sent, and whether another writer's change was the reason. */
+/** A sent write, and whether another writer's change was the reason for it. */
 export interface SentWrite {
   /** Digest of what was sent. */
   readonly sent: string;
-  /** Of the primary. */
+  /** The generation of the primary. */
   readonly generation: number;
   readonly isRevert: boolean;
   /** resourceVersion of the object that the decision read; absent for a create. */

@@ -45,7 +45,7 @@ export interface Primary {
   readonly generation: number;
 }
 
-/** What a sync wants, with what only the primary knows: namespaces and owner references. */
+/** The desired state that a sync returns, completed from the primary: namespaces and owner references. */
 export interface Wanted {
   /** Absent: owned objects stay as they are, and none is pruned. */
   readonly apply?: readonly { readonly id: ObjectId; readonly body: ObjectBody }[];

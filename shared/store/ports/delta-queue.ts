@@ -13,7 +13,7 @@
  * DQ7 bodies pass byte for byte up to 1 MiB; a larger one fails by id and does not block others.
  */
 export interface DeltaQueue {
-  /** At most 10 entries and 1 MiB in all, as SQS. Rejects only if the result of every entry is unknown. */
+  /** Sends at most 10 entries and 1 MiB in all, as SQS does. Rejects only if the result of every entry is unknown. */
   send(entries: readonly QueueEntry[]): Promise<SendResult>;
 }
 

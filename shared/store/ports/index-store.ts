@@ -37,7 +37,7 @@ export interface Row<R extends View = CachedResource> {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** Its controller owner, whose slice contains it. Absent if the object is an orphan of its namespace. */
+  /** The object's controller owner, whose slice contains the object. Absent if the object is an orphan of its namespace. */
   readonly owner?: OwnerId;
   /** Whether a delete succeeded that the stream has not confirmed yet. Readers treat the object as deleted. */
   readonly gone: boolean;
@@ -104,7 +104,7 @@ export interface ItemChange {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** For puts only. */
+  /** The object; only for puts. */
   readonly object?: Cached<View>;
   /** The controller owner; puts only. */
   readonly owner?: OwnerId;

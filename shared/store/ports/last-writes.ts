@@ -11,7 +11,7 @@ export interface LastWriteRecord {
   /** Keyed digest of the content of the response. */
   readonly content: string;
   readonly revertsMs: readonly number[];
-  /** What `sent` replaced, when, and at which generation of the primary. */
+  /** The digest that `sent` replaced, with its time and the primary's generation. */
   readonly replaced?: { readonly sent: string; readonly atMs: number; readonly generation: number };
 }
 

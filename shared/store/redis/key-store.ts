@@ -42,7 +42,7 @@ interface Cached {
   readonly key: ObjectKey;
   readonly text: string;
   readonly judged: Judged;
-  /** For an entry without a row: the row's location, and the text there. */
+  /** The row's location and text, for an entry without a row. */
   readonly ghost?: { readonly v: string; readonly row: string; readonly owner: Primary | undefined };
 }
 

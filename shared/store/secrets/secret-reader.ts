@@ -20,7 +20,7 @@ export interface SecretsOptions extends AwsJsonOptions {
 export const TIMEOUT_MS = 1_000;
 
 export interface SecretReader extends Pick<Secrets, "read"> {
-  /** Also used by the writer. */
+  /** Returns the client of an AWS service; the writer uses it, too. */
   service(kind: "secretsmanager" | "ssm"): Service;
   /** Ends its connections. */
   close(): void;

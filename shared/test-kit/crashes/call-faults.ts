@@ -16,13 +16,13 @@ export type Fault =
   | { readonly kind: "lost"; readonly isDone: boolean };
 
 export interface Call {
-  /** From 1, over all runs. */
+  /** The number of the call over all runs, counted from 1. */
   readonly index: number;
   /** `<controller> <namespace>/<name>`. */
   readonly key: string;
   /** `create deployments`, `writeThrough`. */
   readonly name: string;
-  /** From 1, of this name and key. */
+  /** The number of the call among those with this name and key, counted from 1. */
   readonly nth: number;
 }
 

@@ -27,11 +27,11 @@ export interface GivenObject {
 }
 
 type Typed<K> = { readonly metadata: GivenMeta } & Wanted<FieldsOf<K>>;
-/** Made by calling the kind, or plain with apiVersion and kind. */
+/** An object that was created by calling the kind, or a plain one with apiVersion and kind. */
 type OneOf<K> = K extends AnyKind ? Applied<NameOf<K>> | ({ readonly apiVersion: string; readonly kind: NameOf<K> } & Typed<K>) : never;
 type Kinds<L> = L extends readonly unknown[] ? KindIn<L[number]> : never;
 
-/** What `decide` is given: typed by the controller's definition. */
+/** The input of `decide`, typed by the controller's definition. */
 export interface Given<T> {
   /** The primary. Defaults of a custom resource's schema are filled in. */
   readonly object: T extends ControllerTypes<infer P> ? Applied<NameOf<P>> | Typed<P> : GivenObject;
@@ -45,6 +45,6 @@ export interface Given<T> {
   readonly now?: Date;
 }
 
-/** What the controller's `sync` returns. */
+/** The result of the controller's `sync`. */
 export type Decision<T> =
   T extends ControllerTypes<infer P, infer O> ? Result<P, O extends readonly unknown[] ? O : readonly []> | undefined : unknown;

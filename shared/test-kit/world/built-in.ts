@@ -1,4 +1,4 @@
-/** What a world has besides the user's controllers: the built-in controllers, and nodes whose pods become ready. */
+/** The parts of a World other than the user's controllers: the built-in controllers, and nodes whose pods become ready. */
 import { runScriptedNodes, createInProcessKube } from "@deltaloop/api-server";
 import type { ApiServer } from "@deltaloop/api-server";
 import { UPKEEP_TIMES } from "@deltaloop/controllers/cache";

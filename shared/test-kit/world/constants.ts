@@ -1,4 +1,4 @@
-/** What all worlds have in common. */
+/** Values that are equal for all Worlds. */
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { SqsHandler } from "@deltaloop/controllers/lambda";
 import { createDigester } from "@deltaloop/kube/pod-template";

@@ -9,7 +9,7 @@ import type { GivenObject } from "../decide/given.ts";
 import { anyObjectCrd, isBuiltIn, pathOf, resourceId } from "./kinds.ts";
 import type { Kinds } from "./kinds.ts";
 
-/** Also the user agent. */
+/** The field manager and user agent of the test's requests. */
 const MANAGER = "test";
 const NAMESPACE = "default";
 const APPLY = "application/apply-patch+yaml";

@@ -16,7 +16,7 @@ const FAILURES_MAX = 8;
 const BACKGROUND = new Set(["leases", "events", "nodes"]);
 const WRITES = new Set(["create", "update", "patch", "delete"]);
 
-/** What happened since the wait began, by key. */
+/** The activity since the wait began, by key. */
 export class Activity {
   #writes = 0;
   readonly #syncs = new Map<string, { times: number; last: string }>();
@@ -88,7 +88,7 @@ export async function settle(clock: VirtualClock, activity: Activity, systems: (
   }
 }
 
-/** What is on its way to the syncs. */
+/** Returns the changes that have not reached the syncs yet. */
 async function movingIn(systems: readonly Watched[]): Promise<string | undefined> {
   if (systems.some(({ backend }) => backend.queue.size() > 0)) return "changes are on their way to the cache";
   const gates = await Promise.all(systems.map(({ backend, names }) => shutGate(backend.store, names)));

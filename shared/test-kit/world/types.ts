@@ -1,4 +1,4 @@
-/** What a test sees of a world. */
+/** The interface of a World for tests. */
 import type { AnyKind, Applied, Controller, Duration } from "@deltaloop/sdk";
 import type { FieldsOf } from "@deltaloop/sdk/definitions";
 import type { EndState } from "./end-state.ts";
@@ -6,7 +6,7 @@ import type { GivenObject } from "../decide/given.ts";
 import type { WorldWrite } from "./record.ts";
 
 export interface EveryCrashOptions {
-  /** Only this crash, as a failure's message names it: `after 7`. */
+  /** Runs only this crash, in the notation of a failure's message: `after 7`. */
   readonly at?: string;
 }
 
@@ -87,12 +87,12 @@ export interface World {
 /** What happens in a world. It is run many times, so it must not depend on anything outside. It need not end with `settle`. */
 export type Scenario = (world: World) => Promise<void>;
 
-/** What only this package and simulations use. */
+/** Methods that only this package and simulations use. */
 export interface OpenWorld extends World {
   endState(): Promise<EndState>;
   /** How often each object was created. */
   created(): ReadonlyMap<string, number>;
-  /** Syncs every primary once more. @throws {Error} if that sends a write, although nothing has changed */
+  /** Syncs every primary again. @throws {Error} if that sends a write, although nothing has changed */
   resync(): Promise<void>;
   /** The cache loses everything, as when Redis is emptied. */
   emptyStore(): void;

@@ -23,7 +23,7 @@ const NOW = new Date("2026-01-01T00:00:00Z");
 const SEED = 1;
 const READY_STEP_MS = 20;
 const READY_MS_MAX = 60_000;
-/** These need the built-in controllers and nodes. */
+/** Kinds that need the built-in controllers and nodes. */
 const WORKLOADS = new Set(["pods", "replicasets", "deployments", "replicationcontrollers"]);
 
 /** Starts an in-memory cluster with these controllers. @throws {Error} if a definition is invalid */
@@ -56,7 +56,7 @@ export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promi
   });
   const systems: Watched[] = [{ backend: pipeline, names: pipeline.names }];
   server.onRequest(({ verb, resource, status }) => {
-    // Its Leases and heartbeats cost time, so it starts with the first workload.
+    // Starts the built-in controllers only with the first workload, because their Leases and heartbeats cost time.
     if (builtIn && systems.length === 1 && verb !== "list" && verb !== "watch" && verb !== "get" && status < 300 && WORKLOADS.has(resource))
       systems.push({ backend: startBuiltIn(server, { clock, random }), names: CONTROLLERS });
   });

@@ -18,7 +18,7 @@ const HASH_MS = 250;
 
 export interface AppProps {
   readonly model: Model;
-  /** Of a running cluster: whether its changes arrive. */
+  /** Whether changes of a running cluster arrive; absent for a capture. */
   readonly connection?: "live" | "lost";
 }
 

@@ -9,7 +9,7 @@ import { rulePage } from "./rule-page.ts";
 /** Newest first. */
 const [CHANGES_MAX, MARKS_MAX] = [8, 12];
 
-/** What is selected: a mark, else an object at the moment. */
+/** The details of the selection: of a mark, otherwise of an object at the selected time. */
 export function Details(shown: Shown): JSX.Element {
   const { model, view } = shown;
   const lane = view.lane === undefined ? undefined : model.lanes[view.lane];

@@ -35,7 +35,7 @@ export function Findings(shown: Shown): JSX.Element {
   );
 }
 
-/** What users changed: where to look first if there is no finding. */
+/** The users' changes, as a starting point if there is no finding. */
 function Requests({ model, change }: Shown): JSX.Element | null {
   const marks = model.lanes.flatMap(({ marks: all }) => all.filter(({ kind }) => kind === "change")).toSorted((a, b) => a.at - b.at);
   if (marks.length === 0) return null;

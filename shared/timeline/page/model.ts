@@ -7,7 +7,7 @@ export interface Lane {
   readonly depth: number;
   readonly parent?: Lane;
   readonly children: Lane[];
-  /** By time. */
+  /** The marks, sorted by time. */
   readonly marks: readonly LaneMark[];
   /** The largest size in the lane's tree, which scales its curves. */
   sizeMax: number;
@@ -31,9 +31,9 @@ export interface LaneMark {
 
 export interface Model {
   readonly input: TimelineInput;
-  /** By object index. */
+  /** The lanes by object index. */
   readonly lanes: readonly Lane[];
-  /** In drawing order: each lane before those that it owns. */
+  /** The lanes in drawing order: each lane before those of the objects that it owns. */
   readonly order: readonly Lane[];
   readonly namespaces: readonly string[];
 }

@@ -1,4 +1,4 @@
-/** A controller whose `where` no Website matches, so that each is a row without content. */
+/** A controller whose `where` no Website matches, so that each cached row has no content. */
 import { defineController } from "../../../shared/sdk/index.ts";
 import { Website } from "../../../examples/website/website.ts";
 

@@ -1,4 +1,4 @@
-/** What user controllers wait for on the in-memory API server: a server-side apply of a Deployment, as they send it. */
+/** The call that user controllers mostly wait for, on the in-memory API server: a server-side apply of a Deployment, as they send it. */
 import { createApiServer } from "../../../shared/api-server/api-server.ts";
 import { createSystemClock } from "../../../shared/base/system/clock.ts";
 import { createSystemRandom } from "../../../shared/base/system/random.ts";
@@ -9,7 +9,7 @@ const WARM_UP_APPLIES = 200;
 const APPLIES = 1_000;
 const LIMIT_MS = 1;
 
-/** How long one apply takes. */
+/** Measures the duration of one apply. */
 export async function embeddedApplies(): Promise<readonly BenchResult[]> {
   const server = createApiServer({ clock: createSystemClock(), random: createSystemRandom(), managedFields: true });
   const times: number[] = [];
@@ -30,7 +30,7 @@ export async function embeddedApplies(): Promise<readonly BenchResult[]> {
   return [benchResult("server-side apply of a Deployment (embedded server)", "ms", times, { name: "1 ms", value: LIMIT_MS })];
 }
 
-/** Each differs from the one before in its size and image. */
+/** Each Deployment differs from the previous one in its size and image. */
 function deploymentText(i: number): string {
   const app = { app: "web" };
   const env = Array.from({ length: 5 }, (_, n) => ({ name: `VARIABLE_${n}`, value: `${n}` }));

@@ -23,27 +23,27 @@ import type { RawClient } from "../../support/raw-client.ts";
 import { startRedis } from "../../support/redis.ts";
 import { silentLog } from "../../support/silent-log.ts";
 
-/** As `dev` runs its functions. */
+/** Concurrent invocations, as in `dev`. */
 const INVOCATIONS = 10;
 const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 export const WEBSITES = "/apis/demo.example.com/v1/namespaces/default/websites";
 
 export interface OwnStage {
   readonly user: RawClient;
-  /** Processes beside this one and the function host. */
+  /** PIDs by name, without this process and the function host. */
   pids(): Readonly<Record<string, number>>;
-  /** Starts controllers on an empty Store. `file` exports them. */
+  /** Starts controllers on an empty Store; `file` is the module that exports them. */
   start(controllers: readonly Controller[], file: string): Promise<RunningOwn>;
   stop(): Promise<void>;
 }
 
 export interface RunningOwn extends OwnSystem {
-  /** Requests of the functions and commands of their Store, since `reset`. */
+  /** Requests of the functions and Redis commands of their Store since `reset`. */
   readonly counts: { requests: number; commands: number };
   reset(): void;
-  /** Resolves with the time, on the clock of `performance`, at which a write of a function was answered: `create services a`. */
+  /** Resolves with the time (`performance.now()`) of the response to a function's write, such as `create services a`. */
   answered(write: string): Promise<number>;
-  /** The memory of all keys with their names, in bytes: without scripts and connections. */
+  /** Bytes of all keys and their names, without scripts and connections. */
   storeBytes(): Promise<number>;
   readonly hostPid: number;
 }
@@ -90,14 +90,14 @@ async function run(plane: ControlPlane, redisUrl: string, controllers: readonly 
           exists();
           return object;
         } catch (error) {
-          if (isAlreadyExists(error)) exists(); // the answer of an earlier one was lost
+          if (isAlreadyExists(error)) exists(); // the response to an earlier create was lost
           throw error;
         }
       },
       async patch(request) {
         const object = await counted.patch(request);
         const { resource, subresource, name } = request;
-        const [plural = ""] = resource.split("."); // of a kind without a row in RESOURCES, version and group follow
+        const [plural = ""] = resource.split("."); // a resource that is not in RESOURCES has its version and group appended
         answerOf(`patch ${subresource === undefined ? plural : `${plural}/${subresource}`} ${name}`).resolve(performance.now());
         return object;
       },
@@ -111,7 +111,7 @@ async function run(plane: ControlPlane, redisUrl: string, controllers: readonly 
     makeStore: (options) => createRedisStore(redis, options),
     // The applier also handles heartbeats, at its own times.
     functionStore: (store) => {
-      const names = Object.keys(store).filter((name) => name !== "applyPack") as (keyof typeof store)[]; // its own keys
+      const names = Object.keys(store).filter((name) => name !== "applyPack") as (keyof typeof store)[]; // keys of the Store itself
       return counting(store, names, () => counts.commands++);
     },
   });
@@ -136,5 +136,5 @@ async function bytesOf(redis: Redis): Promise<number> {
 }
 
 function nameOf(body: object): string | undefined {
-  return (body as { readonly metadata?: { readonly name?: string } }).metadata?.name; // an object
+  return (body as { readonly metadata?: { readonly name?: string } }).metadata?.name; // the body is a JSON object
 }

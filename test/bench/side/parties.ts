@@ -7,18 +7,21 @@ import { join } from "node:path";
 
 export type PartyName = "ours" | "upstream" | "before";
 
-/** A party at work. */
+/** A running system. */
 export interface AtWork {
-  /** Processes that a deployment pays for: functions and watcher; upstream's controller manager, which has nothing but the three loops. */
+  /**
+   * Process ids that count as the system's own cost: functions and watcher; for upstream, the controller manager, which runs only the three
+   * workload controllers.
+   */
   readonly own: Readonly<Record<string, number>>;
-  /** The replacement of AWS (the queue), Redis, and their parent process. */
+  /** Process ids of the stand-ins for AWS: queue, Redis, and their parent process. */
   readonly standIns: Readonly<Record<string, number>>;
   stop(): Promise<unknown>;
 }
 
 export interface Party {
   readonly name: PartyName;
-  /** User names in the audit log begin so. */
+  /** Prefixes of the system's user names in the audit log. */
   readonly users: readonly string[];
   /** Resolves as soon as its processes run; their initial reads are part of the measurement. */
   readonly launch: () => Promise<AtWork>;
@@ -26,19 +29,19 @@ export interface Party {
   readonly start: () => Promise<AtWork>;
 }
 
-/** Lifted, because ours has no limits. */
+/** Raises upstream's client limits, because our functions have none. */
 const NO_LIMITS = { qps: 5_000, burst: 5_000 };
-/** Upstream says nowhere that its caches are filled; without a crowd it takes a second. */
+/** Upstream does not report when its caches have synced; that takes about a second unless there are very many objects. */
 const UPSTREAM_READY_MS = 4_000;
 
 export interface PartyOptions {
-  /** The folder in which our processes leave a CPU profile each. */
+  /** The folder into which each of our processes writes a CPU profile. */
   readonly profiles?: string | undefined;
-  /** The file of another deltaloop's command, which is then played as well. */
+  /** The main file of another deltaloop version, which then runs as well. */
   readonly before?: string | undefined;
 }
 
-/** All on one control plane, whose own three loops are off. */
+/** The compared systems, all on one control plane whose own three workload controllers are off. */
 export async function partiesOn(cluster: Cluster, { profiles, before }: PartyOptions = {}): Promise<readonly Party[]> {
   const program = join(ROOT, "dist", "cli");
   await bundleCli(ROOT, program);
@@ -88,14 +91,14 @@ export async function partiesOn(cluster: Cluster, { profiles, before }: PartyOpt
   ];
 }
 
-/** User and system time so far, in seconds: of what a deployment pays for, and of the rest. */
+/** User plus system time so far, in seconds, of `own` and of `standIns`. */
 export async function cpuOf({ own, standIns }: AtWork): Promise<{ readonly own: number; readonly standIns: number }> {
   const sum = async (pids: Readonly<Record<string, number>>): Promise<number> =>
     (await Promise.all(Object.values(pids).map(cpuSeconds))).reduce((total, seconds) => total + seconds, 0);
   return { own: await sum(own), standIns: await sum(standIns) };
 }
 
-/** Proportional resident memory (PSS) in MiB, by process. */
+/** Proportional set size (PSS) in MiB, by process. */
 export async function memoryOf({ own, standIns }: AtWork): Promise<Readonly<Record<string, number>>> {
   const entries = Object.entries({ ...own, ...standIns }).map(async ([name, pid]) => [name, (await memoryMiB(pid)).pss] as const);
   return Object.fromEntries(await Promise.all(entries));

@@ -1,6 +1,6 @@
 /**
- * The compared measurements. A row runs one system alone, from its start to its end; its rounds run one after the other, so the first is
- * cold.
+ * The compared measurements. A row runs one system alone, from its start to its end; its rounds run one after the other, so the first one
+ * is cold.
  */
 import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -17,7 +17,7 @@ import { cpuOf, memoryOf } from "./parties.ts";
 import type { AtWork, Party } from "./parties.ts";
 import { clear, deploymentOf, deploymentsPath, makeNamespace, podCount, podsPath, until, watchPods, writesOf } from "./stage.ts";
 
-/** Measurements by name; each has the values of its rounds. `unit` is the last word of the name. */
+/** Results by name, each with the values of its rounds. The last word of a name is the unit. */
 export type Figures = Map<string, number[]>;
 
 export interface Play {
@@ -26,7 +26,7 @@ export interface Play {
   readonly figures: Figures;
 }
 
-/** Wait until nothing of a round is in flight; statuses and Events are written within it. */
+/** Delay after which all statuses and Events of a round are written. */
 const SETTLE_MS = 2_500;
 const SINGLES = 60;
 const BETWEEN_SINGLES_MS = 150;
@@ -41,7 +41,7 @@ function note(figures: Figures, name: string, value: number): void {
   figures.set(name, [...(figures.get(name) ?? []), value]);
 }
 
-/** CPU and writes of whatever `act` does, until all has settled. */
+/** Measures CPU time and writes from the start of `act` until all its follow-up writes are done. */
 async function used<T>(
   { cluster, party }: Play,
   work: AtWork,
@@ -56,8 +56,8 @@ async function used<T>(
 }
 
 /**
- * Seconds that `act` takes, and how much of the machine was at work meanwhile: where all of it is, time is what everybody's CPU comes to, and
- * the control plane has the most of it.
+ * Measures the duration of `act` in seconds, and the machine's CPU utilisation meanwhile. On a saturated machine the duration depends on
+ * all processes, mostly on the control plane.
  */
 async function timed({ cluster, party }: Play, row: string, act: () => Promise<void>): Promise<number> {
   const plane = Object.values(cluster.plane.pids());
@@ -92,12 +92,12 @@ async function noteMemory({ party, figures }: Play, row: string, work: AtWork): 
   note(figures, `${row}: memory of its own processes, MiB`, own);
 }
 
-/** One Deployment of 1,000, thrice. */
+/** Creates one Deployment of 1,000, three times. */
 async function thousand(play: Play): Promise<void> {
   await deployments(play, { row: "Deployment of 1,000", count: 1, replicas: 1_000, rounds: 3 });
 }
 
-/** A hundred Deployments of 10, all at once, twice. */
+/** Creates a hundred Deployments of 10 at once, twice. */
 async function hundred(play: Play): Promise<void> {
   await deployments(play, { row: "100 Deployments of 10", count: 100, replicas: 10, rounds: 2 });
 }
@@ -137,7 +137,7 @@ async function deployments(
   }
 }
 
-/** Deployments of 1, one after the other; then pods of one of 10 are deleted, one after the other. */
+/** Creates Deployments of 1 one after the other, then deletes pods of a Deployment of 10 one after the other. */
 async function single(play: Play): Promise<void> {
   const { cluster, party, figures } = play;
   const namespace = `bench-${++namespaces}`;
@@ -168,7 +168,7 @@ async function single(play: Play): Promise<void> {
       const lags: number[] = [];
       for (let i = 0; i < SINGLES; i++) {
         const { items } = await cluster.client.list(podsPath(namespace), { labelSelector: "name=ten" });
-        const { name } = (items[i % items.length]?.["metadata"] ?? {}) as { readonly name?: string }; // every object has it
+        const { name } = (items[i % items.length]?.["metadata"] ?? {}) as { readonly name?: string }; // every object has metadata
         const next = watch.next("ten-");
         const start = performance.now();
         await cluster.client.request("DELETE", `${podsPath(namespace)}/${name}`);
@@ -187,7 +187,7 @@ async function single(play: Play): Promise<void> {
   }
 }
 
-/** ms from the POST until the pod's event is read. */
+/** Returns the time from the POST to the pod's watch event, in ms. */
 async function one(cluster: Cluster, namespace: string, watch: Awaited<ReturnType<typeof watchPods>>, name: string): Promise<number> {
   const next = watch.next(`${name}-`);
   const start = performance.now();
@@ -201,7 +201,7 @@ function notePercentiles(figures: Figures, what: string, values: readonly number
   note(figures, `${what}, p99, ms`, sorted[Math.floor(sorted.length * 0.99)] ?? Number.NaN);
 }
 
-/** 200 pods on nodes that answer at once: a new image, twice. */
+/** Rolls 200 pods to a new image twice, on nodes without delays. */
 async function rolling(play: Play): Promise<void> {
   const { cluster, party, figures } = play;
   const namespace = `bench-${++namespaces}`;
@@ -257,7 +257,10 @@ async function isComplete({ client }: Cluster, namespace: string, replicas: numb
   );
 }
 
-/** 20,000 pods of others are there before the start: until the first pod of a Deployment that waits for it, and for Deployments of 1 then. */
+/**
+ * Starts the system with 20,000 unrelated pods in the cluster. Measures the time to the first pod of a Deployment that was created before
+ * the start, and then of Deployments of 1.
+ */
 async function crowd(play: Play): Promise<void> {
   const { cluster, party, figures } = play;
   await makeCrowd(cluster);
@@ -286,7 +289,7 @@ async function crowd(play: Play): Promise<void> {
   }
 }
 
-/** Pods that ReplicaSets own and want, so that no controller has work for them. */
+/** Creates pods that their ReplicaSets own and desire, so that no controller has to change anything. */
 async function makeCrowd(cluster: Cluster): Promise<void> {
   const { client } = cluster;
   if (
@@ -326,7 +329,7 @@ async function makeCrowd(cluster: Cluster): Promise<void> {
   await Promise.all(Array.from({ length: AT_ONCE_MAX }, create));
 }
 
-/** In the order in which they are played. */
+/** The rows in the order in which they run. */
 export const ROWS = { thousand, hundred, single, rolling, crowd } as const satisfies Readonly<
   Record<string, (play: Play) => Promise<void>>
 >;

@@ -1,13 +1,13 @@
 /**
- * Ours beside upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here) and a kube-controller-manager that has the three
- * loops alone, its client limits lifted, on one real control plane whose own three loops are off. Each row runs with one, then with the
- * other, without other loops. `--rows single,rolling` plays these;
- * `--profile FOLDER` plays ours alone and has its processes leave CPU profiles there, for test/bench/flame.ts; `--before FILE` plays another
- * deltaloop's command as well (dist/cli/deltaloop.js of an older checkout), so that what has changed since is seen on one machine.
+ * Our controllers compared with upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here), and a
+ * kube-controller-manager that runs only the three workload controllers, without client limits. Both use one real control plane whose own
+ * three workload controllers are off, and run each row one after the other. `--rows single,rolling` selects rows; `--profile FOLDER` runs
+ * only ours, whose processes write CPU profiles there for test/bench/flame.ts; `--before FILE` also runs another version of the command
+ * (dist/cli/deltaloop.js of an older checkout), to compare both on one machine.
  *
- * CPU is user and system time of processes, and "own" that of what a deployment pays for: functions and watcher; the
- * controller manager. Stand-ins are the queue, which polls itself as AWS does, Redis and dev itself. Writes are those in the API server's audit log
- * without Leases. Memory is PSS. What else the rows mean stands at each in rows.ts.
+ * CPU is user and system time of processes. "own" counts what a deployment pays for: functions and watcher, or the controller manager.
+ * "Stand-ins" are Redis, dev itself, and the queue, which polls itself as AWS does. Writes are those in the API server's audit log, without
+ * Leases. Memory is PSS. rows.ts describes each row.
  */
 import { startCluster } from "../../support/e2e.ts";
 import { controlPlaneBinaries } from "../../envtest/binaries.ts";
@@ -20,7 +20,7 @@ import type { PartyName } from "./parties.ts";
 import { ROWS } from "./rows.ts";
 import type { Figures } from "./rows.ts";
 
-/** @throws {Error} with the one reason why it cannot run here, or for a row that there is not */
+/** @throws {Error} with the reason why the benchmark cannot run here, or for an unknown row */
 export async function bench(asked: readonly string[] = [], profiles?: string, before?: string): Promise<readonly BenchResult[]> {
   const unknown = asked.filter((name) => !(name in ROWS));
   if (unknown.length > 0) throw new Error(`no row ${unknown.join(", ")}; there are ${Object.keys(ROWS).join(", ")}`);

@@ -20,7 +20,7 @@ export function deploymentOf(name: string, replicas: number, image = "bench:1"):
 export const deploymentsPath = (namespace: string): string => `/apis/apps/v1/namespaces/${namespace}/deployments`;
 export const podsPath = (namespace: string): string => `/api/v1/namespaces/${namespace}/pods`;
 
-/** A namespace of its own that can take pods. */
+/** Creates a namespace and waits until it accepts pods. */
 export async function makeNamespace({ client }: Cluster, name: string): Promise<void> {
   await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
   await until(
@@ -29,7 +29,7 @@ export async function makeNamespace({ client }: Cluster, name: string): Promise<
   );
 }
 
-/** Deletes its Deployments with all dependents, while the measured controller runs. */
+/** Deletes the namespace's Deployments with all dependents, while the measured controller runs. */
 export async function clear(cluster: Cluster, namespace: string): Promise<void> {
   await cluster.client.request("DELETE", deploymentsPath(namespace));
   await until(`the pods of ${namespace} are gone`, async () => (await podCount(cluster, namespace)) === 0);
@@ -40,7 +40,7 @@ interface PodPage {
   readonly items: readonly unknown[];
 }
 
-/** One page of one pod says how many there are. */
+/** Counts pods with one page of one item, whose metadata has the number of remaining items. */
 export async function podCount({ client }: Cluster, namespace: string): Promise<number> {
   const { metadata, items } = (await client.request("GET", `${podsPath(namespace)}?limit=1`)) as unknown as PodPage; // a PodList
   return items.length + (metadata.remainingItemCount ?? 0);
@@ -54,9 +54,9 @@ export async function until(what: string, look: () => Promise<boolean>): Promise
   }
 }
 
-/** Pods of a namespace as they come, by a watch: looking each 20 ms is too coarse for one pod. */
+/** Reports the pods of a namespace through a watch, because polling every 20 ms is too coarse for a single pod. */
 export interface PodWatch {
-  /** Resolves with the moment (performance.now) at which a pod came whose name begins so, and which had not come before this call. */
+  /** Resolves with the time (`performance.now()`) at which a new pod whose name starts with `prefix` appeared after this call. */
   next(prefix: string): Promise<number>;
   stop(): void;
 }
@@ -102,7 +102,7 @@ export async function watchPods({ client }: Cluster, namespace: string): Promise
   };
 }
 
-/** Write requests to the API server since its audit log had that size, by "verb resource". */
+/** Counts the write requests in the API server's audit log from byte `since` on, by "verb resource". */
 export async function writesOf(auditLog: string, since: number, { users }: Party): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
   for await (const line of createInterface({ input: createReadStream(auditLog, { start: since }) })) {

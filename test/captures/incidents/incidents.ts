@@ -1,4 +1,4 @@
-/** Incidents, each in its own namespace: what the user does, and which finding `explain` must report first. */
+/** Incidents, each in its own namespace: the user's requests, and the finding that `explain` must report first. */
 import { IMAGES } from "../../containerd/images.ts";
 import { server, shell, STAY } from "../../harness/node-processes/pods.ts";
 import { containers, env, namespaced, overQuota, PATCH, pulled, rollout, web, workload } from "./stage.ts";

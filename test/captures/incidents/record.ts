@@ -101,7 +101,7 @@ async function record({ folder, name, scene }: Named): Promise<void> {
 }
 
 function imageOf(name: string): string {
-  const { port } = limited.address() as AddressInfo; // a listening server has a port
+  const { port } = limited.address() as AddressInfo; // a listening TCP server has an AddressInfo
   if (name === "limited") return `127.0.0.1:${port}/limited:1`;
   return name === "denied" ? closed.image(name) : registry.image(name);
 }
@@ -157,6 +157,6 @@ async function binariesOf(isIt: (version: string) => boolean): Promise<ControlPl
 }
 
 function inNamespace(object: object, namespace: string): object {
-  const { kind, metadata } = object as { readonly kind: string; readonly metadata: object }; // from stage.ts
+  const { kind, metadata } = object as { readonly kind: string; readonly metadata: object }; // an object of stage.ts
   return CLUSTER_SCOPED.includes(kind) ? object : { ...object, metadata: { ...metadata, namespace } };
 }

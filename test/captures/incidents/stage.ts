@@ -3,7 +3,10 @@ import { server } from "../../harness/node-processes/pods.ts";
 
 export interface Stage {
   readonly namespace: string;
-  /** The image named so: pulling `app` takes seconds, `denied` and `limited` are refused by the registry, all others do not exist. */
+  /**
+   * Returns the reference of the image with this name: pulling `app` takes seconds, the registry refuses `denied` and `limited`, and all
+   * others do not exist.
+   */
   image(name: string): string;
   kubectl(...args: readonly string[]): Promise<string>;
   apply(...objects: readonly object[]): Promise<void>;
@@ -19,8 +22,7 @@ export interface Stage {
   /** Suspends upstream's controller manager, or the agent of node-b, until the recording has ended. */
   hold(what: "controllers" | "node-b"): Promise<void>;
   /**
-   * Restarts the control plane with the newest patch of this minor release that can be built; the pinned release is restored after the
-   * recording.
+   * Restarts the control plane with the newest buildable patch release of this minor version; afterwards the pinned release is restored.
    */
   release(minor: string): Promise<void>;
 }
@@ -28,9 +30,9 @@ export interface Stage {
 export interface Scene {
   /** The workload to explain; default `deployments/web`. */
   readonly subject?: string;
-  /** Kind of the first finding, as in the catalogue; absent: the verdict has only a wait. */
+  /** The kind of the first finding, from the catalogue of findings; absent if the verdict has only a wait. */
   readonly finding?: string;
-  /** Kind of the first wait. */
+  /** The kind of the first wait. */
   readonly wait?: string;
   /** The scene needs the whole cluster for itself. */
   readonly alone?: true;
@@ -57,7 +59,7 @@ export function workload({ replicas = 2, pod = {}, spec = {}, name = "web", kind
 export const containers = (...list: readonly object[]): Parts => ({ pod: { containers: list } });
 export const PATCH = ["patch", "deployment/web", "--type=merge", "-p"] as const;
 
-/** A scene: a complete Deployment, then this change of it, until the final condition holds. */
+/** A scene that starts with a complete Deployment, applies this change, and ends when the final condition holds. */
 export function rollout(finding: string, change: Parts, sign: (stage: Stage) => Promise<void>, before: Parts = {}): Scene {
   return {
     finding,
@@ -70,7 +72,7 @@ export function rollout(finding: string, change: Parts, sign: (stage: Stage) => 
   };
 }
 
-/** A rollout to another image of the same container. */
+/** A scene that changes the image of the container. */
 export function pulled(finding: string, imageOf: (stage: Stage) => string): Scene {
   return {
     finding,
@@ -83,7 +85,7 @@ export function pulled(finding: string, imageOf: (stage: Stage) => string): Scen
   };
 }
 
-/** A complete Deployment that fills its quota, then a change that needs one more pod. */
+/** A scene with a complete Deployment that uses its whole quota; the change then needs one more pod. */
 export function overQuota(change: (stage: Stage) => Promise<unknown>): Scene {
   return {
     finding: "quota exceeded",

@@ -22,7 +22,8 @@ export async function recordedVerdict(name: string): Promise<Verdict> {
   const capture = await openCapture(pathOf(name), { census });
   capture.close();
   const [resource = "", object = ""] = (INCIDENTS[name]?.subject ?? "deployments/web").split("/");
-  const verdict = verdictOf(census.state(), { resource: resource as "deployments" | "replicasets", namespace: name, name: object }); // from the scene
+  // a resource of the scene
+  const verdict = verdictOf(census.state(), { resource: resource as "deployments" | "replicasets", namespace: name, name: object });
   if (verdict === undefined) throw new Error(`${name} has no ${resource}/${object}`);
   return verdict;
 }

@@ -147,7 +147,7 @@ export const ANSWERS: readonly string[] = [...PLAIN, ...REDIRECTS, ...Array.from
 
 export interface Answering {
   readonly port: number;
-  /** The response to `/`. Requests for other paths, and all requests while this is undefined, get the target of their request line. */
+  /** The response to `/`. While it is undefined, and for other paths, the server responds with the target of the request line. */
   answer: string | undefined;
   close(): void;
 }
@@ -163,7 +163,7 @@ export async function startAnswering(): Promise<Answering> {
     });
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // a listening server has a port
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
   const answering: Answering = { port, answer: undefined, close: () => server.close() };
   return answering;
 }

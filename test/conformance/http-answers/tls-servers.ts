@@ -22,10 +22,10 @@ interface TlsCase {
   readonly name: string;
   /** Parameters of `openssl req -newkey`. */
   readonly key?: readonly string[];
-  /** Parameters of `openssl x509`, which signs the certificate again. */
+  /** Parameters of `openssl x509`, which re-signs the certificate. */
   readonly signed?: readonly string[];
   readonly options?: ServerOptions;
-  /** For a server that speaks HTTP/2, alone or in addition to HTTP/1.1. */
+  /** Set for a server that supports HTTP/2, alone or in addition to HTTP/1.1. */
   readonly http2?: Http2;
 }
 

@@ -42,7 +42,7 @@ export function recordedVerdicts(): Verdicts {
     output,
     hook === 1,
     manifest === 1,
-  ]); // as `record.ts` wrote it
+  ]); // the format that `record.ts` writes
   const [a, p] = [ANSWERS.length, ANSWERS.length + PATHS.length];
   return { answers: verdicts.slice(0, a), paths: verdicts.slice(a, p), tls: verdicts.slice(p) };
 }

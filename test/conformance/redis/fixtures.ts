@@ -19,7 +19,7 @@ import type { StoreFactory } from "../store.ts";
 /** 2026-03-01T10:00:00Z. No test may depend on this date. */
 const START_MS = 1_772_359_200_000;
 
-/** Starts one server and one client for the tests of the surrounding `describe`. */
+/** Starts one server and one client for the tests in the surrounding `describe`. */
 export function suiteRedis(): { readonly server: RedisServer; readonly client: Redis } {
   let server: RedisServer;
   let client: Redis;
@@ -41,7 +41,7 @@ export function suiteRedis(): { readonly server: RedisServer; readonly client: R
   };
 }
 
-/** A fixture on one server, which is flushed first. `connect` creates the fixture's client. */
+/** A fixture on one server, which is flushed first. `connect` creates the client. */
 export function redisFixture(connect: () => Redis): StoreFactory {
   return async (options) => {
     const client = connect();
@@ -49,7 +49,7 @@ export function redisFixture(connect: () => Redis): StoreFactory {
     return {
       ...stores(client, options),
       flush: async () => void (await client.flushall()),
-      // The server stays the same, so the recorded primary is changed to another one.
+      // Changes the recorded primary, because the server remains the same.
       failOver: async () => {
         for (const resource of CACHED_RESOURCES) await client.hset(await metaOf(client, options, resource), "primary", "a1b2");
       },
@@ -85,7 +85,7 @@ export function functionUsersFixture(url: string): StoreFactory {
       get(target, method) {
         const theirs = users.filter(({ methods }) => methods.some((name) => name === method));
         return (...args: readonly [unknown, ...unknown[]]) => {
-          const { controller } = args[0] instanceof Object ? (args[0] as { readonly controller?: string }) : {}; // of a run
+          const { controller } = args[0] instanceof Object ? (args[0] as { readonly controller?: string }) : {}; // a Taken
           const whose = method === "correlateEvents" ? args[0] : controller;
           const able = theirs.filter(({ controllers }) => typeof whose !== "string" || (controllers?.includes(whose) ?? true));
           const nth = calls.get(method) ?? 0;
@@ -103,7 +103,7 @@ export function functionUsersFixture(url: string): StoreFactory {
   };
 }
 
-/** A fixture on a cluster, which is flushed first. It cannot restore a snapshot, because its keys may have moved. */
+/** A fixture on a cluster, which is flushed first. It has no snapshots, because its keys may have moved in between. */
 export function clusterFixture(connect: () => Cluster): StoreFactory {
   return async (options) => {
     const client = connect();

@@ -125,7 +125,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
   });
 });
 
-/** A leading watcher on Redis, an applier without backlog, no sync: three pods of one ReplicaSet. */
+/** A leading watcher on Redis, an applier without backlog, no syncs, and three pods of one ReplicaSet. */
 async function open(url: string) {
   const redis = new Redis(url);
   await redis.flushall();
@@ -165,13 +165,13 @@ async function open(url: string) {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
-      // Redis answers in order: when this ping is answered, the earlier answers have arrived and their follow-ups are sent.
+      // Redis responds in order: after the response to this ping, the earlier responses have arrived and their follow-ups are sent.
       for (let round = 0; round < 3; round++) await redis.ping();
       const messages = waiting;
       waiting = [];
       for (const { id, body } of messages) {
         const verdict = await applyMessage(applier, { id, body });
-        if (verdict.kind !== "ack") waiting.push({ id, body } as QueueEntry); // only these two are read
+        if (verdict.kind !== "ack") waiting.push({ id, body } as QueueEntry); // the applier reads only these two fields
       }
     }
   };

@@ -1,4 +1,4 @@
-/** `deltaloop rotate digest-key` on a real Redis when the awaited change does not happen; the drill covers the successful case. */
+/** `deltaloop rotate digest-key` on a real Redis if no watcher opens the new epoch; the drill covers the successful case. */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ describe.skipIf(missing !== undefined)(`the digest key${missing === undefined ? 
 
   const secret = () => readFile(join(folder, "digest"), "utf8");
 
-  /** Opens an epoch of the new key in place of the current one, as a watcher does once it has read the secret. */
+  /** Replaces the epoch by one with the new key, as a watcher does after it has read the secret. */
   async function begin(epoch: string): Promise<void> {
     const configuration = { ...CONFIGURATION, digestKey: await secret(), redis: { url: server.url, cluster: false } };
     const { store, identity } = openCache(

@@ -7,7 +7,7 @@ import { startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 
 const [GONE, KEPT] = ["a".repeat(32), "b".repeat(32)];
-/** More than one step of the scan. */
+/** More keys than one step of SCAN returns. */
 const KEYS = 2_500;
 
 let server: RedisServer;

@@ -47,7 +47,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
     await server.stop();
   });
   const used = async (): Promise<number> => Number(/used_memory:(\d+)/.exec(await admin.info("memory"))?.[1]);
-  /** Makes Redis full, even if keys are deleted. */
+  /** Makes Redis full; deleting keys does not free enough memory. */
   const fill = async (): Promise<void> => void (await admin.config("SET", "maxmemory", "1"));
   const makeRoom = async (): Promise<void> => void (await admin.config("SET", "maxmemory", "0"));
 
@@ -124,7 +124,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
     });
 
     it("[informer FU2] omits puts on request: applies deletes, stops the watermark, and closes the gate until a later list", async () => {
-      await harness.openGeneration("pods"); // a generation from before: it lacks the omitted objects
+      await harness.openGeneration("pods"); // a list of an earlier generation, which lacks the omitted objects
       await fill();
       const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
       expect(await harness.deliver("pods", mixed, { leaveOut: true })).toMatchObject({
@@ -155,7 +155,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.relist("pods", exist, "25", (each) => put(each));
       expect(await harness.store.gate("replicaset")).toEqual({ open: true });
       expect(await cached()).toEqual(["shop/web-11", "shop/web-13", "shop/web-14"]);
-      expect(await checkpoint()).toMatchObject({ kind: "ok", full: true }); // full within the last seconds
+      expect(await checkpoint()).toMatchObject({ kind: "ok", full: true }); // Redis was full within the last seconds
       await harness.fixture.clock.advance(10_000);
       expect(await checkpoint()).not.toHaveProperty("full");
     });
@@ -207,7 +207,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.pass(30_000);
       expect(await harness.gate()).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
       expect(harness.messages()).toContain("the store is full: objects are skipped and gates close until it has room");
-      for (let i = 1; i < 20; i++) await harness.create(`small-${i}`); // an object without room precedes every delete
+      for (let i = 1; i < 20; i++) await harness.create(`small-${i}`); // an object without room comes before every delete
       await harness.pass(5_000);
       for (let i = 0; i < 20; i++) await harness.remove(`fat-${i}`);
       await harness.pass(60_000);
@@ -294,7 +294,7 @@ async function open(url: string) {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
-      // Redis answers in order: when this ping is answered, the earlier answers have arrived and their follow-ups are sent.
+      // Redis responds in order: after the response to this ping, the earlier responses have arrived and their follow-ups are sent.
       for (let round = 0; round < 3; round++) await redis.ping();
       await applyWaiting();
     }

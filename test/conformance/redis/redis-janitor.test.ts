@@ -11,7 +11,7 @@ import { suiteRedis } from "./fixtures.ts";
 const reason = ensureRedisServer();
 /** The number of keys that one call examines. */
 const KEYS_PER_CALL = 1_000;
-/** Surplus keys that one call may examine, because SCAN returns whole buckets. */
+/** Additional keys that one call may examine, because SCAN returns whole buckets. */
 const MORE = 100;
 
 describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {

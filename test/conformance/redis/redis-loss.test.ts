@@ -63,8 +63,9 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     await eventually("the primary has no replica", async () => (await client.info("replication")).includes("connected_slaves:0"));
     await expect(harness.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))])).rejects.toThrow(NotReplicatedError);
     const unread = put(cachedPod({ resourceVersion: "12" }), { unread: true });
-    const sequence = harness.nextSequence("pods") + 1; // that of 11 was committed, if only here
-    expect(await harness.deliver("pods", [unread], { asRead: true, sequence })).toMatchObject({ kind: "retry" }); // no step to wait for
+    const sequence = harness.nextSequence("pods") + 1; // sequence 11 was committed, but only on this server
+    // there is no write to wait for
+    expect(await harness.deliver("pods", [unread], { asRead: true, sequence })).toMatchObject({ kind: "retry" });
     const other = put(cachedPod({ name: "other", uid: "uid-other", resourceVersion: "11" }), { unread: true });
     await expect(harness.deliver("pods", [other, unread], { asRead: true, sequence })).rejects.toThrow(NotReplicatedError);
   });
@@ -81,7 +82,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     const successor = rigOn(replica, durability);
     expect(await successor.store.gate("replicaset")).toEqual(gate);
     expect((await checkpoint(harness, 1)).kind).toBe("ok");
-    expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: acknowledged writes are lost
+    expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // lost acknowledged writes are reported in both durability classes
   });
 
   it("WQ2 the key stays free if a paused server executes a take after its caller has timed out", async () => {
@@ -98,7 +99,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
       /timed out/,
     );
     server.resume();
-    await impatient.ping(); // after the commands that were sent before it
+    await impatient.ping(); // waits for the commands that were sent before
     expect(await harness.store.queued("replicaset")).toEqual([expect.objectContaining({ key: "shop/web", readyAtMs: expect.any(Number) })]);
     expect((await harness.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
@@ -122,7 +123,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     const ended = stranded.store.done(run, { kind: "retry" });
     await Promise.allSettled([lowered, ended]);
     server.resume();
-    await impatient.ping(); // after the commands that were sent before it
+    await impatient.ping(); // waits for the commands that were sent before
     await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
     expect(await harness.taken("replicaset", "shop/web")).toMatchObject({ kind: "ok", snapshot: { intents: [], failures: 1 } });
   });
@@ -141,7 +142,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     await client.set("more", "x").catch(() => undefined);
     await client.config("SET", "maxmemory", "0");
     const answer = await checkpoint(harness, 2);
-    expect(["damaged", "noEpoch"]).toContain(answer.kind); // whichever keys went
+    expect(["damaged", "noEpoch"]).toContain(answer.kind); // depends on the keys that were lost
 
     await client.flushall();
     await client.config("SET", "maxmemory-policy", "noeviction");

@@ -1,4 +1,4 @@
-/** What `doctor` reads from Redis, compared with the Store that wrote it. */
+/** The data that `doctor` reads from Redis, compared with the Store that wrote it. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -15,8 +15,8 @@ const SEEDS = 40;
 describe.skipIf(reason)(`protocol seeds on Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, { timeout: 60_000 }, () => {
   const redis = suiteRedis();
 
-  // Seed 14 once differed: a gap that opened at a time which a corrected clock had not reached yet was reported with a negative age, or not
-  // at all.
+  // Seed 14 once differed: for a gap that opened at a time that the corrected clock had not reached yet, one Store reported a negative age,
+  // the other none.
   it(`the memory Store and the scripts return the same result at every step of seeds 1 to ${SEEDS}`, async () => {
     const scripts = createRedisGround(redis.client, "agreeing");
     const differences: string[] = [];

@@ -85,7 +85,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     await everydayLife("the old one is gone", 15);
     for (const resource of CACHED_RESOURCES)
       expect(await harness.store.keyUse(resource, false)).toMatchObject({ former: 0, foreign: 0, ghosts: 0 });
-    // The first 10, plus one for each of the 5 scale-ups.
+    // The first 10 creates, plus one for each of the 5 scale-ups.
     expect(writes.filter((write) => write === "create pods")).toHaveLength(15);
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
   });
@@ -206,7 +206,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     harness.rekey({ watcher: [NEW], functions: [NEW] });
     expect(await keys([NEW])).toMatchObject({ code: 1 });
     await everydayLife("too early", 6);
-    // A bare ReplicaSet's first creates are decided on a live list.
+    // The first creates of a standalone ReplicaSet are decided on a live list.
     const ofPods = writes.filter((write) => write.endsWith("pods"));
     expect(ofPods.toSorted()).toEqual([...Array<string>(6).fill("create pods"), "list pods"]);
   });
@@ -267,9 +267,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     await settled();
   }
 
-  /**
-   * A pod changes, the ReplicaSet is scaled up, all keys run; then it has the desired number of pods, on the API server and in the cache.
-   */
+  /** Changes a pod, scales the ReplicaSet up, and runs all keys. Then the API server and the cache must have the desired number of pods. */
   async function everydayLife(step: string, replicas: number): Promise<void> {
     const before = await podNames();
     await harness.person.request("PATCH", `${PODS}/${before[0]}`, { metadata: { labels: { step: step.replaceAll(" ", "-") } } }, MERGE);
@@ -289,7 +287,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
 
   async function podNames(): Promise<readonly string[]> {
     const { items } = await harness.person.list(PODS);
-    return items.map(({ metadata }) => (metadata as { readonly name: string }).name).toSorted(); // API objects
+    return items.map(({ metadata }) => (metadata as { readonly name: string }).name).toSorted(); // objects of a list
   }
 
   function keys(macKeys: readonly string[], ...flags: readonly string[]): ReturnType<typeof deltaloop> {
@@ -297,7 +295,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   }
 });
 
-/** Standard output, standard error and the exit code. */
+/** Returns standard output, standard error and the exit code. */
 async function deltaloop(
   parameters: readonly string[],
   env: Readonly<Record<string, string>>,

@@ -138,7 +138,7 @@ it("[informer A14] rejects a value that was modified in one character, or copied
   for (const where of ["v", "s", "t"] as const) {
     expect(open[where](texts[where])).toBe(true);
     for (let at = 0; at < texts[where].length; at++) {
-      // The MAC does not cover flags: they precede the first separator of an entry, and follow the last one of a row.
+      // Flags are not covered by the MAC: they precede the first separator of an entry, and follow the last one of a row.
       const other = texts[where][at] === "x" ? "y" : "x";
       const text = texts[where].slice(0, at) + other + texts[where].slice(at + 1);
       const touchesFlags = (where === "s" && at === 0) || (where === "v" && at === texts.v.length - 1);

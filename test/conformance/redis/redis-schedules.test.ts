@@ -5,7 +5,7 @@ import { BREAKAGES } from "../../simulation/schedules/rules.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 
 const reason = ensureRedisServer();
-/** A share of the schedules that `npm run schedules` runs. */
+/** Number of schedules; `npm run schedules` runs more. */
 const SCHEDULES = 100;
 
 describe.skipIf(reason)(`schedules on Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, { timeout: 180_000 }, () => {

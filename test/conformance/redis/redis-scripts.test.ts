@@ -1,4 +1,4 @@
-/** What the port's suite cannot test: loading of the scripts, the keys that they leave, and their cost. */
+/** Properties that the port's suite cannot test: loading of the scripts, the keys that they leave, and their cost. */
 import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
@@ -141,14 +141,14 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       const harness = await open();
       const owners = ["u1", "u2", "u3", "u4"];
       const prefix = "dl:scripts:{0123456789ab}:e1:";
-      // One atomic step on the server, as our scripts have it.
+      // Reads all keys in one atomic step on the server.
       const look = `local out = {} for i, key in ipairs(KEYS) do out[i] = redis.call("HGETALL", key) end return out`;
       const keys = [`${prefix}v:pods:0`, ...owners.map((uid) => `${prefix}s:pods:${replicaSetOwner(uid)}`), `${prefix}s:pods:-shop`];
       let applying = true;
       const reader = async (): Promise<number> => {
         let looks = 0;
         for (; applying; looks++) {
-          const [rows = [], ...slices] = (await redis.client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL lists
+          const [rows = [], ...slices] = (await redis.client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL returns lists
           const inRows = pairs(rows).map(([key, row]) => `${key} ${row.split("\x1f").slice(0, 3).join(" ")}`);
           const inSlices = slices.flatMap((slice, i) =>
             pairs(slice).map(
@@ -228,7 +228,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
             })),
         ),
       ).toBe(2);
-      // The answers to our own writes are cached before the stream reports them, so the objects are not read again.
+      // The responses to our own writes are in the cache before the stream reports them, so the objects are not read again.
       expect(await count(async () => void (await harness.store.readIndex({ rows: [{ resource: "pods", key: "shop/a", put: "1" }] })))).toBe(
         1,
       );
@@ -253,7 +253,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       const count = counter(redis.client, redis.server);
       const run = harness.run("replicaset", rsKey);
       const ids = { uid: rs.metadata.uid };
-      // In addition to INFO, which is in the same socket write.
+      // INFO is an additional command in the same socket write.
       expect(await count(async () => expect((await fresh.take(run, ids)).kind).toBe("ok"))).toBe(2);
       const answer = put(pod("z", "50"));
       expect(
@@ -383,10 +383,10 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
   });
 });
 
-/** Verbs that look up the current epoch themselves, so they correctly write into the new one. */
+/** Verbs that look up the current epoch themselves, so that they write into the new one, which is correct. */
 const CURRENT_EPOCH_VERBS = new Set(["markSuspect", "quarantine"]);
 
-/** Every writing verb, called with the discarded epoch. */
+/** Returns every writing verb, called with the replaced epoch. */
 function everyVerb(store: Store, token: string): Readonly<Record<string, () => Promise<unknown>>> {
   const run = { epoch: "e1", controller: "replicaset", key: rsKey, token } as const;
   const header = { epoch: "e1", fence: EPOCH.fence, generation: 1, resource: "pods", lane: 0, sequence: 9_000 } as const;
@@ -428,7 +428,7 @@ function everyVerb(store: Store, token: string): Readonly<Record<string, () => P
   };
 }
 
-/** All keys of epochs and all inputs of decisions; the item counters survive an epoch (TY1). */
+/** Returns all keys of epochs and all inputs of decisions; omits the item counters, which survive an epoch (TY1). */
 async function everything(client: Redis): Promise<Readonly<Record<string, string>>> {
   const keys = (await client.keys("*")).filter((key) => !key.endsWith(":tally")).sort();
   return Object.fromEntries(await Promise.all(keys.map(async (key) => [key, (await client.dumpBuffer(key)).toString("latin1")] as const)));
@@ -438,10 +438,10 @@ function pairs(flat: readonly string[]): readonly (readonly [string, string])[] 
   return flat.flatMap((field, i) => (i % 2 === 0 ? [[field, flat[i + 1] ?? ""] as const] : []));
 }
 
-/** The number of commands that clients sent while `action` ran, from MONITOR; commands of scripts are not counted. */
+/** Counts with MONITOR the commands that clients send during `action`, without commands inside scripts. */
 function counter(client: Redis, server: RedisServer): (action: () => Promise<void>) => Promise<number> {
   return async (action) => {
-    // MONITOR is started before other commands: output that arrived during set-up would reach ioredis before it is in monitor mode.
+    // Starts MONITOR before other commands: output during the setup would reach ioredis before it is in monitor mode.
     const monitor = await new Redis(server.url, { lazyConnect: true }).monitor();
     const seen: string[] = [];
     let marker = 0;
@@ -475,7 +475,7 @@ async function sent(client: Redis): Promise<number> {
   return Number(/total_net_output_bytes:(\d+)/.exec(await client.info("stats"))?.[1]);
 }
 
-/** A pod with names, uids and labels of the usual length; short ones would make the measurements too favourable. */
+/** A pod with names, uids and labels of typical length, because short ones would make the results too favourable. */
 function realisticPod(n: number) {
   const hex = n.toString(16).padStart(12, "0");
   return cachedPod({

@@ -1,4 +1,4 @@
-/** A Redis before 6.2: a real server behind a proxy that changes the version in its answers. */
+/** A Redis before 6.2: a real server behind a proxy that changes the version in its responses. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { environmentOf } from "../../../shared/controllers/lambda/configuration.ts";
@@ -12,7 +12,7 @@ import { startTcpFront, type TcpFront } from "../../support/tcp-front.ts";
 const TOO_OLD = /Redis 6\.0\.\d+ is too old: use Redis 6\.2 or newer, or Valkey$/;
 const reason = ensureRedisServer();
 
-/** Returns the answer with an older version of the same length, because Redis sends the length before the text. */
+/** Returns the response with an older version of the same length, because Redis sends the length before the text. */
 function aged(answer: string): string {
   return answer.replace(/redis_version:\S+/, (line) => "redis_version:6.0.16".padEnd(line.length, "0").slice(0, line.length));
 }

@@ -1,4 +1,4 @@
-/** The clock of the Store's server is changed (informer §12.5; ST1–ST4). */
+/** Changes of the clock of the Store's server (informer §12.5; ST1–ST4). */
 import { expect, it as base } from "vitest";
 
 import { CLOCK_TRUST_MS, HOLE_LIMIT_MS, LEASE_MS, OP_DEADLINE_MS } from "../../../shared/base/times.ts";
@@ -17,7 +17,7 @@ const JUMPS = [300_000, -300_000];
 class Leader {
   readonly harness: StoreHarness;
   #beat = 0;
-  /** Milliseconds by which its own clock is set forward. */
+  /** Milliseconds by which the leader's own clock is ahead. */
   aheadMs = 0;
 
   constructor(harness: StoreHarness) {
@@ -64,7 +64,7 @@ export function clockCases(open: OpenStore): void {
   it.for(JUMPS)("ST1 stored times are neither too early nor too late after a clock jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     fixture.clock.jump(jumpMs);
-    await store.add(epoch, C, KEY, 5_000); // before the checkpoint that detects the jump
+    await store.add(epoch, C, KEY, 5_000); // precedes the checkpoint that detects the jump
     await leader.lives(8);
     expect(await take(leader)).toBe("ok");
   });

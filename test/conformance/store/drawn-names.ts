@@ -1,4 +1,4 @@
-/** Names of created pods on a Store that was rolled back, while two functions run one key (IT5; informer §13 layer 5). */
+/** Names of created pods on a Store that was rolled back while two functions run the same key (IT5; informer §13 layer 5). */
 import { expect, it as base } from "vitest";
 
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
@@ -18,7 +18,7 @@ import type { OpenStore } from "../store.ts";
 
 const KEY = "shop/web";
 const REPLICAS = 4;
-/** Longer than the back-off of a first failure, and than a live list stays valid. */
+/** A time in ms longer than the back-off of a first failure, and longer than a live list stays valid. */
 const RETRIED_MS = 6_000;
 /** Shared by all functions: each run has its own token. */
 const random = createSeededRandom(1);
@@ -38,7 +38,7 @@ async function ownerIn(harness: StoreHarness, controller: Owner): Promise<Script
   return api;
 }
 
-/** One function runs the key once. `isMarked`: it decides from the cache, otherwise from a live list (replicaset §18). */
+/** One function runs the key once. `isMarked`: decides from the cache instead of a live list (replicaset §18). */
 async function runOnce(harness: StoreHarness, api: ScriptedApi, controller: Owner, isMarked: boolean): Promise<void> {
   const ports = {
     store: isMarked ? withMarks(harness.store) : harness.store,
@@ -117,7 +117,7 @@ export function drawnNameCases(open: OpenStore): void {
       const api = await ownerIn(harness, "replicaset");
       const restore = await harness.fixture.snapshot();
       api.script = { "create pods": (_, nth) => (nth === 1 ? refusal(403, "Forbidden", "exceeded quota") : undefined) };
-      await runOnce(harness, api, "replicaset", true); // one name is rejected, three are not tried
+      await runOnce(harness, api, "replicaset", true); // one name is rejected, three are not attempted
       await harness.store.add(harness.epoch, "replicaset", KEY, 0);
       await harness.fixture.clock.advance(RETRIED_MS);
       await runOnce(harness, api, "replicaset", true);

@@ -82,7 +82,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.store.sweep("e1")).toEqual([]);
     expect(await harness.store.queued("replicaset")).toEqual([]);
 
-    // The new epoch has new keys, so a lower resourceVersion of the rebuilt cluster is accepted.
+    // The new epoch has new keys, so it accepts the lower resourceVersions of the rebuilt cluster.
     harness.epoch = "e2";
     harness.fence = "101";
     for (const resource of CACHED_RESOURCES) await harness.openFence(resource);
@@ -157,7 +157,7 @@ export function epochCases(open: OpenStore): void {
         fence: "200",
       });
     }
-    // A Store that was rolled back to an older fence: the leader sees that the fence is smaller than its own (SL1).
+    // The Store was rolled back to an older fence: the leader sees that the fence is smaller than its own (SL1).
     expect(await harness.store.openGeneration({ epoch: harness.epoch, fence: "300", resource: "pods" })).toEqual({
       kind: "fenced",
       fence: "200",

@@ -1,4 +1,7 @@
-/** The Store's record of Events: same results as client-go on any Store, shared by all functions of a controller, and bounded. */
+/**
+ * The Store's record of Events: the results equal client-go's on every Store, all functions of a controller share the record, and its size
+ * is bounded.
+ */
 import { expect, it } from "vitest";
 import { EVENT_MEMORY_MAX, eventNanos, msOfNanos, type Correlated } from "../../../shared/kube/events/event-correlator.ts";
 import type { ToldHappening } from "../../../shared/store/ports/store.ts";

@@ -1,4 +1,4 @@
-/** A14: a value that another client wrote into the Store is rejected, removed, and does not block anything. */
+/** Forged values (A14): a value that another client wrote into the Store is rejected and removed, and blocks nothing. */
 import { expect, it as base } from "vitest";
 import { ForgedRowsError } from "../../../shared/store/ports/errors.ts";
 import type { Forged, ItemChange } from "../../../shared/store/ports/store.ts";
@@ -19,7 +19,7 @@ const GONE_ENTRY: Forged = { ...ENTRY, text: "" };
 const STRAY: Forged = { ...ENTRY, key: "mallory/victim" };
 const TOMBSTONE: Forged = { resource: "pods", key: POD, where: "tombstone", text: "999\x1fuid\x1fAAfalse" };
 
-/** The change by which `repair` replaces forged values: the live object. */
+/** The live object as a change with which `repair` replaces forged values. */
 const back = (object: ReturnType<typeof pod>, ...forged: readonly Forged[]): ItemChange => ({ ...put(object), forged });
 
 async function withPod(open: OpenStore): Promise<StoreHarness> {
@@ -249,7 +249,7 @@ export function forgedCases(open: OpenStore): void {
   });
 }
 
-/** A slice entry for the pod in a slice that never contained it. */
+/** A slice entry for the pod, in a slice that never contained the pod. */
 const STRAY_OF_POD: Forged = { ...ENTRY, slice: "-shop" };
 
 async function takenBlind(harness: StoreHarness) {

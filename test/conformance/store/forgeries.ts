@@ -1,4 +1,4 @@
-/** The record of forged messages: enough to find them, bounded, and independent of the cache. */
+/** The record of forged messages: it identifies their senders' messages, is bounded, and does not depend on the cache. */
 import { expect, it } from "vitest";
 import type { OpenStore } from "../store.ts";
 import { EPOCH } from "../../harness/store/store.ts";

@@ -1,4 +1,4 @@
-/** When keys can be taken, and what happens when a closed gate opens again (informer §11.6, §15). */
+/** The gate: when keys can be taken, and what happens when a closed gate opens again (informer §11.6, §15). */
 import { expect, it as base } from "vitest";
 
 import { LEASE_MS } from "../../../shared/base/times.ts";
@@ -64,7 +64,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
     await harness.fixture.clock.advance(1);
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*lane 1/u) });
-    // A message ahead of the sequence says nothing about the messages before it.
+    // A message ahead of the sequence does not show that the messages before it have arrived.
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) + 1 });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) - 2 });
@@ -95,7 +95,7 @@ export function gateCases(open: OpenStore): void {
     await harness.manifest("pods", [], "9", { lane: 0 });
     await harness.store.markSuspect("pods", "in the middle of a list");
     await harness.manifest("pods", [], "9", { lane: 1 });
-    // The list is complete and the resource still suspect, so the leader lists again.
+    // The list is complete but the resource is still suspect, so the leader lists again.
     expect(await harness.health("pods")).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 2 });
     expect(await harness.store.gate("replicaset")).toEqual({ open: false, reason: "pods: SUSPECT (in the middle of a list)" });
     await harness.openGeneration("pods");

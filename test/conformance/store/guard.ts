@@ -1,4 +1,4 @@
-/** Another controller is active: which keys are stopped, by which write, and until when (informer §11.9). */
+/** The foreign-write guard: which keys another controller's writes stop, and until when (informer §11.9). */
 import { expect, it as base } from "vitest";
 
 import type { ForeignWrite, GuardState, Stop, Store } from "../../../shared/store/ports/store.ts";

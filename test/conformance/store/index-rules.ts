@@ -1,4 +1,4 @@
-/** Rows: last writer wins by resourceVersion, deletes leave tombstones (informer §11.3 A4–A10, IX1–IX4). */
+/** Rows: the highest resourceVersion wins, and deletes leave tombstones (informer §11.3 A4–A10, IX1–IX4). */
 import { describe, expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/store/lane.ts";
@@ -191,7 +191,8 @@ export function indexCases(open: OpenStore): void {
   it("IX2 [informer T34] [informer A5] a late update does not resurrect an object while its tombstone exists", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     const missing = harness.nextSequence("pods");
-    await harness.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // the watermark stays below, so only the tombstone can reject it
+    // the watermark stays below the sequence, so only the tombstone can reject the item
+    await harness.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 });
     expect(await harness.watermark("pods")).toBe("10");
     const late = { sequence: missing, commit: false } as const;
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], late))).toEqual(["late"]);
@@ -247,7 +248,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(answer)).toEqual(["same"]);
     expect(rung(answer)).toEqual([]);
     expect((await harness.row("pods", POD))?.uid).toBe("second");
-    // The late delete leaves no tombstone either, and does not hide the delete of the current row.
+    // The late delete leaves no tombstone and does not hide the delete of the current row.
     expect(outcomes(await harness.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
   });
 
@@ -279,7 +280,7 @@ export function indexCases(open: OpenStore): void {
     const both = [effect("replicaset", first), effect("replicaset", second)];
 
     await harness.seed("pods", [put(old)]);
-    // The applier splits a message at the second item of a key, so these are two calls for one message.
+    // Two calls for one message: the applier splits it at the second item of a key.
     const sequence = harness.nextSequence("pods");
     const split = [
       await harness.deliver("pods", [remove(old, "5", { effects: both.slice(0, 1) })], { sequence, commit: false }),
@@ -320,7 +321,7 @@ export function indexCases(open: OpenStore): void {
     await harness.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("replicasets", [at("rs2", "8")]);
-    await harness.seed("replicasets", [at("rs1", "9")]); // for example from a backup
+    await harness.seed("replicasets", [at("rs1", "9")]); // for example, restored from a backup
     const { snapshot } = await runOf(harness, "shop/web");
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs1", []]);
   });
@@ -592,7 +593,7 @@ export function indexCases(open: OpenStore): void {
   });
 }
 
-/** A run of the key, which is enqueued for it. */
+/** Enqueues the key and takes it. */
 async function runOf(harness: StoreHarness, key: string) {
   await harness.store.add(harness.epoch, "replicaset", key, 0);
   return harness.taken("replicaset", key);

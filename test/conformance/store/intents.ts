@@ -32,7 +32,7 @@ export function intentCases(open: OpenStore): void {
     await harness.store.add(harness.epoch, C, KEY, 0);
     return harness.taken(C, KEY);
   };
-  /** The pending intents, as a new run sees them; `run` must have ended. */
+  /** Returns the pending intents, as a new run reads them; `run` must have ended. */
   const standing = async (harness: StoreHarness): Promise<readonly Intent[]> => {
     const { run, snapshot } = await again(harness);
     await harness.store.done(run, { kind: "ok" });
@@ -94,7 +94,7 @@ export function intentCases(open: OpenStore): void {
     const ended = [...doomed, "stray"].map((name, i) => remove(owned(name, `${30 + i}`), `${30 + i}`, lowers(`d:uid-${name}`)));
     await harness.deliver("pods", ended);
     expect(await standing(harness)).toEqual([]);
-    // A surplus observation does not count for the next intent either.
+    // A surplus observation does not settle the next intent either.
     const { run: next } = await again(harness);
     await harness.store.registerIntents(next, UID, [create("next")]);
     await harness.store.done(next, { kind: "ok" });
@@ -232,12 +232,12 @@ export function intentCases(open: OpenStore): void {
     for (const age of [LEASE_MS, 300_000]) {
       const { harness, run } = await running();
       await harness.store.registerIntents(run, UID, [create("a"), destroy("b")]);
-      await harness.pass(age); // killed with SIGKILL
+      await harness.pass(age); // the function was killed with SIGKILL
       const next = await harness.taken(C, KEY);
       expect(next.kind).toBe("recover");
       expect(next.snapshot.primary?.uid).toBe(UID);
       expect(next.snapshot.intents.map((op) => op.id)).toEqual(["c:a", "d:uid-b"]);
-      // a exists, b does not.
+      // Pod a exists, pod b does not.
       const found = put(owned("a", "10"), lowers("c:a"));
       expect(await harness.writeThrough(next.run, "pods", [found], { ownerUid: UID, lower: ["c:a", "d:uid-b"] })).toMatchObject({
         kind: "ok",
@@ -347,7 +347,7 @@ export function intentCases(open: OpenStore): void {
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     expect((await harness.taken(C, KEY)).snapshot.intents).toEqual([]);
     await harness.pass(LEASE_MS);
-    // Even a dependent with the same uid matches nothing, because the intents were deleted.
+    // Even a dependent with the same uid settles nothing, because the intents were deleted.
     await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
     const heir = await harness.taken(C, KEY);
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);

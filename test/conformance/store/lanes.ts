@@ -94,7 +94,7 @@ export function laneCases(open: OpenStore): void {
       put(cachedPod({ name: `web-${index}`, resourceVersion: `${index + 10}` }), { effects: [effect("replicaset", rs)] }),
     );
     const sequence = harness.nextSequence("pods");
-    await harness.seed("pods", items.slice(0, 2), { sequence, commit: false }); // and then the applier dies
+    await harness.seed("pods", items.slice(0, 2), { sequence, commit: false }); // the applier is then killed
     expect(await harness.watermark("pods")).toBe("0");
     for (const key of await harness.dirty("replicaset"))
       await harness.store.done((await harness.taken("replicaset", key)).run, { kind: "ok" });
@@ -140,7 +140,7 @@ export function laneCases(open: OpenStore): void {
   }) => {
     const first = harness.nextSequence("pods");
     const at = (offset: number) => ({ sequence: first + offset });
-    // The life of one pod in reverse order: deleted, modified, added.
+    // The events of one pod in reverse order: deleted, modified, added.
     await harness.seed("pods", [remove(pod("2"), "3")], at(2));
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "0"]);
     expect(outcomes(await harness.deliver("pods", [put(pod("2"))], at(1)))).toEqual(["late"]);
@@ -192,7 +192,7 @@ export function laneCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
     await harness.seed("pods", [], { kind: "W", watermark: "5", sequence: first });
     expect(await harness.watermark("pods")).toBe("30");
-    // Only for a listed object: A6 does not apply to it, and its tombstone no longer blocks it.
+    // Applies only to a listed object: A6 does not apply to it, and its tombstone no longer blocks it.
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
@@ -206,7 +206,7 @@ export function laneCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod({ name: "late", resourceVersion: "40" }))]);
     expect(await harness.watermark("pods")).toBe("0");
     expect(await laneOf(harness)).toMatchObject({ last: harness.nextSequence("pods") - 1, frozen: true });
-    // An event within the window was missed: a missing object at the watermark proves nothing yet.
+    // An event within the window was missed, so that an object missing at the watermark may still exist.
     expect(outcomes(await harness.deliver("pods", [put(missing)], { kind: "L" }))).toEqual(["changed"]);
     expect((await harness.manifest("pods", [listed(missing)], "30")).kind).toBe("applied");
     expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });

@@ -1,6 +1,6 @@
 /**
  * Cluster lineage (shared/store/ports/lineage.ts LN1–LN5; informer §11.11). Catches: a clone that takes over an epoch, a rolled-back Store
- * that a new leader takes for current, a run that writes under a later leader than the one it was taken under.
+ * that a new leader considers current, and a run that writes after the leader under which it began was replaced.
  */
 import { expect, it as base } from "vitest";
 
@@ -40,11 +40,11 @@ const beat = ({ store, epoch }: StoreHarness, fence: string, number: number, tok
 const current = async ({ store }: StoreHarness): Promise<Lineage | undefined> => (await store.lineage()).current;
 
 export function lineageCases(open: OpenStore): void {
-  /** A Store that was synced by a leader without a term, as an older build leaves it, and is then led by FIRST under fence 101. */
+  /** A Store that a leader without a term synced, as an older build leaves it, and that FIRST then leads under fence 101. */
   const it = base.extend("harness", async () => {
     const harness = await (await open()).synced();
-    expect(await lead(harness, "101", FIRST, undefined)).toBe("SUSPECT"); // an older build leaves no proof
-    await harness.raiseFence("101"); // a repeat
+    expect(await lead(harness, "101", FIRST, undefined)).toBe("SUSPECT"); // an older build writes no term
+    await harness.raiseFence("101"); // repeats the call
     for (const resource of CACHED_RESOURCES) await harness.relist(resource, [], "200", put);
     expect(await beat(harness, "101", 1, FIRST)).toMatchObject({ kind: "ok" });
     return harness;
@@ -57,7 +57,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await lead(harness, "101", SECOND, "t1")).toBe("equalFence");
     expect(await lead(harness, "99", SECOND, "t1")).toBe("fenced");
     expect(await current(harness)).toMatchObject({ token: FIRST });
-    expect(await lead(harness, "101", FIRST, "t1")).toBe("SYNCED"); // the same call again
+    expect(await lead(harness, "101", FIRST, "t1")).toBe("SYNCED"); // repeats the call
     expect(await lead(harness, "102", SECOND, "t1")).not.toBe("foreign");
     expect(await current(harness)).toMatchObject({ token: SECOND });
   });
@@ -85,7 +85,8 @@ export function lineageCases(open: OpenStore): void {
     await beat(harness, "102", 1, SECOND);
     await beat(harness, "102", 2, later, 0);
     for (const [fence, term, checkpoint, count, isExact, want] of [
-      ["103", "t3", { fence: "102", number: 1 }, 3, false, "SYNCED"], // the leader's last answered checkpoint, or a later one
+      // the last checkpoint whose response the leader received, or a later one
+      ["103", "t3", { fence: "102", number: 1 }, 3, false, "SYNCED"],
     ] as const) {
       expect(await lead(harness, fence, { term, count: 0 }, "t2", { token: { term: "t2", count }, checkpoint, isExact })).toBe(want);
     }

@@ -1,4 +1,7 @@
-/** Lookups are compared within the atomic step, so no decision uses a row that has changed since it was read (informer §11.2, IX8). */
+/**
+ * Lookups are compared within the atomic step, so that no change is applied on the basis of a row that has changed since it was read
+ * (informer §11.2, IX8).
+ */
 import { expect, it as base } from "vitest";
 
 import { cachedDeployment, cachedPod, cachedReplicaSet, effect, put, remove, replicaSetOwner } from "../../support/builders.ts";

@@ -1,4 +1,4 @@
-/** How a Store signals that it has lost data (shared/store/ports/store.ts SL1–SL3; informer §11.7). */
+/** How a Store reports that it has lost data (shared/store/ports/store.ts SL1–SL3; informer §11.7). */
 import { expect, it as base } from "vitest";
 
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
@@ -59,8 +59,8 @@ export function lossCases(open: OpenStore): void {
 
   it("SL1 accepts the next checkpoint whether or not the Store has received an unanswered one", async ({ harness }) => {
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
-    expect(await beat(harness, 3, 1)).toMatchObject({ kind: "ok" }); // checkpoint 2 never arrived
-    expect(await beat(harness, 4, 1)).toMatchObject({ kind: "ok" }); // checkpoint 3 arrived, its response was lost
+    expect(await beat(harness, 3, 1)).toMatchObject({ kind: "ok" }); // checkpoint 2 was lost
+    expect(await beat(harness, 4, 1)).toMatchObject({ kind: "ok" }); // checkpoint 3 arrived, but its response was lost
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 

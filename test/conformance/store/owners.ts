@@ -19,7 +19,7 @@ const deployment = cachedDeployment();
 const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
 const OWN = ownedBy("ReplicaSet", rs);
 
-/** Owner references that match the ReplicaSet `shop/web` only in part. */
+/** Owner references that match only some fields of the ReplicaSet `shop/web`. */
 const PARTIAL: readonly { readonly name: string; readonly namespace?: string; readonly owner: CachedOwner }[] = [
   { name: "another namespace", namespace: "mallory", owner: OWN },
   { name: "another kind", owner: { ...OWN, kind: "ReplicationController" } },

@@ -95,7 +95,7 @@ export function restoreCases(open: OpenStore): void {
       expect(await harness.health(resource)).toMatchObject({ state: "SUSPECT" });
     expect(await harness.store.gate("deployment")).toEqual({ open: false, reason });
     await harness.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST });
-    await harness.manifest("pods", [listed(pod("449"))], LIST); // was in flight when the other resources became suspect
+    await harness.manifest("pods", [listed(pod("449"))], LIST); // the message was in flight when the other resources became suspect
     expect(await shut()).toBe(true);
     await harness.relist("pods", [pod("449")], LIST, put);
     expect(await shut()).toBe(true);

@@ -9,7 +9,7 @@ import type { StoreHarness } from "../../harness/store/store.ts";
 
 const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion });
 
-/** The counts of pods, after their sum was checked. */
+/** Returns the counts of pods after checking their sum. */
 async function counted(harness: StoreHarness): Promise<Readonly<Record<string, number>>> {
   const tallies: readonly LaneTally[] = await harness.store.tallies();
   expect(unbalanced(tallies)).toEqual([]);
@@ -29,7 +29,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
     await harness.deliver("pods", items, { sequence });
     expect(await counted(harness)).toEqual({ "pods:0 applied": 3, "pods:0 duplicate": 3 });
-    // Superseded by rules A4, A6 and A9.
+    // Items that rules A4, A6 and A9 reject as outdated.
     await harness.deliver("pods", [put(pod("a", "10")), put(pod("gone", "5")), remove(pod("b", "11"), "20")]);
     expect(await counted(harness)).toEqual({ "pods:0 applied": 4, "pods:0 duplicate": 3, "pods:0 superseded": 2 });
     await harness.deliver("pods", items.slice(0, 2), { fence: "99", sequence: 1 });
@@ -52,7 +52,7 @@ export function tallyCases(open: OpenStore): void {
     await harness.deliver("pods", [put(pod("a", "10"))], { fence: "101", sequence: 1 });
     expect(await counted(harness)).toEqual({});
     await harness.seed("pods", [put(pod("b", "10"))]);
-    // The second item was decided from a row that has changed since.
+    // The lookup of the second item is outdated.
     const stale = { ...put(pod("b", "30")), expected: { rv: "9", uid: "other" } };
     expect(await harness.deliver("pods", [put(pod("a", "20")), stale, put(pod("c", "31"))], { asRead: true })).toMatchObject({
       kind: "retry",

@@ -8,7 +8,7 @@ import { rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
-/** Longer than the back-off after the first failure. */
+/** Time in ms longer than the back-off after the first failure. */
 const BACKOFF_MS = 10;
 const rs = cachedReplicaSet();
 
@@ -186,7 +186,7 @@ export function workQueueCases(open: OpenStore): void {
   }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
     await add(harness, 0, "shop/aside");
-    await harness.store.done((await harness.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
+    await harness.store.done((await harness.taken(C, "shop/aside")).run, { kind: "ok" }); // a key that is not parked
     await dropped(harness, 3);
     const sinceMs = harness.now();
     await harness.pass(600_000);
@@ -253,7 +253,7 @@ export function workQueueCases(open: OpenStore): void {
     await harness.store.add(harness.epoch, C, "shop/zoo", 0);
     await harness.store.done((await harness.taken(C, "shop/zoo")).run, { kind: "requeueAfter", delayMs: 3_600_000 });
     await harness.store.resync(harness.epoch, C, 1_000);
-    expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // its key was delayed, not backed off
+    expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // the key was delayed, without a back-off
   });
 
   it("[informer T66] delays the first 100 of 150 simultaneous retries only by their own back-off, and spaces the others 100 ms apart", async ({
@@ -300,7 +300,7 @@ export function workQueueCases(open: OpenStore): void {
   });
 
   it("WQ5 [informer T67] a lost doorbell is replaced within 7 s, by a redelivery or by the sweeper", async ({ harness }) => {
-    await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // the applier is then killed
     await harness.pass(5_000);
     expect(await harness.store.sweep(harness.epoch)).toEqual([]);
     await harness.pass(1);
@@ -317,17 +317,17 @@ export function workQueueCases(open: OpenStore): void {
     await add(harness);
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     await harness.pass(1_000);
-    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // the last take succeeded
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // after the last take succeeded
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "empty" });
-    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // the last take found no key
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // after the last take found no key
     await harness.store.markSuspect("pods", "test");
     expect(await harness.store.take(harness.run(C, KEY), {})).toMatchObject({ kind: "gated" });
     await harness.relist("pods", [], "9");
     await harness.taken(C, KEY);
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
     await harness.pass(LEASE_MS);
-    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // the last take was busy, and that run's lease has expired
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // after the last take was busy and that run's lease expired
   });
 
   it("WQ5 [informer T97] an add during a run sends no doorbell, because the end of the run sends one", async ({ harness }) => {
@@ -348,7 +348,8 @@ export function workQueueCases(open: OpenStore): void {
       await harness.taken(C, KEY);
       await add(harness, 100_000);
       await harness.pass(LEASE_MS);
-      expect(await harness.store.sweep(harness.epoch)).toHaveLength(1); // due now because of the abandoned run, although the key is ready much later
+      // the key is due because of the abandoned run, although it becomes ready much later
+      expect(await harness.store.sweep(harness.epoch)).toHaveLength(1);
       await harness.pass(age);
       expect((await add(harness, 100)) !== undefined, `${age} ms`).toBe(rings);
       const { run } = await harness.taken(C, KEY);
@@ -362,7 +363,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness, 2_000)).toMatchObject({ delayMs: 2_000 });
     await harness.pass(1_900);
     expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100 });
-    // NOTYET counts as a new doorbell: it is due in 100 ms, so it does not cover an earlier time.
+    // NOTYET counts as a new doorbell, due in 100 ms, so it does not cover an earlier time.
     expect(await add(harness, 0)).toMatchObject({ delayMs: 0 });
   });
 
@@ -407,7 +408,8 @@ export function workQueueCases(open: OpenStore): void {
     await harness.relist("pods", [], "9");
     await harness.pass(6_000);
     expect((await harness.store.sweep(harness.epoch)).map((bell) => bell.key)).toContain(KEY);
-    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but no other run has taken the key
+    // the lease has expired, but no other run has taken the key
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
   });
 
   it("WQ2 [informer T68] 50 doorbells and 10 workers lead to one run", async ({ harness }) => {
@@ -461,7 +463,8 @@ export function workQueueCases(open: OpenStore): void {
     await harness.pass(LEASE_MS - 1);
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
     await harness.pass(10_000);
-    expect(await harness.store.renew(first.run)).toBe(harness.now() + LEASE_MS); // late, but no other run has taken the key
+    // the lease has expired, but no other run has taken the key
+    expect(await harness.store.renew(first.run)).toBe(harness.now() + LEASE_MS);
     await harness.pass(LEASE_MS);
     await harness.taken(C, KEY);
     expect(await harness.store.renew(first.run)).toBeUndefined();
@@ -642,7 +645,7 @@ export function workQueueCases(open: OpenStore): void {
   });
 }
 
-/** Runs the key once; the run fails for the nth time. */
+/** Runs the key once with a failure, the nth one in a row. */
 async function fail(harness: StoreHarness, key: string, nth: number): Promise<void> {
   await harness.store.add(harness.epoch, C, key, 0);
   const { run } = await harness.taken(C, key);

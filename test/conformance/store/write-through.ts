@@ -1,4 +1,4 @@
-/** Responses to own writes, and live reads, in the cache (informer §13 layer 2). */
+/** Write-through to the cache: responses to own writes, and live reads (informer §13 layer 2). */
 import { expect, it as base } from "vitest";
 
 import type { Taken } from "../../../shared/store/ports/store.ts";
@@ -82,7 +82,7 @@ export function writeThroughCases(open: OpenStore): void {
     const heir = cachedReplicaSet({ uid: "heir", resourceVersion: "20" });
     await harness.seed("replicasets", [remove(rs, "19", { counted: true })]);
     await harness.seed("replicasets", [put(heir, { counted: true })]);
-    // A late response to the old owner's call: it is cached for its pod, and does not affect the new owner.
+    // A late response to a call of the previous owner is cached for its pod and does not affect the new owner.
     await harness.writeThrough(run, "pods", [put(owned("30", "web-2"))], { ownerUid: UID });
     await harness.store.done(run, { kind: "ok" });
     await harness.store.add(harness.epoch, C, KEY, 0);

@@ -1,4 +1,4 @@
-/** Runs sequences in both implementations, and finds the first difference. */
+/** Runs sequences in both implementations and returns the first difference. */
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../../shared/base/json.ts";
 import { clone, ensureObject } from "../../../shared/base/json.ts";
@@ -39,7 +39,7 @@ export function playOurs(seed: number): Played {
   let nowMs = START_MS;
   for (let i = 0; i < maker.length; i += 1) {
     const step = maker.next(live);
-    steps.push(clone(step as unknown as JsonObject) as unknown as Step); // the objects are JSON
+    steps.push(clone(step as unknown as JsonObject) as unknown as Step); // each step is JSON
     nowMs += step.afterSeconds * 1000;
     const result = write(subject, live, step, new Date(nowMs).toISOString().replace(/\.\d+Z/, "Z"));
     if (result.object !== undefined) {
@@ -78,22 +78,22 @@ function write({ kind, schema, typeIn }: Subject, live: JsonObject | undefined, 
   try {
     managed = managedAfterUpdate(before, next, write);
   } catch {
-    // The fields of the live object remain.
+    // The live object keeps its fields.
   }
   delete meta["managedFields"];
   if (managed !== undefined) meta["managedFields"] = managed;
   return { object: next };
 }
 
-/** The index of the first step with a difference, or undefined. */
+/** Returns the index of the first step with a difference, or undefined. */
 export function firstDifference({ made }: Played, upstream: readonly Made[]): number | undefined {
   const i = made.findIndex((ours, at) => textOf(ours) !== textOf(upstream[at]));
   return i === -1 ? undefined : i;
 }
 
 /**
- * The compared text of a write. It omits upstream's list of causes, and which of several problems is reported: both depend on the order of
- * a Go map.
+ * Returns the compared text of a write, without upstream's list of causes and its choice among several problems, which depend on the order
+ * of a Go map.
  */
 function textOf(made: Made | undefined): string {
   if (made === undefined) return "nothing";
@@ -102,7 +102,7 @@ function textOf(made: Made | undefined): string {
   return causes === undefined ? "refused" : `${error} ${causes.toSorted().join(" ")}`;
 }
 
-/** A digest of all writes of a sequence, for the recording. */
+/** Returns a digest of all writes of a sequence, for the recording. */
 export function digestOf(made: readonly Made[]): string {
   return createHash("sha256").update(made.map(textOf).join("\n")).digest("hex").slice(0, 12);
 }

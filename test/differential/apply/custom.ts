@@ -1,4 +1,6 @@
-/** Random schemas of CustomResourceDefinitions with one object each, to compare pruning, defaulting and the fields that an apply sees. */
+/**
+ * Random CustomResourceDefinition schemas, each with one object, to compare pruning, defaulting, and the types that server-side apply uses.
+ */
 import { type Json, type JsonObject, clone } from "../../../shared/base/json.ts";
 import { encodeFields } from "../../../shared/api-server/apply/field-set.ts";
 import { goJson } from "../../../shared/api-server/apply/go-json.ts";
@@ -36,7 +38,8 @@ export function randomCustom(seed: number): Custom {
     ...(dice.chance(0.1) && { "x-kubernetes-preserve-unknown-fields": true }),
   };
   const object = valueOf(schema, dice);
-  return { schema, object: { ...(object as JsonObject), apiVersion: "example.com/v1", kind: "Thing", metadata: { name: "x" } } }; // the root's type
+  // a value of the root's type is an object
+  return { schema, object: { ...(object as JsonObject), apiVersion: "example.com/v1", kind: "Thing", metadata: { name: "x" } } };
 }
 
 export function admitOurs({ schema, object: sent }: Custom): Admitted {
@@ -50,13 +53,17 @@ export function admitOurs({ schema, object: sent }: Custom): Admitted {
   }
 }
 
-/** Upstream's function types metadata of an embedded resource as any field. The API server adds the type before; test/differential/embedded compares it. */
+/**
+ * Upstream's function leaves the metadata of an embedded resource untyped. The API server adds its type before; test/differential/embedded
+ * compares that.
+ */
 function withoutEmbedded<T extends Json>(schema: T): T {
-  return JSON.parse(JSON.stringify(schema, (name, value: unknown) => (name === "x-kubernetes-embedded-resource" ? undefined : value))) as T; // fewer fields
+  // the schema without this field
+  return JSON.parse(JSON.stringify(schema, (name, value: unknown) => (name === "x-kubernetes-embedded-resource" ? undefined : value))) as T;
 }
 
 export function isSame(ours: Admitted, theirs: Admitted): boolean {
-  return goJson(ours as JsonObject) === goJson(theirs as JsonObject); // JSON
+  return goJson(ours as JsonObject) === goJson(theirs as JsonObject); // both are JSON
 }
 
 function objectSchema(dice: Dice, depth: number): JsonObject {
@@ -94,7 +101,7 @@ function listSchema(dice: Dice, depth: number): JsonObject {
       const named = {
         type: "object",
         properties: { ...(properties as JsonObject), a: { type: "string", ...(dice.chance(0.5) && { default: "x" }) } },
-      }; // or none
+      }; // undefined if the node has none
       return { type: "array", items: named, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"] };
     }
     default:
@@ -109,17 +116,17 @@ function valueOf(schema: JsonObject, dice: Dice): Json {
   const items = schema["items"];
   switch (schema["type"]) {
     case "object": {
-      const fields = (schema["properties"] ?? {}) as Readonly<Record<string, JsonObject>>; // a schema of this generator
+      const fields = (schema["properties"] ?? {}) as Readonly<Record<string, JsonObject>>; // schemas of this generator have an object here
       const rest = schema["additionalProperties"];
       const known = Object.entries(fields).flatMap(([name, each]): readonly (readonly [string, Json])[] =>
         dice.chance(0.6) ? [[name, valueOf(each, dice)]] : [],
       );
-      const of = typeof rest === "object" && rest !== null ? (rest as JsonObject) : { type: "string" }; // as above
+      const of = typeof rest === "object" && rest !== null ? (rest as JsonObject) : { type: "string" }; // the same
       const more = NAMES.filter(() => dice.chance(0.25)).map((name) => [name, valueOf(of, dice)] as const);
       return Object.fromEntries([...more, ...known]);
     }
     case "array":
-      return Array.from({ length: dice.int(0, 3) }, () => valueOf(items as JsonObject, dice)); // as above
+      return Array.from({ length: dice.int(0, 3) }, () => valueOf(items as JsonObject, dice)); // the same
     case "string":
       return dice.pick(TEXTS);
     case "boolean":

@@ -1,6 +1,6 @@
 /**
- * `node test/differential/apply/run.ts [--seeds n | --seeds a-b] [--record]`: random writes of several managers through upstream's field
- * manager and ours. Prints the differences; `--record` writes upstream's results for runs without Go.
+ * `node test/differential/apply/run.ts [--seeds n | --seeds a-b] [--record]`: sends random writes of several managers through upstream's
+ * field manager and ours. Prints the differences; `--record` writes upstream's results for runs without Go.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";

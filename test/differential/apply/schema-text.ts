@@ -1,4 +1,4 @@
-/** Types in the notation of upstream's parser. */
+/** Writes types in the notation of upstream's parser. */
 import type { Atom, ListType, MapType, TypeRef } from "../../../shared/api-server/apply/type-schema.ts";
 
 export function schemaText(types: Iterable<readonly [string, Atom]>): string {

@@ -55,7 +55,7 @@ export class SequenceMaker {
   readonly length: number;
   readonly #dice: Dice;
   readonly #managers: readonly string[];
-  /** The few fields of each type that are used, so that managers conflict. */
+  /** The few fields of each type that a sequence uses, so that managers conflict. */
   readonly #fields = new Map<MapType, readonly string[]>();
 
   constructor(seed: number) {
@@ -92,7 +92,7 @@ export class SequenceMaker {
     };
   }
 
-  /** The managed fields that a client sends: usually those that it has read. */
+  /** Returns the managed fields that a client sends: usually those that it has read. */
   #sentFields(read: Json): Json {
     const dice = this.#dice;
     if (!dice.chance(0.15) || !Array.isArray(read)) return read;
@@ -123,7 +123,7 @@ export class SequenceMaker {
     return isObject(made) ? made : {};
   }
 
-  /** A random part of a value. */
+  /** Returns a random part of a value. */
   #some(value: Json, share: number): Json {
     if (!isObject(value)) return value;
     return Object.fromEntries(
@@ -133,7 +133,7 @@ export class SequenceMaker {
     );
   }
 
-  /** The value with a few changes. */
+  /** Returns the value with a few changes. */
   #changed(value: JsonObject, type: TypeRef, depth: number): JsonObject {
     const dice = this.#dice;
     const { map } = this.subject.schema.resolve(type);
@@ -174,7 +174,7 @@ export class SequenceMaker {
   #value(type: TypeRef, depth: number): Json {
     const dice = this.#dice;
     const atom = this.subject.schema.resolve(type);
-    const kinds = Object.keys(atom) as (keyof Atom)[]; // an Atom's fields
+    const kinds = Object.keys(atom) as (keyof Atom)[]; // the fields of an Atom
     const kind = depth > 5 && atom.scalar !== undefined ? "scalar" : depth === 0 ? "map" : dice.pick(kinds);
     if (depth > 0 && dice.chance(0.02)) return null;
     if (kind === "map" && atom.map !== undefined) return this.#map(atom.map, depth);
@@ -299,7 +299,7 @@ function customSubject(dice: Dice): Subject {
   const spec = randomMap(dice, 0);
   for (const version of CUSTOM_VERSIONS) {
     const [first] = Object.keys(spec);
-    // One field has another type in the older version.
+    // One field has a different type in the older version.
     const fields =
       version === CUSTOM_VERSIONS[0] || first === undefined ? spec : { ...spec, [first]: { type: relaxed(spec[first]?.type) } };
     types.set(`root ${version}`, {

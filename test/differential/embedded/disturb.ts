@@ -1,4 +1,4 @@
-/** Mistakes at random places of an object: null, unknown fields, and embedded resources that are none. */
+/** Inserts mistakes at random places of an object: null, unknown fields, and invalid embedded resources. */
 import { isObject, type Json, type JsonObject } from "../../../shared/base/json.ts";
 import type { Dice } from "../dice.ts";
 
@@ -19,7 +19,7 @@ const EMBEDDED: readonly JsonObject[] = [
   { metadata: { name: "x", labels: {}, creationTimestamp: null } },
 ];
 
-/** Changes a copy of a value of the schema. */
+/** Returns a copy of a value of the schema with mistakes. */
 export function disturbed(value: Json, schema: JsonObject, dice: Dice): Json {
   if (Array.isArray(value)) {
     const items = childOf(schema, "items");

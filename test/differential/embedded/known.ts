@@ -1,4 +1,4 @@
-/** Answers of the in-memory API server that differ from a real one's, each with a definition or object that shows it. */
+/** Known differences between the in-memory API server and a real one, each with a definition or object that shows it. */
 import { isObject, type Json, type JsonObject, listAt, objectAt, objectsAt } from "../../../shared/base/json.ts";
 import type { Difference } from "./sequences.ts";
 import { comparable, CRDS, type Request } from "./servers.ts";
@@ -7,7 +7,7 @@ interface Known {
   readonly name: string;
   readonly why: string;
   is(difference: Pick<Difference, "real" | "ours">): boolean;
-  /** Requests, of which the last is answered differently. */
+  /** Requests; the responses to the last one differ. */
   readonly example: readonly Request[];
 }
 
@@ -35,7 +35,7 @@ export const KNOWN: readonly Known[] = [
   },
 ];
 
-/** The causes of a Status, without the values that they quote. */
+/** Returns the causes of a Status without the quoted values. */
 function unquoted(body: Json): Json {
   const status = comparable({ code: 0, body, warnings: [] }).body;
   if (!isObject(status)) return status;

@@ -1,7 +1,7 @@
 /**
- * `node test/differential/embedded/run.ts [--seeds n | --seeds a-b] [--schemas n | --schemas a-b]`: the in-memory API server beside a real
- * one. Random sequences of managers, and random CustomResourceDefinitions with objects. What differs is printed. Exit code 1: a difference
- * that known.ts does not list.
+ * `node test/differential/embedded/run.ts [--seeds n | --seeds a-b] [--schemas n | --schemas a-b]`: compares the in-memory API server with
+ * a real one: random sequences of writes by several managers, and random CustomResourceDefinitions with objects. Prints the differences;
+ * exits with 1 if known.ts does not list one of them.
  */
 import { parseArgs } from "node:util";
 import { type Answer, differencesOf, type Request } from "./servers.ts";

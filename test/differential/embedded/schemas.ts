@@ -7,7 +7,7 @@ import { disturbed } from "./disturb.ts";
 import type { Difference } from "./sequences.ts";
 
 const GROUP = "schemas.example.com";
-/** Upstream delays creates within two seconds of the acceptance of a definition's names. */
+/** Delay in ms: upstream holds creates for up to two seconds after it has accepted a definition's names. */
 const ESTABLISHED_MS = 2_100;
 const OBJECTS = 6;
 const CREATED = 201;
@@ -22,11 +22,11 @@ interface Declared {
 export interface SchemaResult {
   readonly differences: readonly Difference[];
   readonly requests: number;
-  /** Of the definitions. */
+  /** Number of rejected definitions. */
   readonly refused: number;
 }
 
-/** Declares the definitions of all seeds, then writes their objects. */
+/** Creates the definitions of all seeds, then writes their objects. */
 export async function compareSchemas(servers: Servers, seeds: readonly number[]): Promise<SchemaResult> {
   const differences: Difference[] = [];
   const declared: Declared[] = [];
@@ -58,7 +58,10 @@ export async function compareSchemas(servers: Servers, seeds: readonly number[])
   return { differences, requests, refused };
 }
 
-/** Sends a request to both servers. @returns whether both created */
+/**
+ * Sends a request to both servers and compares the responses.
+ * @returns whether both created the object
+ */
 type Compare = (seed: number, step: string, request: Request) => Promise<boolean>;
 
 async function compareObjects(one: Declared, compare: Compare): Promise<void> {
@@ -78,7 +81,7 @@ async function compareObjects(one: Declared, compare: Compare): Promise<void> {
 
 const VALIDATIONS = ["", "fieldValidation=Warn", "fieldValidation=Strict", "fieldValidation=Ignore", "fieldValidation=Some"];
 
-/** Objects of which more than one thing may be wrong, with each way to treat unknown fields. */
+/** Compares objects that may have several mistakes, with each setting of `fieldValidation`. */
 async function compareDisturbed(one: Declared, compare: Compare): Promise<void> {
   const dice = diceOf(one.seed + 2_000_000);
   for (let i = 0; i < OBJECTS; i += 1) {
@@ -87,7 +90,7 @@ async function compareDisturbed(one: Declared, compare: Compare): Promise<void> 
     const object = (): JsonObject => {
       const unknownMeta = dice.chance(0.1) ? { other: 1 } : {};
       const { metadata, ...rest } = withHead(one, name, disturbed(valueOf(one.schema, dice, true), one.schema, dice));
-      return { ...rest, metadata: { ...(metadata as JsonObject), ...unknownMeta } }; // as written below
+      return { ...rest, metadata: { ...(metadata as JsonObject), ...unknownMeta } }; // generated below
     };
     const query = (): string => dice.pick([...VALIDATIONS.slice(0, -1), ...VALIDATIONS]);
     const whole = withHead(one, name, valueOf(one.schema, dice, true));
@@ -103,14 +106,14 @@ async function compareDisturbed(one: Declared, compare: Compare): Promise<void> 
     await compare(one.seed, `JSON patch ${name}`, {
       method: "PATCH",
       path: `${path}?${query()}`,
-      body: [replace] as unknown as JsonObject, // a list of operations
+      body: [replace] as unknown as JsonObject, // a JSON patch is a list
       contentType: "application/json-patch+json",
     });
   }
 }
 
 function withHead({ kind }: Declared, name: string, value: Json): JsonObject {
-  return { ...(value as JsonObject), apiVersion: `${GROUP}/v1`, kind, metadata: { name } }; // the root's type
+  return { ...(value as JsonObject), apiVersion: `${GROUP}/v1`, kind, metadata: { name } }; // a value of the root's type is an object
 }
 
 function randomDefinition(seed: number): { readonly crd: JsonObject; readonly schema: JsonObject; readonly kind: string } {
@@ -146,17 +149,17 @@ function randomDefinition(seed: number): { readonly crd: JsonObject; readonly sc
   return { crd, schema, kind };
 }
 
-const specOf = (crd: JsonObject): JsonObject => crd["spec"] as JsonObject; // as written above
-const versionOf = (crd: JsonObject): JsonObject => (specOf(crd)["versions"] as JsonObject[])[0] as JsonObject; // as written above
+const specOf = (crd: JsonObject): JsonObject => crd["spec"] as JsonObject; // generated above
+const versionOf = (crd: JsonObject): JsonObject => (specOf(crd)["versions"] as JsonObject[])[0] as JsonObject; // generated above
 
 function someProperty(schema: JsonObject, dice: Dice): JsonObject {
-  const spec = (schema["properties"] as JsonObject)["spec"] as JsonObject; // as written above
-  const properties = (spec["properties"] ?? {}) as JsonObject; // as written below
+  const spec = (schema["properties"] as JsonObject)["spec"] as JsonObject; // generated above
+  const properties = (spec["properties"] ?? {}) as JsonObject; // generated below
   const names = Object.keys(properties);
-  return names.length === 0 ? spec : (properties[dice.pick(names)] as JsonObject); // as written below
+  return names.length === 0 ? spec : (properties[dice.pick(names)] as JsonObject); // generated below
 }
 
-/** What makes a definition invalid. */
+/** Mistakes that make a definition invalid. */
 const MISTAKES: readonly ((crd: JsonObject, schema: JsonObject, dice: Dice) => void)[] = [
   (crd) => void (specOf(crd)["scope"] = "Everywhere"),
   (crd) => void (specOf(crd)["group"] = "example"),
@@ -176,7 +179,7 @@ const MISTAKES: readonly ((crd: JsonObject, schema: JsonObject, dice: Dice) => v
   (_crd, schema, dice) => void delete someProperty(schema, dice)["type"],
   (_crd, schema, dice) => {
     const { default: _default, format: _format, ...property } = someProperty(schema, dice);
-    (schema["properties"] as JsonObject)["extra"] = { ...property, type: "text" }; // as written above
+    (schema["properties"] as JsonObject)["extra"] = { ...property, type: "text" }; // generated above
   },
   (_crd, schema, dice) => void (someProperty(schema, dice)["uniqueItems"] = true),
   (_crd, schema, dice) => void (someProperty(schema, dice)["$ref"] = "#/definitions/x"),
@@ -213,7 +216,7 @@ function objectSchema(dice: Dice, depth: number): JsonObject {
   };
 }
 
-/** A field's schema, perhaps with a default that fits it. */
+/** Generates a field's schema, sometimes with a matching default. */
 function fieldSchema(dice: Dice, depth: number): JsonObject {
   const schema = plainSchema(dice, depth);
   const nullable = dice.chance(0.15) ? { nullable: true } : {};
@@ -287,16 +290,16 @@ function plainSchema(dice: Dice, depth: number): JsonObject {
   }
 }
 
-/** A value of a schema; unless it must fit, with mistakes. */
+/** Generates a value for a schema; with mistakes unless `fits` is true. */
 function valueOf(schema: JsonObject, dice: Dice, fits: boolean): Json {
   if (!fits && dice.chance(0.04)) return dice.pick<Json>([null, "x", 1, 2.5, true, [], {}, [1, 1], { a: "x" }]);
   switch (schema["type"]) {
     case "object": {
-      const properties = Object.entries((schema["properties"] ?? {}) as JsonObject); // as written above
+      const properties = Object.entries((schema["properties"] ?? {}) as JsonObject); // generated above
       const rest = schema["additionalProperties"];
       const value: JsonObject = Object.fromEntries(
         properties.filter(() => dice.chance(0.7)).map(([name, each]) => [name, valueOf(each as JsonObject, dice, fits)]),
-      ); // as written above
+      ); // generated above
       if (isObject(rest)) for (const name of ["k", "l"]) if (dice.chance(0.5)) value[name] = valueOf(rest, dice, fits);
       if (schema["x-kubernetes-embedded-resource"] === true)
         Object.assign(value, { apiVersion: "v1", kind: "Thing", metadata: { name: "x" }, ...(!fits && dice.chance(0.2) && { kind: 1 }) });
@@ -304,7 +307,7 @@ function valueOf(schema: JsonObject, dice: Dice, fits: boolean): Json {
       return value;
     }
     case "array":
-      return Array.from({ length: dice.int(0, 3) }, () => valueOf((schema["items"] ?? {}) as JsonObject, dice, fits)); // as written above
+      return Array.from({ length: dice.int(0, 3) }, () => valueOf((schema["items"] ?? {}) as JsonObject, dice, fits)); // generated above
     case "string":
       return dice.pick(fits ? ["x", "yy"] : TEXTS);
     case "integer":

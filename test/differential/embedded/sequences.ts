@@ -91,7 +91,7 @@ function nextStep(dice: Dice, subject: Subject, name: string, i: number): Step {
   }
 }
 
-/** A PUT of the object as that server has it, with changes. */
+/** A PUT of the server's current object with changes. */
 function changed(kind: string, path: string, query: string, change: JsonObject, removed: readonly string[]): Step {
   return {
     kind,
@@ -99,7 +99,7 @@ function changed(kind: string, path: string, query: string, change: JsonObject, 
       const get: Request = { method: "GET", path };
       const live = await send(get);
       if (live.code !== 200 || !isObject(live.body)) return { request: get, answer: live };
-      const body = merged(clone(live.body), change) as JsonObject; // of two objects
+      const body = merged(clone(live.body), change) as JsonObject; // merging two objects yields an object
       for (const field of removed) remove(body, field.split("."));
       const request: Request = { method: "PUT", path: `${path}?${query}`, body };
       return { request, answer: await send(request) };
@@ -130,7 +130,7 @@ function remove(object: JsonObject, path: readonly string[]): void {
 }
 
 function withPieces(head: JsonObject, pieces: readonly JsonObject[]): JsonObject {
-  return pieces.reduce((object, piece) => merged(object, piece) as JsonObject, head); // of two objects
+  return pieces.reduce((object, piece) => merged(object, piece) as JsonObject, head); // merging two objects yields an object
 }
 
 function merged(a: Json, b: Json): Json {

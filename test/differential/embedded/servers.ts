@@ -1,4 +1,4 @@
-/** One request to the in-memory API server and to a real one, and what of the two answers must agree. */
+/** Sends a request to the in-memory API server and to a real one, and compares the parts of the responses that must be equal. */
 import { clone, ensureObject, isObject, type Json, type JsonObject, objectAt, objectsAt } from "../../../shared/base/json.ts";
 import type { ApiClient } from "../../envtest/api-client.ts";
 
@@ -12,7 +12,7 @@ export interface Request {
 export interface Answer {
   readonly code: number;
   readonly body: Json;
-  /** Not of CustomResourceDefinitions: our server warns about CEL, upstream's about other things. */
+  /** The Warning headers; empty for CustomResourceDefinitions, because ours and upstream warn about different things. */
   readonly warnings: readonly string[];
 }
 
@@ -28,13 +28,15 @@ export const APPLY = "application/apply-patch+yaml";
 export async function ask(send: ApiClient, { method, path, body, contentType }: Request): Promise<Answer> {
   const answer = await send(method, path, body, contentType);
   const warnings = path.startsWith(CRDS) ? [] : answer.warnings;
-  return { code: answer.code, body: answer.body as Json, warnings }; // the client parsed it
+  return { code: answer.code, body: answer.body as Json, warnings }; // the client has parsed the body
 }
 
-/** Set by a server's allocators. */
+/** Fields that a server's allocators set. */
 const ADDRESSES = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
 
-/** The answer without what is each server's own: uids, versions, times, addresses, and the order of errors and managers. */
+/**
+ * Returns the response without the values that each server chooses: uids, versions, times, addresses, and the order of errors and managers.
+ */
 export function comparable({ body, ...answer }: Answer): Answer {
   return { ...answer, body: isObject(body) ? (body["kind"] === "Status" ? status(body) : object(body)) : body };
 }
@@ -49,7 +51,7 @@ function object(body: JsonObject): JsonObject {
   return inOrder(copy) as JsonObject; // of an object
 }
 
-/** Errors of one answer come in the order of a Go map. */
+/** Sorts the errors of a response, which are in the order of a Go map. */
 function status(body: JsonObject): JsonObject {
   const copy = clone(body);
   const details = objectAt(copy, "details");
@@ -62,16 +64,16 @@ function status(body: JsonObject): JsonObject {
   }
   const text = String(copy["message"] ?? "");
   const [, head = "", list = ""] = /^(.*? is invalid: )\[(.*)\]$/su.exec(text) ?? [];
-  // Which error is first is the order of a map, too; the causes have all of them.
+  // Which error comes first also depends on a Go map; the causes contain all of them.
   if (list !== "") copy["message"] = `${head}${list.length} characters`;
-  // Upstream reports one of several fields, in the order of a map.
+  // Upstream reports one of several fields; which one depends on the order of a Go map.
   const [typed = ""] = /^failed to create typed patch object \([^)]*\): /u.exec(text) ?? [];
   if (typed !== "") copy["message"] = typed;
   if (text.startsWith("Apply failed with ")) copy["message"] = text.split("\n").toSorted().join("\n");
   return inOrder(copy) as JsonObject; // of an object
 }
 
-/** The patched object that an error quotes has each server's uid and versions, and its keys have another order. */
+/** Removes the quoted object from an error about a patch: its uid, versions and key order differ between the servers. */
 function withoutPatched(message: string): string {
   return message.replace(/^(.*?Invalid value: )"(?:[^"\\]|\\.)*"/u, "$1the object");
 }
@@ -90,7 +92,7 @@ function inOrder(value: Json): Json {
   );
 }
 
-/** Where two answers differ: `body.spec.replicas: 3, ours 1`. */
+/** Returns the differences between two responses: `body.spec.replicas: 3, ours 1`. */
 export function differencesOf(real: Answer, ours: Answer): string[] {
   const json = ({ warnings, ...answer }: Answer): Json => inOrder({ ...answer, warnings: [...warnings] });
   return differing(json(comparable(real)), json(comparable(ours)), "");

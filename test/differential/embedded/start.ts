@@ -1,4 +1,4 @@
-/** The in-memory API server over HTTP, and a real one, both with the kind of the sequences. */
+/** Starts the in-memory API server over HTTP and a real one, both with the CustomResourceDefinition of the sequences. */
 import { createApiServer } from "../../../shared/api-server/api-server.ts";
 import { serveHttp } from "../../../shared/api-server/http.ts";
 import { isObject } from "../../../shared/base/json.ts";
@@ -10,7 +10,7 @@ import { eventually, startCluster } from "../../support/e2e.ts";
 import type { Servers } from "./servers.ts";
 import { WIDGET_CRD, WIDGETS } from "./subjects.ts";
 
-/** Upstream delays creates within two seconds of the acceptance of a definition's names. */
+/** Delay in ms: upstream holds creates for up to two seconds after it has accepted a definition's names. */
 const ESTABLISHED_MS = 2_100;
 
 export async function startServers(): Promise<{ readonly servers: Servers; stop(): Promise<void> }> {

@@ -1,4 +1,4 @@
-/** The kinds whose objects sequences write, as random pieces of them. */
+/** The kinds whose objects the sequences write, as random fragments of objects. */
 import type { Json, JsonObject } from "../../../shared/base/json.ts";
 import type { Dice } from "../dice.ts";
 
@@ -8,9 +8,9 @@ export interface Subject {
   readonly path: string;
   readonly hasScale: boolean;
   readonly status?: (dice: Dice) => JsonObject;
-  /** What an object needs, and more. */
+  /** Returns fragments with the required fields and some others. */
   whole(dice: Dice): readonly JsonObject[];
-  /** Some of its fields. */
+  /** Returns fragments with some fields. */
   some(dice: Dice): readonly JsonObject[];
 }
 
@@ -35,7 +35,7 @@ function subject(
   };
 }
 
-/** Some items of a list, each once. */
+/** Returns some items of a list without repetition. */
 function items(dice: Dice, names: readonly string[], item: (name: string) => Json): Json[] {
   return names.filter(() => dice.chance(0.6)).map(item);
 }
@@ -70,7 +70,7 @@ const APP = { app: "x" };
 
 export const WIDGETS = "/apis/embedded.example.com/v1/namespaces/default/widgets";
 
-/** The kind with each type of list and map. */
+/** A custom resource definition with each type of list and map. */
 export const WIDGET_CRD: JsonObject = {
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",

@@ -1,4 +1,4 @@
-/** Compares two runs of one script: what must be equal, and how closely in time. */
+/** Compares two runs of one script: the values that must be equal, and their times. */
 import { refusals, type Difference } from "./refusals.ts";
 import type { Script } from "./script.ts";
 import type { Line, Scenario } from "./scenario.ts";
@@ -18,7 +18,7 @@ export async function played(scenario: Scenario): Promise<Played> {
   };
 }
 
-/** The differences between two runs; empty if they are alike. */
+/** Returns the differences between two runs; empty if there are none. */
 export function differencesOf(script: Script, upstream: Played, ours: Played): readonly Difference[] {
   return [
     ...writes(script, upstream.lines, ours.lines),
@@ -35,8 +35,8 @@ export function differencesOf(script: Script, upstream: Played, ours: Played): r
 }
 
 /**
- * Compares the n-th writes of each kind. Ours need not wait for the events of its own writes; upstream
- * does, and syncs again only after a back-off of similar length.
+ * Compares the n-th writes of each kind. Ours does not wait for the events of its own writes. Upstream does, and syncs again only after a
+ * back-off of similar length.
  */
 function writes(
   { podsLagMs, apartMs, asleepFromMs = Infinity }: Script,
@@ -66,8 +66,8 @@ function writes(
 }
 
 /**
- * Compares the statuses at each time when neither side has written one for a while; a status that lasted less is random. While writes are
- * rejected, upstream reports available pods with the next retry: its queue stores one time per key, so a retry replaces their timer.
+ * Compares the statuses at each time at which neither side has written one for a while; shorter statuses are random. While writes are
+ * rejected, upstream reports available pods only with the next retry: its queue stores one time per key, so a retry replaces the timer.
  */
 function statuses(
   { podsLagMs, apartMs, endMs, acts, asleepFromMs = endMs }: Script,
@@ -99,8 +99,8 @@ function statuses(
 }
 
 /**
- * Returns whether two statuses are equal, or differ only in the Progressing condition: one side saw progress in between, and the other
- * still reports the end of the previous rollout.
+ * Returns whether two statuses are equal or differ only in the Progressing condition: one side saw progress in between, and the other still
+ * reports the end of the previous rollout.
  */
 function isAlike(a: string, b: string): boolean {
   if (a === b) return true;
@@ -110,16 +110,16 @@ function isAlike(a: string, b: string): boolean {
 }
 
 const PROGRESS = /\{"message":"[^"]*?\\"(?<name>[^"]+)\\"[^"]*","reason":"(?<reason>\w+)","status":"\w+","type":"Progressing"\}/;
-/** The order of two conditions depends on which one changed last. */
+/** The condition that changed last comes last, so the order of two conditions may differ. */
 const withoutProgress = (status: string): string => status.replace(PROGRESS, "").replace(/"conditions":\[,|,\]/, "");
 const AVAILABLE = /"availableReplicas":(\d+),/;
 const available = (status: string): number => Number(AVAILABLE.exec(status)?.[1] ?? 0);
 const withoutAvailable = (status: string): string => status.replace(AVAILABLE, "");
 
 /**
- * The number of Events by text. After ten messages of one reason the following ones are combined, upstream remembers nine arbitrary ones
- * (event-correlator.ts ER2), and which ones count as new is random, so then all Events of that reason are counted together.
- * The number of rejections is compared separately.
+ * Counts Events by text. After ten messages of one reason, the correlator combines further ones; upstream then remembers nine arbitrary
+ * messages (event-correlator.ts ER2), so which ones count as new is random. All Events of that reason are then counted together. Rejections
+ * are compared separately.
  */
 function toldOf({ events }: Played): readonly string[] {
   const reasons = Map.groupBy(events, ([text]) => text.replace(COMBINED, "").split(" ").slice(0, REASON_WORDS).join(" "));
@@ -130,12 +130,12 @@ function toldOf({ events }: Played): readonly string[] {
   );
 }
 
-/** Ours immediately retries a create that was answered 5xx, so only upstream may report that rejection. */
+/** Omits rejections that only upstream reports: ours immediately retries a create after a 5xx response. */
 function isToldByBoth(ours: readonly string[]): (line: string) => boolean {
   return (line) => !/ Warning FailedCreate Error creating: (?:Internal error|.*ServiceUnavailable)/.test(line) || ours.includes(line);
 }
 
-/** The first Events of a Deployment, up to the first combined one; rejections are compared when they occur. */
+/** Returns the first Events of a Deployment, up to the first combined one. Rejections are compared separately, by their time. */
 function toldInOrder({ events }: Played): readonly string[] {
   const all = [...events.keys()].filter((text) => text.startsWith("Deployment") && !text.includes(" Warning "));
   const end = all.findIndex((text) => text.includes(COMBINED));
@@ -143,7 +143,7 @@ function toldInOrder({ events }: Played): readonly string[] {
 }
 
 const COMBINED = "(combined from similar events): ";
-/** Kind, name, type and reason. */
+/** Number of words that identify an Event: kind, name, type and reason. */
 const REASON_WORDS = 4;
 
 function linesApart(what: string, upstream: readonly string[], ours: readonly string[]): readonly Difference[] {

@@ -5,7 +5,7 @@ import type { Act, Script } from "./script.ts";
 
 const NAME = "web";
 const ACTS = 16;
-/** After this time, both sides have completed the effects of an action, unless writes are rejected. */
+/** Time in ms after which both sides have completed the effects of an action, unless writes are rejected. */
 const CALM_MS = 7_000;
 const FOR_EVER = 1_000_000;
 const ANNOTATION = "deployment.kubernetes.io";
@@ -13,7 +13,7 @@ const ANNOTATION = "deployment.kubernetes.io";
 export function deploymentScript(dice: Dice): Script {
   const resource = "deployments";
   const labels = { app: NAME };
-  /** Equal numbers mean equal templates. */
+  /** Returns a template for a number; equal numbers yield equal templates. */
   const template = (version: number): Fields => ({
     metadata: { labels },
     spec: { containers: [{ name: "c", image: `image:v${version}` }] },
@@ -28,8 +28,8 @@ export function deploymentScript(dice: Dice): Script {
       rollingUpdate: { maxSurge: isNone(maxSurge) && isNone(maxUnavailable) ? 1 : maxSurge, maxUnavailable },
     };
   };
-  // A paused Deployment cleans up its history immediately; upstream also deletes a ReplicaSet that the same sync has just scaled up
-  // (deployment S16).
+  // Whether the script pauses the Deployment. A paused Deployment cleans up its history immediately; upstream also deletes a ReplicaSet
+  // that the same sync has just scaled up (deployment S16).
   const pauses = dice.chance(0.5);
   const body = {
     metadata: { name: NAME, labels, annotations: dice.chance(0.5) ? { team: "a" } : {} },
@@ -106,7 +106,7 @@ export function deploymentScript(dice: Dice): Script {
         );
         break;
       case 21:
-        // Nothing happens until a deadline passes.
+        // No action, until a progress deadline has passed.
         pass(75_000);
         break;
       case 22: {
@@ -124,13 +124,13 @@ export function deploymentScript(dice: Dice): Script {
       }
       case 23: {
         const of = dice.pick(["pods", "replicasets"]);
-        // Waits until ready pods are available: a failing sync counts them only in its next retry (the replica script tests that).
+        // Waits until ready pods are available: a failing sync counts them only in its next retry (replica-script.ts covers that).
         pass(CALM_MS);
         add({ kind: "refuse", verb: "create", resource: of, refusal: "forbidden", skip: 0, times: FOR_EVER });
         add(of === "pods" ? scale() : spec({ template: template(dice.int(5, 8)) }));
         pass(dice.pick([9_000, 40_000]));
         add({ kind: "heal" });
-        // The time of the next retry depends on the number of retries, so another change enqueues the key.
+        // Another change enqueues the key, because the time of the next retry depends on the number of retries.
         add(of === "pods" ? { kind: "touch", resource: "replicasets", note: String(nth) } : annotate({ healed: String(nth) }));
         break;
       }
@@ -151,8 +151,8 @@ export function deploymentScript(dice: Dice): Script {
     }
   }
   if (dice.chance(0.4)) {
-    // An orphan that matches: it is adopted, and is old or new by its template. It has no pods, because whether their deletion is seen
-    // would be random.
+    // Creates a matching orphan ReplicaSet, which the Deployment adopts as old or new, depending on its template. It has no pods, because
+    // the time at which their deletion is seen would be random.
     pass(CALM_MS);
     const left = { ...labels, left: "behind" };
     const metadata = { name: `${NAME}-left`, labels: left };

@@ -1,4 +1,4 @@
-/** The history of a Deployment when events or wake-ups are lost: only lists and the resync remain. */
+/** The history of a Deployment whose events or wake-ups are lost: only lists and the resync enqueue keys. */
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { Fields } from "../shared-api-server.ts";
 import type { Dice } from "../dice.ts";
@@ -7,11 +7,11 @@ import type { Act, Script } from "./script.ts";
 const NAME = "web";
 const EPISODES = 6;
 const CALM_MS = 8_000;
-/** A reflector that lists again sooner than this doubles its back-off. */
+/** Minimum time between two lists: a reflector that lists again sooner doubles its back-off. */
 const PATIENT_MS = 125_000;
-/** Longer than sixteen retries with a doubling back-off. */
+/** A time longer than sixteen retries with a doubling back-off. */
 const GIVEN_UP_MS = 200_000;
-/** No history reaches this time before the rejections end. */
+/** The resync period. In no history does it pass before the rejections end. */
 const RESYNC_MS = 1_600_000;
 const FOR_EVER = 1_000_000;
 

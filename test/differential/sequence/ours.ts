@@ -50,7 +50,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
   const ends = new AbortController();
   const host = startFunctionHost({
     sources: { deltas: queue, doorbells: doorbells.sources },
-    // All controllers run; those that the script does not name have nothing to do.
+    // All controllers run; those that the script does not use have no work.
     handlers: functionHandlers(() => ({ ...ports, ...served })),
     clock,
     log: silentLog,
@@ -59,7 +59,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
   const direct = createInProcessKube(server, { component: "watcher" });
   const kube = late(losing(direct, scenario), clock, "pods", script.podsLagMs);
   const { resyncMs } = script;
-  // The audit is off, so it cannot repair what went wrong.
+  // Disables the audit, which would repair mistakes.
   const times = { ...UPKEEP_TIMES, auditMs: NEVER_MS, ...(resyncMs !== undefined && { resyncMs, resyncSpreadMs: resyncMs / 10 }) };
   const watching = runWatcher(
     { ...ports, kube, store, queue, doorbells, signer: SIGNER, lead: () => Promise.resolve(leadership), release: RELEASE },
@@ -83,7 +83,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
   await stopped;
 }
 
-/** Delays the events of one resource, except those of the initial objects. */
+/** Delays the events of one resource, except those of the initial list. */
 function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource, lagMs: number): K {
   if (lagMs === 0) return kube;
   const fromMs = clock.now() + BEGIN_MS;
@@ -105,7 +105,7 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
           wake();
         }
       })();
-      reading.catch(() => undefined); // the reader gets the error at the end
+      reading.catch(() => undefined); // the reader gets the error when it awaits the reading
       for (;;) {
         const next = arrived.shift();
         if (next !== undefined) {
@@ -118,7 +118,7 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
   };
 }
 
-/** Executes a write immediately, and delays its response. */
+/** Executes a write immediately and delays its response. */
 async function answered(scenario: Scenario, request: ApiRequest, lateMs = 0): Promise<ApiResponse> {
   const answer = await scenario.request(request);
   if (lateMs > 0 && request.method !== "GET") await scenario.clock.after(lateMs, new AbortController().signal);

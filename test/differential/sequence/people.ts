@@ -1,4 +1,4 @@
-/** The users, nodes and other controllers around the tested controller, which carry out the script. */
+/** The users, nodes and other controllers in the tested controller's environment, which carry out the script. */
 import type { VirtualClock } from "../../../shared/base/memory/clock.ts";
 import { COMPARED_RELEASE } from "../release.ts";
 import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
@@ -12,7 +12,7 @@ import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince, type 
 
 const STRAY = "stray";
 
-/** The users' actions; the scenario carries out the others. */
+/** The actions that this class carries out; the scenario carries out the others. */
 export type Deed = Exclude<Act, { readonly kind: "refuse" | "heal" | "blind" | "see" }>;
 
 export class People {
@@ -95,8 +95,8 @@ export class People {
       case "stray": {
         const metadata = { name: `stray-${++this.#made}`, labels: { app: STRAY } };
         const pod = await this.ask("POST", collection("pods"), { metadata, spec: { containers: [{ name: "c", image: "stray" }] } });
-        await this.#bind(pod as unknown as PodNow); // the created object
-        return await this.#setStatus(pod as unknown as PodNow, "Running", true); // the same
+        await this.#bind(pod as unknown as PodNow); // the created pod
+        return await this.#setStatus(pod as unknown as PodNow, "Running", true); // the created pod
       }
       case "match":
         for (const { metadata } of (await this.pods()).filter((pod) => pod.metadata.labels?.["app"] === STRAY))
@@ -108,10 +108,12 @@ export class People {
   }
 
   async all(resource: CachedResource): Promise<readonly (KubeObject & { readonly spec: Fields; readonly status: Fields })[]> {
-    return (await this.ask("GET", collection(resource)))["items"] as never; // the items of a list
+    return (await this.ask("GET", collection(resource)))["items"] as never; // items of the requested resource
   }
 
-  /** Pods sorted by what distinguishes them, then by age: the same order on both sides, except among equals. */
+  /**
+   * Returns the pods sorted by their distinguishing properties, then by age. The order is the same on both sides, except among equal pods.
+   */
   async pods(): Promise<readonly PodNow[]> {
     const items = await this.all("pods");
     const byAge = items.toSorted((a, b) => createdAt(a).localeCompare(createdAt(b)));
@@ -131,7 +133,7 @@ export class People {
     return answer.body as Fields; // JSON
   }
 
-  /** Creates another owner's ReplicaSet with the name that the Deployment's next one would get, then applies `change` to the Deployment. */
+  /** Creates another owner's ReplicaSet with the name of the Deployment's next one, then applies `change` to the Deployment. */
   async #collide(name: string, change: Fields): Promise<void> {
     const path = `${collection("deployments")}/${name}`;
     const { spec, status } = await this.ask("PATCH", `${path}?dryRun=All`, { spec: change }, "application/merge-patch+json");

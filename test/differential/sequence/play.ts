@@ -17,8 +17,8 @@ export interface Sequence {
 }
 
 /**
- * Whether upstream syncs a Deployment or its ReplicaSets first is random, and the Deployment's intermediate writes depend on it. So
- * upstream runs again with other values of `patience`, and only differences that occur in every run count.
+ * Plays a script with both sides. Upstream's order of syncs (Deployment or ReplicaSets first) is random, and intermediate writes of the
+ * Deployment depend on it. So upstream runs again with other values of `patience`, and only differences that occur in every run count.
  */
 export async function playSequence(life: Life, seed: number, judge: Judge): Promise<Sequence> {
   const script = scriptOf(life, seed);

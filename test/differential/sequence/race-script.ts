@@ -22,7 +22,7 @@ export function raceScript(dice: Dice): Script {
     pass(CALM_MS);
     if (dice.chance(0.5)) {
       scale();
-      // The created object is deleted before its creator gets the response.
+      // The object is deleted before its creator gets the response.
       pass(200);
       add({ kind: "snatch" });
     } else {
@@ -39,7 +39,7 @@ export function raceScript(dice: Dice): Script {
     endMs: pass(podsLagMs + 45_000),
     podsLagMs,
     answersLateMs,
-    // Allows for three batches of creates and their follow-ups.
+    // Time for three batches of creates and their follow-ups.
     apartMs: 1_100 + 5 * answersLateMs,
   };
 }

@@ -4,23 +4,23 @@ import { secondsOf } from "./words.ts";
 import type { Line } from "./scenario.ts";
 
 export interface Difference {
-  /** The subject of the difference, in a form that both sides share. */
+  /** The kind of request, in a form that both sides share. */
   readonly about: string;
   readonly text: string;
 }
 
-/** Range of the gap between two retries, relative to the time since the first one: about 1 for a doubling back-off. */
-const GAP_RATIO = [0.4, 2.3] as const;
-/** From here on, the rounding of doorbells to whole seconds is negligible. */
-const DOUBLES_AFTER_MS = 2_000;
 /**
- * Allowed difference in the number of retries within the first second: upstream syncs once more for the event of its own failure status.
+ * Permitted range of the time between two retries, relative to the time since the first one; the ratio of a doubling back-off is about 1.
  */
+const GAP_RATIO = [0.4, 2.3] as const;
+/** Time in ms after which the rounding of doorbells to whole seconds is negligible. */
+const DOUBLES_AFTER_MS = 2_000;
+/** Permitted difference in the number of retries within the first second: upstream syncs again for the event of its own failure status. */
 const FIRST_TRIES_APART_MAX = 4;
-/** Retries that come too soon: a pod that becomes ready, and later available, enqueues upstream's key twice. */
+/** Permitted number of early retries: a pod that becomes ready, and later available, enqueues upstream's key twice. */
 const TIMERS_MAX = 4;
 
-/** Permanent rejections are compared per object; which objects a few rejections hit is random. */
+/** Compares permanent rejections per object; which objects a limited number of rejections hits is random. */
 export function refusals(script: Script, upstream: readonly Line[], ours: readonly Line[]): readonly Difference[] {
   return script.acts.flatMap((act, i) => {
     if (act.kind !== "refuse") return [];
@@ -33,7 +33,8 @@ export function refusals(script: Script, upstream: readonly Line[], ours: readon
       );
     const [theirs, mine] = [within(upstream), within(ours)];
     return [...new Set([...theirs.keys(), ...mine.keys()])].flatMap((object) => {
-      const [a, b] = [theirs, mine].map((all) => (all.get(object) ?? []).map(({ atMs }) => atMs)) as [number[], number[]]; // two
+      // an array of two
+      const [a, b] = [theirs, mine].map((all) => (all.get(object) ?? []).map(({ atMs }) => atMs)) as [number[], number[]];
       if (isAlike(a, b, { isForGood, endMs, apartMs: script.apartMs })) return [];
       const about = `${act.verb} ${act.resource} ${object}, refused from ${secondsOf([act.atMs])} on`;
       return [{ about, text: `${about}\n    upstream at ${secondsOf(a)}\n    ours at     ${secondsOf(b)}` }];
@@ -62,7 +63,7 @@ function doubles(tries: readonly number[], endMs: number, apartMs: number): bool
   const gaps = tries.map((atMs, i) => ({ sinceMs: atMs - first, gapMs: (tries[i + 1] ?? endMs) - atMs, isLast: i === tries.length - 1 }));
   const late = gaps.filter(({ sinceMs }) => sinceMs >= DOUBLES_AFTER_MS);
   const tooSoon = late.filter(({ sinceMs, gapMs, isLast }) => !isLast && gapMs < GAP_RATIO[0] * sinceMs);
-  const ratioMax = tooSoon.length === 0 ? GAP_RATIO[1] : 2 * GAP_RATIO[1]; // each such retry also counts as a failure
+  const ratioMax = tooSoon.length === 0 ? GAP_RATIO[1] : 2 * GAP_RATIO[1]; // each early retry counts as a failure, too
   const tooLate = late.filter(({ sinceMs, gapMs, isLast }) => gapMs > ratioMax * sinceMs + (isLast ? apartMs : 0));
   return tooSoon.length <= TIMERS_MAX && tooLate.length === 0;
 }

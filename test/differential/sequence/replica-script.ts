@@ -5,7 +5,7 @@ import type { Act, Script } from "./script.ts";
 
 const NAME = "web";
 const ACTS = 9;
-/** After this time, both sides have completed the effects of an action, unless writes are rejected. */
+/** Time in ms after which both sides have completed the effects of an action, unless writes are rejected. */
 const CALM_MS = 6_000;
 const FOR_EVER = 1_000_000;
 
@@ -40,7 +40,7 @@ export function replicaScript(dice: Dice): Script {
         add(scale());
         break;
       case 2:
-        // Before the events of the first change arrive.
+        // A second change before the events of the first one arrive.
         add(scale());
         pass(400);
         add(scale());
@@ -59,13 +59,13 @@ export function replicaScript(dice: Dice): Script {
         if (dice.chance(0.5)) add(spec({ minReadySeconds: dice.pick([0, 3, 10, 31]) }));
         else {
           add({ kind: "stray" });
-          // Waits until the pod is available; otherwise which of equal pods is deleted would be random.
+          // Waits until the pod is available; otherwise the choice among equal pods to delete would be random.
           pass(32_000);
           add({ kind: "match" });
         }
         break;
       case 8: {
-        // A few rejections that end soon.
+        // A limited number of rejections.
         const [verb, of] = dice.pick([
           ["create", "pods"],
           ["create", "pods"],
@@ -74,7 +74,8 @@ export function replicaScript(dice: Dice): Script {
         ] as const);
         // The number of intermediate status writes is random.
         const skip = of === "pods" ? dice.int(0, 3) : 0;
-        // A delete with a 5xx response may have been executed, so ours waits until it knows; only creates get 5xx here.
+        // Creates may get 5xx responses here, deletes not: a delete with a 5xx response may have been executed, so ours waits for its
+        // event.
         const refusal = verb === "create" && skip % 2 === 1 ? "internal" : "forbidden";
         add({ kind: "refuse", verb, resource: of, refusal, skip, times: dice.int(1, 4) });
         add(scale());

@@ -1,13 +1,13 @@
 import type { Sequence } from "./play.ts";
 import type { Life } from "./script.ts";
 
-/** The differences, as text. */
+/** Formats the differences as text. */
 export function reportOf(life: Life, seed: number, { script, differences }: Sequence): string {
   const lag = script.podsLagMs > 0 ? `, pods ${script.podsLagMs} ms late` : "";
   return [`sequence of ${life}, seed ${seed}${lag}`, ...differences.map((each) => `  ${each}`)].join("\n");
 }
 
-/** The writes of both sides and the actions in between, for one seed. */
+/** Yields the writes of both sides and the actions in between for one seed. */
 export function* traceOf({ script, upstream, ours }: Sequence): Generator<string> {
   for (const { atMs, ...act } of script.acts) yield `${secondsOf(atMs)}  people    ${JSON.stringify(act)}`;
   for (const [who, { lines }] of Object.entries({ upstream, ours }))

@@ -1,4 +1,4 @@
-/** One API server with its own clock, the users and nodes around it, and the entry point for the writes of the tested controllers. */
+/** One API server with its own clock, its users and nodes, and the entry point for the requests of the tested controllers. */
 import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { JsonObject } from "../../../shared/base/json.ts";
@@ -10,7 +10,7 @@ import { People } from "./people.ts";
 import type { Act } from "./script.ts";
 import { annotationsOf, changesOf, eventTextOf, labelsOf, nameOf, ownerOf, rankOf, specOf, statusOf } from "./words.ts";
 
-/** Not a whole second, for the reason in shared-api-server.ts. */
+/** The start time; not a whole second, for the reason in shared-api-server.ts. */
 export const START_MS = Date.parse("2026-03-01T10:00:00.001Z");
 const VERBS: Readonly<Record<string, string>> = { POST: "create", PUT: "change", PATCH: "change", DELETE: "delete" };
 
@@ -24,7 +24,7 @@ export interface Line {
   readonly text: string;
 }
 
-/** The end of a watch whose next version is too old: the client lists again. */
+/** The error that ends a watch whose next version is too old, so that the client lists again. */
 export const EXPIRED = {
   type: "ERROR",
   object: { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message: "too old", reason: "Expired", code: 410 },
@@ -37,12 +37,12 @@ export class Scenario {
   readonly server: ApiServer;
   readonly people: People;
   readonly lines: Line[] = [];
-  /** Resources whose events are lost. */
+  /** Resources whose events are dropped. */
   readonly blind = new Set<CachedResource>();
   readonly #seeing: ((resource: CachedResource) => void)[] = [];
   /** The Events with their current counts. */
   readonly #events: { readonly called: string; event: Fields }[] = [];
-  /** The current rejection rule, and how many requests it has passed and rejected. */
+  /** The current rejection rule, with the number of passed and of rejected requests. */
   #refusing: { readonly what: Refusing; passed: number; refused: number } | undefined;
 
   private constructor() {
@@ -61,7 +61,7 @@ export class Scenario {
     return this.clock.now() - START_MS;
   }
 
-  /** A request of the tested controllers. */
+  /** Handles a request of the tested controllers. */
   async request(request: ApiRequest): Promise<ApiResponse> {
     const verb = VERBS[request.method];
     if (verb === undefined) return await this.server.request(request);
@@ -77,9 +77,10 @@ export class Scenario {
     const note = (kind: Line["kind"], text: string): void => void this.lines.push({ atMs: this.nowMs, kind, object, text });
     if (answer.status >= 400) {
       if (verb === "delete" && answer.status === 404) note("write", `delete ${target} that is gone`);
-      // A conflict without a rule is a race of the tested controller with itself or with users, and is retried.
+      // A conflict without a rule is a race of the tested controller with itself or with users, and the controller retries it.
       if (refusal !== undefined) {
-        const whose = resource === "pods" && verb === "create" ? ownerOf(fieldsOf(request.body) as never) : object; // a pod
+        // the body of a create of a pod
+        const whose = resource === "pods" && verb === "create" ? ownerOf(fieldsOf(request.body) as never) : object;
         this.lines.push({ atMs: this.nowMs, kind: "refused", object: whose, text: `${verb} ${target} ${answer.status}` });
       }
     } else if (subresource === "status") {
@@ -95,7 +96,7 @@ export class Scenario {
     return answer;
   }
 
-  /** `told` is called with the resource when its watches must end because of lost events. */
+  /** Calls `told` with a resource whose watches must end because events were lost. */
   onSeeing(told: (resource: CachedResource) => void): void {
     this.#seeing.push(told);
   }
@@ -109,7 +110,7 @@ export class Scenario {
     return refusalOf(now.what.refusal);
   }
 
-  /** Creates or updates an Event; while virtual time stands still, upstream may create two combined Events with one name. */
+  /** Creates or updates an Event. While virtual time stands still, upstream may create two combined Events with one name. */
   #tell(name: string, sent: Fields): ApiResponse {
     const called = name === "" ? nameOf(sent) : name;
     const counted =
@@ -121,7 +122,8 @@ export class Scenario {
     const event = { ...counted?.event, ...sent };
     if (counted === undefined) this.#events.push({ called, event });
     else counted.event = event;
-    return { kind: "object", status: counted === undefined ? 201 : 200, headers: {}, body: event as JsonObject }; // it came as JSON
+    // the Event was sent as JSON
+    return { kind: "object", status: counted === undefined ? 201 : 200, headers: {}, body: event as JsonObject };
   }
 
   async act(act: Act): Promise<void> {
@@ -145,7 +147,7 @@ export class Scenario {
     return [...owners, ...pods.toSorted()];
   }
 
-  /** The number of Events by text, in the order of their first occurrence. */
+  /** Returns the number of Events by text, in the order of their first occurrence. */
   events(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>();
     for (const { event } of this.#events) {
@@ -157,10 +159,10 @@ export class Scenario {
 }
 
 function fieldsOf(body: unknown): Fields {
-  return (typeof body === "string" ? JSON.parse(body) : body) as Fields; // what a client of the API sent
+  return (typeof body === "string" ? JSON.parse(body) : body) as Fields; // JSON of an API client
 }
 
-/** Returns whether both Events are combined ones, or neither is; an unchanged message is not sent. */
+/** Returns whether both Events are combined ones, or neither is; a patch without a message does not change it. */
 function isLike(event: Fields, { message }: Fields): boolean {
   const isCombined = (text: unknown): boolean => String(text).startsWith("(combined");
   return message === undefined || isCombined(message) === isCombined(event["message"]);

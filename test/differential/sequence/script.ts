@@ -1,4 +1,4 @@
-/** The actions of users and nodes in a history, at random: plain data, so that it can run twice. */
+/** Random actions of users and nodes in a history, as plain data, so that each history can run twice. */
 import { diceOf, type Dice } from "../dice.ts";
 import { deploymentScript } from "./deployment-script.ts";
 import { lossScript } from "./loss-script.ts";
@@ -8,24 +8,24 @@ import type { CachedResource, Controller } from "../../../shared/kube/objects/re
 import type { Fields, REFUSALS } from "../shared-api-server.ts";
 
 export type Act =
-  /** A user edits an object. */
+  /** A user edits the spec of an object. */
   | { readonly kind: "spec"; readonly resource: CachedResource; readonly name: string; readonly change: Fields }
   | { readonly kind: "annotate"; readonly resource: CachedResource; readonly name: string; readonly annotations: Fields }
   /** All objects of the resource get an annotation. */
   | { readonly kind: "touch"; readonly resource: CachedResource; readonly note: string }
   | { readonly kind: "create"; readonly resource: CachedResource; readonly body: object }
-  /** The name of the Deployment's next ReplicaSet is taken; then the Deployment is changed. */
+  /** Another object takes the name of the Deployment's next ReplicaSet; then the Deployment is changed. */
   | { readonly kind: "collide"; readonly name: string; readonly change: Fields }
   /** `orphan`: a Deployment is deleted, but not its dependents; `orphaned`: the garbage collector has removed their owner references. */
   | { readonly kind: "orphan" | "orphaned"; readonly resource: CachedResource; readonly name: string }
-  /** This many pods are bound to a node and become Ready. */
+  /** Binds this number of pods to a node and makes them Ready. */
   | { readonly kind: "ready"; readonly count: number }
   | { readonly kind: "unready" | "fail" | "remove" | "terminate" | "release"; readonly count: number }
   /** The node confirms the termination of pods that are being deleted. */
   | { readonly kind: "reap" }
-  /** `stray`: a ready orphan pod that no selector matches; `match`: all such pods match. */
+  /** `stray`: creates a ready orphan pod that no selector matches. `match`: changes the labels of all such pods so that they match. */
   | { readonly kind: "stray" | "match" }
-  /** Requests of that kind are rejected, `times` of them after the first `skip`. */
+  /** Rejects requests of this kind: after the first `skip`, the next `times`. */
   | {
       readonly kind: "refuse";
       readonly verb: "create" | "change" | "delete";
@@ -35,29 +35,29 @@ export type Act =
       readonly times: number;
     }
   | { readonly kind: "heal" }
-  /** `blind`: events of the resource are lost; `see`: its watch ends, so it is listed again. */
+  /** `blind`: events of the resource are dropped. `see`: the watch ends, so that the resource is listed again. */
   | { readonly kind: "blind"; readonly resource: CachedResource }
   | { readonly kind: "see"; readonly resource: CachedResource }
-  /** `discard`: the newest ReplicaSet is deleted without its pods; `litter`: its pods are deleted. */
+  /** `discard`: deletes the newest ReplicaSet without its pods. `litter`: deletes those pods. */
   | { readonly kind: "discard" | "litter" }
-  /** The newest pod without a node is deleted. */
+  /** Deletes the newest pod without a node. */
   | { readonly kind: "snatch" };
 
 export interface Script {
   readonly controllers: readonly Controller[];
   readonly begin: readonly { readonly resource: CachedResource; readonly body: object }[];
-  /** Sorted by time; times count from the start of the history. */
+  /** The actions sorted by time, counted from the start of the history. */
   readonly acts: readonly (Act & { readonly atMs: number })[];
   readonly endMs: number;
-  /** Additional delay of pod events. */
+  /** Additional delay of pod events in ms. */
   readonly podsLagMs: number;
-  /** How long after a write ours gets its response; upstream's time stands still meanwhile. */
+  /** Delay in ms of the response to each of our writes; upstream's clock stands still meanwhile. */
   readonly answersLateMs?: number;
-  /** Allowed time difference: delayed doorbells are due at whole seconds, and events are batched for up to 100 ms. */
+  /** Permitted time difference in ms: delayed doorbells are due at whole seconds, and events are batched for up to 100 ms. */
   readonly apartMs: number;
   /** The resync period; absent: no resync. */
   readonly resyncMs?: number;
-  /** From this time on, only the resync enqueues keys, and its time is random. */
+  /** Time in ms from which on only the resync enqueues keys, at a random time. */
   readonly asleepFromMs?: number;
 }
 

@@ -1,11 +1,11 @@
-/** Runs upstream's controllers for a whole history, in a synctest bubble: their API server's clock follows the bubble's time. */
+/** Runs upstream's controllers for a whole history, in a synctest bubble. The clock of their API server follows the bubble's time. */
 import { RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { WatchStream } from "../../../shared/api-server/rest/watch.ts";
 import type { Judge, Told } from "../judge.ts";
 import type { Script } from "./script.ts";
 import { EXPIRED, START_MS, type Scenario } from "./scenario.ts";
 
-/** Limit of steps at one virtual time: more writes than this are a loop. */
+/** Limit of steps at the same virtual time: more writes indicate a loop. */
 const STEPS_MAX = 20_000;
 
 export async function playUpstream(scenario: Scenario, script: Script, judge: Judge, patience: number): Promise<void> {
@@ -57,7 +57,7 @@ export async function playUpstream(scenario: Scenario, script: Script, judge: Ju
   };
   for (const act of script.acts) {
     await goOnTo(START_MS + act.atMs);
-    collect(); // events that must be dropped
+    collect(); // drops the events so far
     await scenario.act(act);
     if (act.kind === "see") tell(act.resource, EXPIRED);
   }

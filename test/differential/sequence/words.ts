@@ -1,4 +1,4 @@
-/** Objects as text that both sides share: pod names, uids, versions and times are random. */
+/** Describes objects as text that is equal on both sides: without pod names, uids, versions and times, which are random. */
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import type { Fields, Json } from "../shared-api-server.ts";
 
@@ -23,7 +23,7 @@ export function isReady(pod: PodNow): boolean {
   return readySince(pod) !== "not" && phaseOf(pod) === "Running";
 }
 
-/** Nodes as text that both sides share, described by their pods: which of two equal nodes keeps its pods is random. */
+/** Describes nodes by their pods, because which of two equal nodes keeps its pods is random. */
 export function nodesOf(pods: readonly PodNow[]): ReadonlyMap<string, string> {
   const active = pods.filter(({ metadata, status }) => metadata.deletionTimestamp === undefined && status["phase"] !== "Failed");
   return new Map(
@@ -35,7 +35,7 @@ export function nodesOf(pods: readonly PodNow[]): ReadonlyMap<string, string> {
 }
 
 /**
- * The ranking criteria of a pod, without times: within an order of magnitude of age, the uid decides.
+ * Returns the ranking criteria of a pod, without times: among pods of similar age (logarithmic buckets), the uid decides.
  * Source: controller_utils.go logarithmicRankDiff.
  */
 export function rankOf(pod: Fields): string {
@@ -62,7 +62,7 @@ export function annotationsOf({ metadata }: Fields): string {
   return sorted((metadata as Fields)["annotations"] ?? {}); // the type of an object's metadata
 }
 
-/** The fields outside of status that differ, limited to those that controllers change. */
+/** Returns the changed fields outside of status, limited to those that controllers change. */
 export function changesOf(before: Fields, after: Fields): string {
   const parts = (object: Fields): Readonly<Record<string, string>> => {
     const { ownerReferences, labels, annotations } = object["metadata"] as Fields; // the type of an object's metadata
@@ -81,14 +81,14 @@ export function changesOf(before: Fields, after: Fields): string {
     .join(", ");
 }
 
-/** The part of a spec that controllers write. */
+/** Returns the part of a spec that controllers write. */
 export function specOf(spec: Json): string {
   const { replicas, minReadySeconds, template } = spec as Fields; // the spec of a workload or a pod
   const image = ((template as Fields | undefined)?.["spec"] as Fields | undefined)?.["containers"] as readonly Fields[] | undefined; // the template of a workload
   return `replicas ${JSON.stringify(replicas)}, min ready ${JSON.stringify(minReadySeconds ?? 0)}, ${String(image?.[0]?.["image"])}`;
 }
 
-/** A status without the times of its conditions; for a Deployment also its revision. */
+/** Returns a status without the times of its conditions; for a Deployment also its revision. */
 export function statusOf(object: Fields): string {
   const { annotations } = object["metadata"] as Fields; // the type of an object's metadata
   const revision = (annotations as Fields | undefined)?.["deployment.kubernetes.io/revision"];
@@ -106,7 +106,7 @@ function sorted(value: Json): string {
   );
 }
 
-/** Object, type, reason and message; names of pods are random. */
+/** Returns object, type, reason and message without the random names of pods. */
 export function eventTextOf({ type, reason, message, involvedObject }: Fields): string {
   const { kind, name } = involvedObject as Fields; // every Event has an involvedObject
   return [`${String(kind)} ${String(name)}`, type, reason, String(message).replace(/(ed pods?: )\S+/g, "$1*")].join(" ");

@@ -1,5 +1,5 @@
 /**
- * Leak test of a node: weeks of work in minutes, and what remains when all pods have ended.
+ * Leak test of a node: runs weeks of work in minutes and checks what remains after all pods have ended.
  *
  * CH1 in the first half the agent is restarted and killed; one process runs through the second half, whose memory and files are checked.
  * CH2 each pod must reach the state of its kind, and be gone after its deletion, whatever happens to the agent meanwhile.
@@ -36,8 +36,8 @@ const LIVES_AT_ONCE = 5;
 const RESTART_EVERY_MS = 25_000;
 const SAMPLE_EVERY_MS = 5_000;
 /**
- * Enough space for the images pulled within five minutes, between two collections, and for one greedy pod's writes; otherwise all pods are
- * rejected for lack of disk.
+ * Size of the node's disk: enough for the images pulled within five minutes, between two image collections, and for the writes of one
+ * greedy pod. With less, the node rejects all pods.
  */
 const DISK_BYTES = 384 * 1024 ** 2;
 
@@ -74,7 +74,7 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
   let agent = await start();
   try {
     const sources = podSources(registry, hostFolder);
-    // Ignores resources that were created with the very first pod and stay.
+    // Runs each kind once before the first inventory, because some resources are created with the first pod and remain.
     for (const kind of KINDS.filter(({ name }) => name === "everything")) await live(cluster, kind, "first", side, sources);
     await sleep(SAMPLE_EVERY_MS);
     const before = await takeInventory(containerd, cri, agent.pid);
@@ -112,7 +112,7 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
     measured(`${side}: ${trendOf(samples).words}; without pods ${atEnd.rssMiB.toFixed(0)} MiB, ${atEnd.files} files`);
     found.push(...grown(samples, atEnd), ...(side === "ours" ? await rowsLeft(await agent.log()) : []));
     await agent.end();
-    agent = await start(); // collects images at the start, and then every five minutes
+    agent = await start(); // the agent collects images at startup, and then every five minutes
     const images = await imagesLeft(containerd, cri, sources.images());
     found.push(...images.found);
     return {

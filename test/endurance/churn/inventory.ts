@@ -1,4 +1,4 @@
-/** Everything that a node can leave behind on its machine, by kind: the names are the same before and after if nothing is left. */
+/** Everything that a node may leave behind on its host, by kind. If nothing is left, the names before and after are equal. */
 import { execFile } from "node:child_process";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ export async function takeInventory(
     tasks: () => ctr("tasks", "list", "-q"),
     "containerd's containers": () => ctr("containers", "list", "-q"),
     leases: () => ctr("leases", "list", "-q"),
-    // Snapshots of images are Committed, and are removed with them.
+    // Snapshots of images have the kind Committed and are removed with the images, so they do not count.
     "layers of containers": async () =>
       (await ctr("snapshots", "list")).filter((line) => /\bActive\s*$/u.test(line)).flatMap((line) => line.split(/\s+/u)[0] ?? []),
     "runtime's folders": async () =>
@@ -70,19 +70,19 @@ export async function takeInventory(
   );
 }
 
-/** `kind: name` of new objects. */
+/** Returns the new objects as `kind: name`. */
 export function surplus(before: Inventory, now: Inventory): readonly string[] {
   return Object.entries(now).flatMap(([kind, names]) =>
     names.filter((one) => before[kind]?.includes(one) !== true).map((one) => `${kind}: ${one}`),
   );
 }
 
-/** The number of leftovers of each kind; kinds without leftovers are omitted. */
+/** Returns the number of leftovers of each kind; omits kinds without leftovers. */
 export function countsOf(before: Inventory, left: readonly string[]): Readonly<Record<string, number>> {
   return Object.fromEntries(Object.keys(before).map((kind) => [kind, left.filter((one) => one.startsWith(`${kind}: `)).length]));
 }
 
-/** The number of open files and sockets of a process, and its resident memory in MiB. */
+/** Returns the number of open files and sockets of a process, and its resident memory in MiB. */
 export async function appetite(pid: number): Promise<{ readonly files: number; readonly rssMiB: number }> {
   const files = (await readdir(`/proc/${pid}/fd`)).length;
   const rss = /^VmRSS:\s+(\d+)/mu.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1];
@@ -113,12 +113,12 @@ async function processesOf(program: string, directory: string): Promise<readonly
     pids.map(async (pid) => [pid, await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")] as const),
   );
   return commands.flatMap(([pid, command]) =>
-    // The sandbox of a shim.
+    // The sandbox id in the command line of a shim.
     command.includes(program) && command.includes(directory) ? [/-id\0([0-9a-f]+)/u.exec(command)?.[1] ?? pid] : [],
   );
 }
 
-/** Open files below the node's directory; `appetite` counts connections. */
+/** Returns the open files below the node's directory; `appetite` also counts connections. */
 async function openFiles(pid: number, directory: string): Promise<readonly string[]> {
   const fds = await namesIn(`/proc/${pid}/fd`);
   const paths = await Promise.all(fds.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => "")));

@@ -1,4 +1,4 @@
-/** What a node has left behind when all pods must be gone, as text. */
+/** Lists, as text, what a node has left behind after all pods have ended. */
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -11,10 +11,10 @@ import { surplus } from "./inventory.ts";
 import type { Inventory } from "./inventory.ts";
 import { PODS, WAIT_MS_MAX, whole } from "./work.ts";
 
-/** Container garbage collection runs once a minute; the last pod may have ended just after it. */
+/** Container garbage collection runs once a minute, and the last pod may end just after a run. */
 const SETTLED_MS_MAX = 150_000;
 const LINES_TOLD = 8;
-/** Disk usage in percent at which image collection starts, and at which it ends. */
+/** Disk usage in percent at which image garbage collection starts and ends. */
 export const IMAGES_FILL = { high: 70, low: 50 };
 
 export async function podsLeft(cluster: Cluster): Promise<readonly string[]> {
@@ -42,8 +42,8 @@ export async function leftOf(before: Inventory, take: () => Promise<Inventory>):
 }
 
 /**
- * Returns whether a leftover is the agent's. A shim whose sandbox the runtime has removed cannot be reached by CRI: containerd leaves one
- * now and then where the disk is slow, with every agent. Source: containerd issues 7496, 8931, 9309.
+ * Reports whether the agent caused a leftover. A shim whose sandbox the runtime has removed is unreachable through CRI: with every agent,
+ * containerd occasionally leaves such a shim if the disk is slow. Source: containerd issues 7496, 8931, 9309.
  */
 export function isAgents(one: string): boolean {
   if (!one.startsWith("shims: ")) return true;
@@ -51,7 +51,7 @@ export function isAgents(one: string): boolean {
   return false;
 }
 
-/** The runtime's status of a leftover sandbox or container. */
+/** Prints the runtime's status of a leftover sandbox or container. */
 export async function tellOf(found: readonly string[], logFile: string): Promise<void> {
   const log = (await readFile(logFile, "utf8")).split("\n");
   for (const id of new Set(found.flatMap((one) => /[0-9a-f]{64}/u.exec(one)?.[0] ?? [])))

@@ -1,4 +1,4 @@
-/** The kinds of pods of a busy node, and how each ends. Data only; churn.ts runs them. */
+/** The kinds of pods of a busy node and how each of them ends, as data for churn.ts. */
 import { containerOf, isReady, podOf, server, shell, STAY } from "../../harness/node-processes/pods.ts";
 import type { PodView } from "../../harness/node-processes/pods.ts";
 
@@ -7,15 +7,15 @@ export interface Kind {
   spec(sources: PodSources): object | Promise<object>;
   /** The state to wait for before the pod is deleted. */
   readonly until: (pod: PodView) => boolean;
-  /** Time in that state, in milliseconds. */
+  /** Time in ms to stay in that state. */
   readonly staysMs?: number;
-  /** Grace period of its deletion; default: that of the pod. */
+  /** Grace period of the deletion; default: that of the pod. */
   readonly graceSeconds?: number;
 }
 
 export interface PodSources {
   readonly hostFolder: string;
-  /** An image that was not pulled before, whose pull takes this long. */
+  /** Returns an image that was not pulled before, and whose pull takes this time. */
   newImage(layerMs: number): Promise<string>;
   readonly absentImage: string;
 }
@@ -36,7 +36,7 @@ const scratch = { volumes: [{ name: "scratch", emptyDir: {} }] };
 const atScratch = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
 const never = { restartPolicy: "Never" };
 
-/** A token that is refreshed after 8 minutes, the minimum that an API server grants. */
+/** A token that is refreshed after 8 minutes: 80 % of the minimum lifetime that an API server grants. */
 export const TOKEN = { serviceAccountToken: { path: "token", expirationSeconds: 600, audience: "churn" } };
 
 function everything(hostFolder: string): object {
@@ -90,7 +90,7 @@ export const KINDS: readonly Kind[] = [
     until: isReady,
   },
   {
-    // Above the 10 MiB at which a log is rotated; part of it is written during the rotation.
+    // Logs more than the 10 MiB at which a log is rotated, so that the container writes during the rotation.
     name: "talks",
     spec: () => ({
       terminationGracePeriodSeconds: 1,

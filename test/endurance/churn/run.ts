@@ -1,13 +1,13 @@
 /**
- * `npm run churn`: weeks of a node in minutes. Pods of all kinds come, crash, are evicted and deleted, images are pulled and collected, logs
- * grow and step aside, tokens are renewed, static pods come and go, the agent is restarted and killed; at the end nothing must be left.
- * Exits with code 1, and lists the leftovers, if there are any.
+ * `npm run churn`: runs weeks of a node's work in minutes. Pods of all kinds are created, crash, are evicted and deleted; images are pulled
+ * and collected; logs are rotated; tokens are refreshed; static pods are added and removed; the agent is restarted and killed. Exits with 1
+ * and lists the leftovers if anything remains at the end.
  *
- *     npm run churn                              our agent, 20 minutes
- *     npm run churn -- --minutes 3               shorter: tokens are not old enough to be renewed, and memory growth is not checked
- *     npm run churn -- --side kubelet            upstream's kubelet, which may leave something as well
- *     npm run churn -- --side both               the kubelet, then ours, and a table; code 1 where ours leaves what it should not
- *     npm run churn -- --seed 7                  other pods in another order
+ *     npm run churn                              tests `deltaloop node` for 20 minutes
+ *     npm run churn -- --minutes 3               too short for token refresh; memory growth is not checked
+ *     npm run churn -- --side kubelet            tests upstream's kubelet, which may leave something, too
+ *     npm run churn -- --side both               tests the kubelet, then ours; prints a table
+ *     npm run churn -- --seed 7                  seed of the random pods and their order
  */
 import { parseArgs } from "node:util";
 

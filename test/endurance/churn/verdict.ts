@@ -1,4 +1,4 @@
-/** Checks of the agent itself: growing memory, files and rows, and expired tokens. */
+/** Checks of the agent itself: growth of memory, files and rows, and expired tokens. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -11,12 +11,15 @@ export interface Sample {
 }
 
 const MIB_MORE_MAX = 20;
-/** Fewer samples say nothing about memory, which is still growing to its working size. */
+/** Minimum number of samples for the memory check; before that, memory still grows to its working size. */
 const JUDGED_SAMPLES_MIN = 90;
-/** Connections to API server and runtime come and go. */
+/** Permitted growth in open files; the number of connections to API server and runtime varies. */
 const FILES_MORE_MAX = 8;
 
-/** The memory growth of a warm agent, in words: the lower half of the last third of the samples against that of the middle third. */
+/**
+ * Returns the memory growth of a warm agent, also in words: the mean of the lower half of the last third of the samples, minus that of the
+ * middle third.
+ */
 export function trendOf(samples: readonly Sample[]): { readonly moreMiB: number; readonly lastMiB: number; readonly words: string } {
   const third = Math.floor(samples.length / 3);
   const [middle, last] = [samples.slice(third, 2 * third), samples.slice(2 * third)].map((some) => quiet(some.map(({ rssMiB }) => rssMiB)));
@@ -26,13 +29,13 @@ export function trendOf(samples: readonly Sample[]): { readonly moreMiB: number;
   return { moreMiB, lastMiB: last ?? 0, words: samples.length === 0 ? "not looked at" : words };
 }
 
-/** The mean of the lower half: between garbage collections, memory also contains garbage. */
+/** Returns the mean of the lower half; the upper half contains uncollected garbage. */
 function quiet(figures: readonly number[]): number {
   const lower = figures.toSorted((a, b) => a - b).slice(0, Math.ceil(figures.length / 2));
   return lower.reduce((sum, one) => sum + one, 0) / lower.length;
 }
 
-/** @param atEnd when all pods have gone */
+/** @param atEnd the sample after all pods have ended */
 export function grown(samples: readonly Sample[], atEnd: Sample): readonly string[] {
   const least = Math.min(...samples.map(({ files }) => files));
   const { moreMiB } = trendOf(samples);
@@ -43,7 +46,7 @@ export function grown(samples: readonly Sample[], atEnd: Sample): readonly strin
 }
 
 /**
- * Both sides beside each other, a line for each kind.
+ * Formats both sides' leftovers as a table with one line per kind.
  *
  *     control groups                    0        0
  *     shims                             1        0
@@ -56,7 +59,7 @@ export function tableOf(kubelet: Figures, ours: Figures): readonly string[] {
 
 type Figures = Readonly<Record<string, number>>;
 
-/** Rows that are left. Back-offs, which are kept for ten minutes, are not checked. */
+/** Returns the agent's remaining rows, without back-offs, which are kept for ten minutes. */
 export async function rowsLeft(agentLog: string): Promise<readonly string[]> {
   const [, address] = /metrics and health: (\S+)\/metrics/u.exec(agentLog) ?? [];
   if (address === undefined) throw new Error("the agent has not logged the address of its metrics");
@@ -66,9 +69,12 @@ export async function rowsLeft(agentLog: string): Promise<readonly string[]> {
   return rows.flatMap(([, table, count]) => (table !== "backOffs" && count !== "0" ? [`${count} rows of ${table}`] : []));
 }
 
-/** A pod that exists all the time. */
+/** The name of a pod that runs during the whole test. */
 export const KEEPER = "keeper";
-/** 80 % of the token's lifetime, and the next sync of the pod's worker, at most 90 s later. Source: pkg/kubelet/token/token_manager.go. */
+/**
+ * Maximum age: the token is refreshed after 80 % of its lifetime, by the next sync of the pod's worker, which is at most 90 s later.
+ * Source: pkg/kubelet/token/token_manager.go.
+ */
 export const TOKEN_SECONDS_MAX = 0.8 * TOKEN.serviceAccountToken.expirationSeconds + 100;
 
 export function keeper(node: string): object {
@@ -79,9 +85,10 @@ export function keeper(node: string): object {
   });
 }
 
-/** The age of the keeper pod's token, as its container reads it. */
+/** Returns the age of the keeper pod's token, from the file that its container reads. */
 export async function tokenAgeSeconds(agentRoot: string, uid: string): Promise<number> {
   const token = await readFile(join(agentRoot, "pods", uid, "volumes/kubernetes.io~projected/token/token"), "utf8");
-  const { iat } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { readonly iat: number }; // of the API server
+  // the claims of a service account token
+  const { iat } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { readonly iat: number };
   return Date.now() / 1000 - iat;
 }

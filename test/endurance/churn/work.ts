@@ -1,4 +1,4 @@
-/** Concurrent work on a node: running pods, agent restarts, and static pods that come and go. */
+/** Concurrent work on a node: pods, agent restarts, and static pods that are added and removed. */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,7 +14,7 @@ import { KINDS, podOfKind } from "./pod-kinds.ts";
 import type { Kind, PodSources } from "./pod-kinds.ts";
 
 export const PODS = "/api/v1/namespaces/default/pods";
-/** Includes a restart of the agent. */
+/** Time limit of each wait; includes a restart of the agent. */
 export const WAIT_MS_MAX = 120_000;
 const STATIC_EVERY_MS = 12_000;
 const STATIC_PODS = 3;
@@ -33,7 +33,10 @@ export function podSources(registry: TestRegistry, hostFolder: string): PodSourc
   };
 }
 
-/** Runs one pod. @throws when the pod does not reach the state of its kind, or is not deleted */
+/**
+ * Runs one pod.
+ * @throws {Error} if the pod does not reach the state of its kind, or is not deleted
+ */
 export async function live(cluster: Cluster, kind: Kind, name: string, node: string, sources: PodSources): Promise<void> {
   await cluster.client.request("POST", PODS, await podOfKind(kind, name, node, sources));
   try {
@@ -76,7 +79,7 @@ export interface Work {
   readonly found: string[];
 }
 
-/** Their manifests are rewritten, changed and removed; none is left. */
+/** Adds, changes and removes the manifests of static pods; removes all at the end. */
 export async function staticLives(manifests: string, untilMs: number): Promise<void> {
   const file = (number: number): string => join(manifests, `static-${number % STATIC_PODS}.json`);
   let number = 0;

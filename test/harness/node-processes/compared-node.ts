@@ -1,7 +1,4 @@
-/**
- * A node of a cluster on a containerd of its own, with the images of upstream's tests: `deltaloop node`, or upstream's
- * kubelet.
- */
+/** A node of a cluster on its own containerd, with the images of upstream's tests. The agent is `deltaloop node` or upstream's kubelet. */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -17,33 +14,33 @@ export type Side = "kubelet" | "ours";
 
 export interface JudgedNode {
   readonly containerd: ContainerdNode;
-  /** The agent's own log. */
+  /** The log of the node agent. */
   log(): Promise<string>;
-  /** Node agent, containers and all. */
+  /** Stops agent, containers and containerd. */
   stop(): Promise<void>;
 }
 
 /** A running node agent. */
 export interface Agent {
   readonly pid: number;
-  /** The agent's own log. */
+  /** The log of the agent. */
   log(): Promise<string>;
   /** Ends only the program: its pods keep running, and the next start takes them over. */
   end(): Promise<void>;
   /** Simulates a crash: SIGKILL. */
   kill(): Promise<void>;
-  /** The program and its Node object. */
+  /** Stops the program and deletes its Node object. */
   stop(): Promise<void>;
 }
 
 /** The node name that an agent registers by default. */
 export const NAME = "judged";
-/** As on any cluster, so that pods get no DNS warning; no server listens there. */
+/** An address for pods' DNS configuration, so that pods get no DNS warning; no server listens there. */
 const CLUSTER_DNS = "10.0.0.10";
 const READY_MS_MAX = 60_000;
 const END_MS_MAX = 8_000;
 
-/** Settings that make both sides comparable, and each side's own flags. */
+/** Settings that make both agents comparable, and flags for each agent. */
 export interface JudgedNodeOptions {
   /** The node's name. Default: `NAME`. */
   readonly name?: string;
@@ -89,8 +86,8 @@ export async function startJudgedNode(
 }
 
 /**
- * Runs on a containerd that has the images; `deltaloop` is a bundle, otherwise the sources run. Resolves when the node
- * is Ready.
+ * Starts an agent on a containerd that has the images. `deltaloop` is a bundle; by default the sources run. Resolves when the node is
+ * Ready.
  */
 export async function startAgent(
   cluster: Cluster,
@@ -120,7 +117,7 @@ export async function startAgent(
 
 type Program = Omit<Agent, "stop">;
 
-/** Pods reach the machine, and so the API server, at its address on their bridge. */
+/** The host's address on the pods' bridge, at which pods reach the API server. */
 function addressOf({ podCidr }: ContainerdNode): string {
   return podCidr.replace(/0\/24$/u, "1");
 }
@@ -156,7 +153,7 @@ async function startOurs(
   };
 }
 
-/** As kubeadm configures it, except for what this machine lacks: cgroup v1 is accepted, and no OOM score is lowered. */
+/** Configures the kubelet as kubeadm does, with exceptions for test hosts: it accepts cgroup v1 and lowers no OOM score. */
 async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, options: JudgedNodeOptions, program: string): Promise<Program> {
   const { name = NAME, manifests, kubeletFlags = [] } = options;
   const folder = (of: string): string => join(containerd.directory, of);
@@ -210,7 +207,7 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
   };
 }
 
-/** Listens on an address of the node's own, which tests use whatever the Node reports. */
+/** The port of the kubelet's server, which listens on the node's own address. */
 const AGENT_PORT = 10_250;
 
 async function credentials(plane: Cluster["plane"], name: string): Promise<string> {

@@ -1,9 +1,7 @@
 /**
- * Nodes of a real cluster: each a containerd of its own (test/containerd) with `deltaloop node` as a child process of
- * the test.
- * NA1 an agent has only the certificate of its own node, folders of its own, and its own part of the cgroup tree.
- * NA2 all that a node writes is in its containerd's directory, so stopping containerd also stops the agent and leaves
- * nothing.
+ * Nodes of a real cluster: each has its own containerd (test/containerd) and `deltaloop node` as a child process of the test.
+ * NA1 an agent has only its own node's certificate, its own folders, and its own part of the cgroup tree.
+ * NA2 all that a node writes is in its containerd's directory, so stopping containerd also stops the agent and leaves nothing.
  */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,19 +25,19 @@ export interface NodeAgent {
   readonly cri: CriAdapter;
   /** The agent's static pod directory. */
   readonly manifests: string;
-  /** The process that runs now, or ran last. */
+  /** The current process, or the last one. */
   agent(): Running;
-  /** The path of the node's own kubeconfig with another server. */
+  /** Writes a copy of the node's kubeconfig with another server, and returns its path. */
   kubeconfigTo(server: string): Promise<string>;
-  /** Restarts after a simulated crash; resolves when it is ready. `kubeconfig` replaces the node's own one. */
+  /** Starts the agent again, for example after a simulated crash; resolves when it is ready. `kubeconfig` replaces the node's own one. */
   start(kubeconfig?: string): Promise<void>;
   /** SIGKILL; containers keep running. */
   kill(): Promise<void>;
   /** The runtime's containers of a pod, or of all pods. */
   containers(podUid?: string): Promise<readonly Container[]>;
-  /** UIDs with a pod directory, names of log directories, and of links to logs. */
+  /** UIDs with a pod directory; names of log directories, of links to logs, and of cgroups. */
   leftovers(): Promise<{ readonly [what in "directories" | "logs" | "links" | "cgroups"]: readonly string[] }>;
-  /** Agent, containers and all. */
+  /** Stops agent, containers and containerd. */
   stop(): Promise<void>;
 }
 
@@ -57,7 +55,7 @@ export async function whereNodesCanRun(title: string, suite: () => void): Promis
   it.skip(`${title}: ${missing}`);
 }
 
-/** Resolves when the agents run, not when their nodes are Ready. */
+/** Resolves when the agents run; their nodes may not be Ready yet. */
 export async function startNodes(
   cluster: Cluster,
   names: readonly string[],
@@ -79,10 +77,10 @@ export async function nodesReady(cluster: Cluster, ...nodes: readonly NodeAgent[
 }
 
 /**
- * Requests that the API server refused a node and did not grant shortly after: its authorizer sees a pod somewhat later
- * than a fast node. Requests for a deleted pod that the node has not seen again are omitted: the authorizer no longer
- * relates the pod to the node, so a request before the watch reports the deletion is refused, not answered with 404.
- * @throws when no node sent any request
+ * Returns requests of nodes that the API server refused and did not grant shortly after: its authorizer may see a pod somewhat later than a
+ * fast node does. Omits requests for a deleted pod that the node has not seen again: the authorizer no longer relates the pod to the node,
+ * so a request before the watch reports the deletion is refused, not answered with 404.
+ * @throws {Error} if no node sent any request
  */
 export async function refusedForGood(cluster: Cluster): Promise<readonly string[]> {
   const asked = withoutRemoved(await cluster.audit()).filter(({ user }) => user.username.startsWith("system:node:"));
@@ -99,7 +97,7 @@ export async function refusedForGood(cluster: Cluster): Promise<readonly string[
   return refused;
 }
 
-/** Without the refused requests for pods that were deleted before and that the requesting node has not seen since. */
+/** Omits refused requests for pods that were deleted before and that the requesting node has not seen since. */
 function withoutRemoved(entries: readonly AuditEntry[]): readonly AuditEntry[] {
   const deleted = new Map<string, number>();
   const seen = new Map<string, number>();
@@ -189,13 +187,13 @@ async function readKubeconfig(path: string): Promise<KubeconfigFile> {
   return JSON.parse(await readFile(path, "utf8")) as KubeconfigFile; // written by test/envtest
 }
 
-/** The cluster's single authority signs the API server's client certificate for kubelets. */
+/** The cluster's only CA, which also signs the API server's client certificate for kubelets. */
 async function authorityOf(kubeconfig: string): Promise<Buffer> {
   const { clusters } = await readKubeconfig(kubeconfig);
   return Buffer.from(clusters[0]?.cluster["certificate-authority-data"] ?? "", "base64");
 }
 
-/** cgroups of pods below `parent`, in any hierarchy. */
+/** Returns the cgroups of pods below `parent`, in all hierarchies. */
 export async function podCgroups(parent: string): Promise<readonly string[]> {
   const mount = "/sys/fs/cgroup";
   const below = async (folder: string): Promise<readonly string[]> =>

@@ -1,6 +1,6 @@
 /**
- * A node of a cluster on Docker: a dockerd of its own (test/docker) with `deltaloop node --docker` as a child process
- * of the test (NA1, NA2).
+ * A node of a cluster on Docker: it has its own dockerd (test/docker) and `deltaloop node --docker` as a child process of the test (NA1,
+ * NA2).
  */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,15 +16,15 @@ import type { Cluster, Running } from "../../support/e2e.ts";
 
 export interface DockerAgent {
   readonly docker: DockerNode;
-  /** The test's own connection. */
+  /** The test's own connection to the runtime. */
   readonly cri: Cri;
-  /** Restarts after a simulated crash; resolves when it is ready. */
+  /** Starts the agent again after a simulated crash; resolves when it is ready. */
   start(): Promise<void>;
   /** SIGKILL; containers keep running. */
   kill(): Promise<void>;
-  /** File names: sandbox checkpoints, allocated addresses, pod directories, logs, links to logs. */
+  /** Names of the remaining files: sandbox checkpoints, allocated addresses, pod directories, logs, and links to logs. */
   leftovers(): Promise<Readonly<Record<"sandboxes" | "addresses" | "directories" | "logs" | "links", readonly string[]>>>;
-  /** Agent, containers and all. */
+  /** Stops agent, containers and dockerd. */
   stop(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export async function startDockerNode({ plane }: Cluster, name: string, program:
   const docker = await startDockerd(program);
   const folder = (of: string): string => join(docker.directory, of);
   const cni = { confDir: docker.cniConfDir, binDirs: [CNI_PLUGINS] };
-  // It starts nothing, so its own checkpoints stay empty.
+  // The test's own CRI adapter; it starts no sandbox, so its own checkpoint folder stays empty.
   const cri = createDockerCri({ endpoint: docker.endpoint, pauseImage: IMAGES.pause, cni, stateDir: folder("none") });
   let agent: Running | undefined;
   const stop = async (): Promise<void> => {

@@ -3,7 +3,7 @@ import { IMAGES } from "../../containerd/images.ts";
 import { eventually } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
 
-/** Runs until SIGTERM and then exits at once. A shell as the first process of a container ignores SIGTERM otherwise. */
+/** A script that runs until SIGTERM and then exits at once. Without the trap, a shell as PID 1 of a container ignores SIGTERM. */
 export const STAY = 'trap "exit 0" TERM; sleep 3600 & wait';
 const WAIT_MS_MAX = 60_000;
 
@@ -61,17 +61,17 @@ export interface PodView {
   };
 }
 
-/** With a grace period of 1 s, unless the spec sets another. */
+/** Returns a pod with a grace period of 1 s, unless the spec sets another one. */
 export function podOf(name: string, spec: object, metadata: object = {}): object {
   return { apiVersion: "v1", kind: "Pod", metadata: { name, ...metadata }, spec: { terminationGracePeriodSeconds: 1, ...spec } };
 }
 
-/** Runs busybox's shell. */
+/** A container that runs a script in busybox's shell. */
 export function shell(name: string, script: string, more: object = {}): object {
   return { name, image: IMAGES.busybox, command: ["sh", "-c", script], ...more };
 }
 
-/** Serves on port 8080. */
+/** A container whose server listens on port 8080. */
 export function server(more: object = {}): object {
   return { name: "main", image: IMAGES.serverV1, ...more };
 }
@@ -80,7 +80,10 @@ export async function getPod(cluster: Cluster, name: string): Promise<PodView | 
   return await cluster.get<PodView>(`/api/v1/namespaces/default/pods/${name}`);
 }
 
-/** The pod as it was when `look` returned true. @throws with its status after the deadline */
+/**
+ * Waits for a pod for which `look` returns true, and returns it.
+ * @throws {Error} with the pod's status after the deadline
+ */
 export async function podWhere(
   cluster: Cluster,
   name: string,
@@ -107,7 +110,7 @@ export async function podReady(cluster: Cluster, name: string, timeoutMs = WAIT_
   return await podWhere(cluster, name, "is ready", isReady, timeoutMs);
 }
 
-/** Succeeded or Failed. */
+/** Waits until the pod has Succeeded or Failed. */
 export async function podEnded(cluster: Cluster, name: string, timeoutMs = WAIT_MS_MAX): Promise<PodView> {
   return await podWhere(cluster, name, "has ended", ({ status }) => status.phase === "Succeeded" || status.phase === "Failed", timeoutMs);
 }
@@ -120,7 +123,10 @@ export function conditionOf({ conditions = [] }: PodView["status"], type: string
   return conditions.find((condition) => condition.type === type);
 }
 
-/** Regular or init container. @throws when none has that name */
+/**
+ * Returns the status of a regular or init container.
+ * @throws {Error} if no container has that name
+ */
 export function containerOf({ status }: PodView, name = "main"): ContainerView {
   const all = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? []), ...(status.ephemeralContainerStatuses ?? [])];
   const found = all.find((container) => container.name === name);
@@ -128,17 +134,17 @@ export function containerOf({ status }: PodView, name = "main"): ContainerView {
   return found;
 }
 
-/** The container id in the runtime. */
+/** Returns the container's id in the runtime. */
 export function runtimeId({ containerID = "" }: ContainerView): string {
   return containerID.replace("containerd://", "");
 }
 
-/** The answer of `server`. */
+/** Returns the response of a `server` container. */
 export async function answerOf(ip: string | undefined): Promise<string> {
   return await (await fetch(`http://${ip}:8080/`, { signal: AbortSignal.timeout(5_000) })).text();
 }
 
-/** Waits until each of `wanted`, as `reason: message`, is an Event of the object. Events arrive with a delay. */
+/** Waits until the object has an Event for each of `wanted`, as `reason: message`. Events arrive with a delay. */
 export async function eventsSay(cluster: Cluster, name: string, ...wanted: readonly string[]): Promise<void> {
   await eventually(`the Events of ${name}`, async () => {
     const said = await eventsOf(cluster, name);
@@ -148,7 +154,7 @@ export async function eventsSay(cluster: Cluster, name: string, ...wanted: reado
   });
 }
 
-/** Counted as often as they occurred. */
+/** Returns the Events of the object, each repeated according to its count. */
 export async function eventsOf(cluster: Cluster, name: string): Promise<readonly string[]> {
   const selector = encodeURIComponent(`involvedObject.name=${name}`);
   const events = await cluster.get<{ readonly items: readonly { readonly reason: string; readonly message: string }[] }>(

@@ -7,7 +7,7 @@ import { IMAGES } from "../../containerd/images.ts";
 
 const SERVER = { image: { image: IMAGES.serverV1 } };
 
-/** Everything except the runtime itself, its shutdown, and the features that it lacks. */
+/** Returns the fixture without the runtime itself, its shutdown, and its missing features. */
 export function realRuntime(node: {
   readonly cgroupParent: string;
   readonly logDirectory: string;

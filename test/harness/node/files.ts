@@ -1,4 +1,4 @@
-/** NodeFiles in memory: the node's disk as the agent sees it. It outlives the agent. */
+/** NodeFiles in memory: the node's disk as the agent sees it. It survives restarts of the agent. */
 import type {
   FileSystem,
   NodeFiles,
@@ -12,12 +12,12 @@ import { NodeFilesError } from "../../../shared/node-agent/ports/node-files.ts";
 export interface MemoryNodeFiles extends NodeFiles {
   /** Appends to a file, as the runtime does with its logs. */
   append(path: string, text: string): void;
-  /** A file that a container writes, for example a termination message. */
+  /** Writes a file as a container does, for example a termination message. */
   write(path: string, text: string): void;
   read(path: string): string | undefined;
   /** The current payload of a volume. */
   payload(hostPath: string): readonly VolumeFile[] | undefined;
-  /** The node's only disk; default: an empty one. */
+  /** Sets the space of the node's only disk; by default the disk is empty. */
   setSpace(space: Partial<FileSystem>): void;
   setUsage(uid: string, usage: Partial<Usage>): void;
 }

@@ -1,4 +1,4 @@
-/** A node at the start of its agent, and the capacity of its machine. */
+/** The facts and the capacity of a node at the start of its agent. */
 import { deepFreeze } from "../../../shared/base/freeze.ts";
 import { DEFAULT_EVICTION } from "../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
 import { DEFAULT_IMAGE_PULLS } from "../../../shared/node-agent/kubelet/images/pull-policy.ts";
@@ -23,7 +23,7 @@ export const OPTIONS: NodeOptions = deepFreeze({
   eviction: DEFAULT_EVICTION,
 });
 
-/** A machine's identity, beside its capacity. */
+/** A machine's identity, without its capacity. */
 export const FACTS = {
   hostname: "box",
   os: "linux",

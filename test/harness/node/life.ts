@@ -1,6 +1,6 @@
 /**
- * One process lifetime of a node agent: it wraps the agent's ports, which never answer again after its death. Effects
- * of earlier calls remain.
+ * One process lifetime of a node agent: wraps the agent's ports, which never respond after the process has ended. Effects of earlier calls
+ * remain.
  */
 import type { Clock } from "../../../shared/base/clock.ts";
 import { eachAnswer } from "../../support/each-answer.ts";
@@ -11,7 +11,7 @@ export interface Call {
   readonly args: readonly unknown[];
 }
 
-/** The fate of a call: it is delayed, it fails, its answer is lost, or it is the last one, executed or not. */
+/** The outcome of a call: it is delayed, it fails, its response is lost, or the process ends before or after its execution. */
 export type CallFate =
   | "live"
   | "dieBefore"

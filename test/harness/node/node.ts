@@ -83,9 +83,7 @@ const STEP_MS = 250;
 /** Duration of each runtime operation; it also determines the order of creation. */
 const CRI_MS = 3;
 const MANIFESTS_MS = 20_000;
-/**
- * The time until which the API server may still execute an abandoned request, and until the agent corrects its effect.
- */
+/** The time during which the API server may still execute an abandoned request, and the agent corrects the effect. */
 const LATE_MS = 40_000;
 
 const FACTS: MachineFacts = {
@@ -139,10 +137,10 @@ export class NodeHarness {
   /** Called before each call to the runtime is executed. */
   onCall: ((call: SentCall) => void) | undefined;
   readonly random: { next(): number };
-  /** Decides the fate of each external call of the agent. */
+  /** Decides the outcome of each external call of the agent. */
   fateOf: (call: Call) => CallFate = () => "live";
 
-  /** The machine's statistics; the next poll sees a change. */
+  /** The machine's statistics; a change takes effect at the next poll. */
   usage: MachineUsage = { memoryBytes: 64 * 2 ** 30, workingSetBytes: 2 ** 30, processes: { count: 100, max: 4_000_000 } };
 
   readonly #options: NodeHarnessOptions;
@@ -173,7 +171,7 @@ export class NodeHarness {
     void this.#followPods();
   }
 
-  /** The current agent. */
+  /** The agent of the current process. */
   get agent(): NodeAgent {
     if (this.#agent === undefined) throw new Error("no agent is running");
     return this.#agent;
@@ -197,7 +195,7 @@ export class NodeHarness {
     return this.#changes;
   }
 
-  /** A new process with empty memory; `store` is that of an earlier one, if it was persistent. */
+  /** Starts a new process with empty memory. `store` may be the store of an earlier process, if it is persistent. */
   start(store: NodeStore = createMemoryNodeStore()): void {
     this.kill();
     const life: Life = new Life((call): CallFate => this.#sent(call, life));
@@ -350,7 +348,7 @@ export class NodeHarness {
     return list.filter(({ state }) => state === "CONTAINER_RUNNING").map(({ metadata }) => metadata.name);
   }
 
-  /** Diagnostics of failing tests. */
+  /** A description of the state, for the messages of failing tests. */
   async describe(): Promise<string> {
     const pods = this.pods().map(
       ({ metadata, status }) =>
@@ -382,7 +380,7 @@ export class NodeHarness {
   #judge({ verb, args: [first] }: Call): void {
     const isSandbox = verb === "runPodSandbox";
     const id = isSandbox ? "" : String(first);
-    const uid = isSandbox ? (first as Parameters<Cri["runPodSandbox"]>[0]).metadata.uid : this.#owners.get(id); // the call's parameter
+    const uid = isSandbox ? (first as Parameters<Cri["runPodSandbox"]>[0]).metadata.uid : this.#owners.get(id); // the parameter of the call
     if (uid === undefined) return;
     const { cri } = this;
     const input = { cri, uid, id, verb, ports: this.agent.ports, deletedBefore: this.#deletedBefore };

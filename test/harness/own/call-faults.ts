@@ -1,4 +1,6 @@
-/** Faults that are planned by key and call. Calls are counted per key over all its runs: `create deployments 1`, `writeThrough 2`. */
+/**
+ * Faults that are planned by key and call. Calls are counted per key over all runs of the key: `create deployments 1`, `writeThrough 2`.
+ */
 import { createCallFaults } from "../../../shared/test-kit/simulation.ts";
 import type { CallFaults, Fault } from "../../../shared/test-kit/simulation.ts";
 

@@ -1,11 +1,11 @@
-/** A function host that a test may kill, with the developer's code from files. It ends with this process. */
+/** A function host that a test may kill; it loads the developer's code from files and ends with this process. */
 import { fork } from "node:child_process";
 import { join } from "node:path";
 import type { MessagingChild } from "../../../shared/local/processes.ts";
 
 const MAIN = join(import.meta.dirname, "..", "..", "..", "cli", "main.ts");
 
-/** As `startMessagingVerb`, which starts the running program. */
+/** Like `startMessagingVerb`, but from the test's own program. */
 export function startFunctionHost(files: readonly string[]): MessagingChild {
   const child = fork(MAIN, ["own-host", ...files], { serialization: "advanced", stdio: ["ignore", "inherit", "inherit", "ipc"] });
   child.on("error", () => undefined); // `exited` settles

@@ -1,4 +1,4 @@
-/** The function of user controllers as it would be deployed, without any: only the size of its bundle matters. */
+/** The bundled function of user controllers, without any controller: only the size of the bundle matters. */
 import { createSyncFunction, deployed } from "../../../shared/controllers/lambda.ts";
 import type { SqsHandler } from "../../../shared/controllers/lambda.ts";
 import { ownControllers, ownKeySync, registryOf } from "../../../shared/controllers/own.ts";

@@ -11,13 +11,13 @@ import { EXAMPLE_FILES, SCENES } from "./scenes.ts";
 import { inTurns, open, playAll, STAGES_MAX, wrongWrites } from "./trials.ts";
 import type { Outcome, Trial } from "./trials.ts";
 
-/** Trials that start while the processes are killed. */
+/** Kills per trial: the number of kills determines how many trials run. */
 const KILLS_PER_TRIAL = 2;
 const PAUSE_MS_MAX = 2_500;
 const READY_MS_MAX = 60_000;
-/** Of a stage; on a busy machine most of it passes while processes start. */
+/** Time limit of a stage; on a busy machine, process starts take most of it. */
 const STAGE_MS_MAX = 600_000;
-/** Without pod-janitor: in real time, an ended pod is kept for an hour. */
+/** The scenes to play, without those of pod-janitor: in real time, it keeps an ended pod for an hour. */
 const PLAYED = SCENES.filter(({ controller }) => controller !== "pod-janitor");
 
 /** Processes that can be killed. */
@@ -66,7 +66,7 @@ async function kill(cluster: Cluster, { name, start, restartRedis }: Victims, ki
   await running.line("ready: ", READY_MS_MAX);
   const killHost = async (): Promise<void> => {
     const pid = [...running.output().matchAll(/function host started pid=(\d+)/g)].at(-1)?.[1];
-    // It may have ended already, and is started again after a second.
+    // The process may have ended already; `dev` restarts it after a second.
     if (pid !== undefined)
       await Promise.resolve(Number(pid))
         .then(killHard)
@@ -76,7 +76,7 @@ async function kill(cluster: Cluster, { name, start, restartRedis }: Victims, ki
     killHard(running.pid);
     await running.exited;
     running = start();
-    // One that is killed while it starts shows nothing, and on a busy machine it would never sync.
+    // Waits until it is ready: killing a process during its start tests nothing, and on a busy machine it would never sync.
     await running.line("ready: ", READY_MS_MAX);
   };
   const strikes = [killHost, killAll, ...(restartRedis ? [restartRedis] : [])] as const;

@@ -1,4 +1,4 @@
-/** A watch that is behind, in order. */
+/** A watch that delivers its events late. */
 import type { Clock } from "../../../shared/base/clock.ts";
 import type { KubeWatch } from "../../../shared/kube/client/kube.ts";
 

@@ -1,4 +1,4 @@
-/** The faults of the trials: at every call of every example once, and random ones. */
+/** The faults of the trials: one fault at every call of every example, and random faults. */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { Fault } from "../../../shared/test-kit/simulation.ts";
 import type { CallName } from "./call-faults.ts";
@@ -16,10 +16,13 @@ const LOSSES: readonly Fault[] = [
 ];
 const OTHERS = [undefined, undefined, "takes the name", "edits", "deletes"] as const;
 const FAULTS_MAX = 4;
-/** How often a call is tested; without faults, calls occur more than once because a failed sync repeats them. */
+/**
+ * Maximum number of tested occurrences of the same call. Even without faults, a call may occur more often, because a failed sync repeats
+ * it.
+ */
 const REPEATED_MAX = 2;
 
-/** One trial of each scene without faults: its calls are the fault points of the others. */
+/** Returns one trial of each scene without faults: its calls are the fault points of the other trials. */
 export function plainTrials(prefix = "plain"): readonly Trial[] {
   return SCENES.map((scene) => ({ id: `${prefix}-${scene.controller}`, scene, faults: [] }));
 }
@@ -32,7 +35,7 @@ export function contestedTrials(prefix: string): readonly Trial[] {
   );
 }
 
-/** Kills the process before and after each call of the plain trials, and loses the request or the response of each request. */
+/** Kills the process before and after each call of the plain trials, and drops the request or the response of each request. */
 export function everyPoint({ calls }: Outcome): readonly Trial[] {
   return plainTrials().flatMap(({ id, scene }) =>
     (calls.get(id) ?? []).flatMap((call, index) =>
@@ -48,7 +51,8 @@ export function everyPoint({ calls }: Outcome): readonly Trial[] {
 /** Several faults and a concurrent writer at once. */
 export function randomTrials({ calls }: Outcome, count: number, seed: number): readonly Trial[] {
   const random = createSeededRandom(seed);
-  const one = <T>(all: readonly [T, ...T[]] | readonly T[]): T => all[Math.floor(random.next() * all.length)] as T; // never empty
+  // the list is never empty
+  const one = <T>(all: readonly [T, ...T[]] | readonly T[]): T => all[Math.floor(random.next() * all.length)] as T;
   return Array.from({ length: count }, (_, index): Trial => {
     const scene: Scene = one(SCENES);
     const points = (calls.get(`plain-${scene.controller}`) ?? []).flatMap(again);

@@ -14,7 +14,7 @@ import type { RawClient } from "../../support/raw-client.ts";
 export const EXAMPLES: readonly Controller[] = [website, teamGuard, pullSecret, scheduledScaler, podJanitor];
 export const EXAMPLE_FILES: readonly string[] = EXAMPLES.map(({ name }) => `examples/${name}/${name}.ts`);
 
-/** Plural, and path before the namespace. */
+/** The plural, and the part of the path before the namespace. */
 export const KINDS = {
   websites: "/apis/demo.example.com/v1",
   deployments: "/apis/apps/v1",
@@ -35,12 +35,12 @@ export interface Stage {
 
 export interface Scene {
   readonly controller: string;
-  /** The key of the primary. */
+  /** The key of the primary object. */
   readonly key: (namespace: string) => string;
   readonly stages: readonly Stage[];
   /** The objects that the controller may write: `<plural>/<name>`. */
   readonly writes: readonly string[];
-  /** An object of another writer that has the name of an owned one. */
+  /** An object of another writer whose name an owned object needs. */
   readonly taken?: { readonly plural: Plural; readonly body: object };
   /** An edit of an owned field by another writer, after the first stage. */
   readonly edit?: { readonly plural: Plural; readonly name: string; readonly patch: object };
@@ -53,7 +53,7 @@ const PLAN = "example.com/replicas";
 const MANAGED = ["deltaloop-scheduled-scaler"];
 const GUARDED = { "networkpolicies/deny": { "spec.policyTypes": ["Ingress"] }, "resourcequotas/team": { "spec.hard": { pods: "50" } } };
 const COPIED = { "secrets/pull": { data: { password: "Y2hhbmdl" } } };
-/** What pull-secret copies. */
+/** The Secret that pull-secret copies. */
 export const SOURCE = {
   ...{ apiVersion: "v1", kind: "Secret", type: "Opaque" },
   metadata: { name: "pull", namespace: "registry" },
@@ -165,7 +165,7 @@ export const SCENES: readonly Scene[] = [
 ];
 
 async function endedPod(user: RawClient, namespace: string): Promise<void> {
-  // A controller creates the namespace's service account.
+  // Retries, because the namespace's service account does not exist immediately.
   await eventually("the pod", () =>
     user.request("POST", pathOf("pods", namespace), {
       ...{ apiVersion: "v1", kind: "Pod", metadata: { name: "done" } },

@@ -37,12 +37,12 @@ import { payloadOf, testSigner } from "../../support/signer.ts";
 import type { PlannedFaults } from "./call-faults.ts";
 
 const CLUSTER = "0123456789ab";
-/** More than trials at once. */
+/** Higher than the number of concurrent trials. */
 const CONCURRENCY = 200;
 const READY_MS_MAX = 60_000;
 /** A changed object is enqueued a moment later, so the queue must be empty this many times in a row. */
 const SETTLED_LOOKS = 5;
-/** A key that is due later waits for its delay or a back-off. */
+/** A key that is due later than this waits for its delay or a back-off, and counts as settled. */
 const SOON_MS = 1_500;
 
 export interface OwnSystemOptions {
@@ -62,9 +62,12 @@ export interface OwnSystemOptions {
   readonly functionStore?: (store: Store) => Store;
   readonly functions?: OwnFunctions;
   readonly mode?: "act" | "shadow";
-  /** The watcher's Lease, which proves to the functions whose cluster fills the Store. Default: none; then it is the only watcher. */
+  /**
+   * The watcher's Lease, by which functions verify that this cluster's watcher owns the cache. Default: none; this is then the only
+   * watcher.
+   */
   readonly lease?: { readonly namespace: string; readonly name: string };
-  /** Invocations of each function at a time. Default 200. */
+  /** Concurrent invocations of each function. Default 200. */
   readonly concurrency?: number;
   readonly log?: Log;
   readonly report?: (report: OwnReport) => void;
@@ -177,7 +180,7 @@ function heard(queue: DeltaQueue, onMessage: OwnSystemOptions["onMessage"]): Del
 
 /** A controller name from the system's catalog. */
 function nameIn(controller: string): OwnController {
-  return controller as OwnController; // the registry contains it
+  return controller as OwnController; // the registry contains the controller
 }
 
 /** Runs `sync` in this process. */

@@ -30,7 +30,7 @@ export interface Trial {
   readonly faults: readonly (readonly [CallName, Fault])[];
   /** The action of the concurrent writer. */
   readonly other?: "takes the name" | "edits" | "deletes";
-  /** Its first request is sent after this time. Default 0. */
+  /** Real time in ms before the first request. Default 0. */
   readonly startMs?: number;
 }
 
@@ -38,11 +38,11 @@ export interface TrialsOptions {
   readonly trials: readonly Trial[];
   /** The Store loses all data after each of these times, in real ms. */
   readonly lossesMs?: readonly number[];
-  /** The delay of the watch, by the faster clock. */
+  /** The delay of the watch, in ms of the faster clock. */
   readonly lateMs?: number;
   /** The number of stages of each scene. Default: all. */
   readonly stages?: number;
-  /** How much faster time passes. */
+  /** Factor by which the clock is faster. */
   readonly timesFaster?: number;
 }
 
@@ -57,11 +57,11 @@ export interface Outcome {
 
 export const STAGES_MAX = 3;
 const TIMES_FASTER = 4;
-/** The clock's offset: for pod-janitor, a pod that ends now has ended long ago. */
+/** Offset of the clock in ms, so that pod-janitor considers pods that have just ended old enough to delete. */
 const AHEAD_MS = 7_200_000;
 const STAGE_MS_MAX = 60_000;
 const LOOK_MS = 300;
-/** The time for which a settled key must not change. */
+/** Time in ms during which a settled key must not change. */
 const STILL_MS = 1_500;
 const OPENED_AT_ONCE = 16;
 const NAME_TAKEN_MS = 500;
@@ -216,7 +216,7 @@ async function play(
   }
 }
 
-/** Undefined: the state is as the stage expects. */
+/** Returns the difference from the stage's expected state; undefined if there is none. */
 function differs(stage: Stage | undefined, state: State | undefined, controller: string): string | undefined {
   if (stage === undefined || state === undefined) return "nothing is known";
   const mine = [...state].filter(([id]) => !BYSTANDERS.test(id));
@@ -254,7 +254,8 @@ export async function wrongWrites(cluster: Cluster, trials: readonly Trial[]): P
     if (code >= REFUSED) continue;
     const controller = /sync-([\w-]+)/.exec(userAgent)?.[1];
     if (controller === undefined || objectRef.resource === "events" || trial === undefined) continue;
-    const isPrimary = objectRef.resource === "namespaces" && verb === "patch"; // releases fields that `self` set
+    // patches of a Namespace as primary release fields that `self` set
+    const isPrimary = objectRef.resource === "namespaces" && verb === "patch";
     if (trial.scene.controller !== controller || !(trial.scene.writes.includes(id) || isPrimary))
       wrong.push(`${trial.id}: ${controller} sent ${verb} of ${id}, which its primary does not own`);
     if (verb === "create") created.set(`${trial.id} ${id}`, (created.get(`${trial.id} ${id}`) ?? 0) + 1);

@@ -22,7 +22,7 @@ const FENCE = "100";
 
 export interface MessageFields {
   readonly resource?: CachedResource;
-  /** Default: the lane's next one. */
+  /** The sequence number. Default: the lane's next one. */
   readonly sq?: number;
   readonly generation?: number;
   readonly fence?: string;

@@ -1,10 +1,10 @@
-/** The clock of a Store's server, which a test can set. */
+/** A virtual clock for a Store's server that a test can move. */
 import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";
 
 export interface ServerClock extends VirtualClock {
-  /** Sets the clock forward by `ms`, or back. */
+  /** Moves the clock by `ms`, which may be negative. */
   jump(ms: number): void;
-  /** The time of the clock without its jumps. */
+  /** Returns the clock's time without the jumps. */
   steadyNow(): number;
 }
 

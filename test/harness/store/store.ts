@@ -28,11 +28,11 @@ export { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { ServerClock } from "./server-clock.ts";
 import { expectation, keyOf, listed } from "../../support/builders.ts";
 
-/** An adapter's part of the suite: an empty Store whose clock the test controls. */
+/** The adapter's fixture: an empty Store whose clock the test controls. */
 export interface StoreFixture {
   readonly store: Store;
   readonly clock: ServerClock;
-  /** Another Store on the same data: of another build, of another cluster, or one that ignores stops. */
+  /** Another Store on the same data: by another build, for another cluster, or one that ignores stops. */
   beside(options: {
     readonly identity?: StoreIdentity;
     readonly cluster?: string;
@@ -52,7 +52,7 @@ export interface StoreFixture {
   failOver?(): Promise<void>;
   /** Deletes the state that is kept per resource. */
   lose(resource: CachedResource): Promise<void>;
-  /** The number of keys, or their equivalent, of an epoch. */
+  /** The number of keys of an epoch, or their equivalent. */
   kept(epoch: string): Promise<number>;
   close(): Promise<void>;
 }
@@ -73,7 +73,7 @@ export const EPOCH: EpochRecord = { epoch: "e1", clusterUid: "cluster-uid", ...I
 export const FIRST_BEAT = { beat: 1, answered: 0 } as const;
 
 export type Lanes = { readonly [R in CachedResource]: number };
-/** One lane each, so that sequence numbers are easy to read; tests of lanes use more. */
+/** One lane per resource, so that sequence numbers are easy to read; tests of lanes use more. */
 export const ONE_LANE: Lanes = { deployments: 1, replicasets: 1, replicationcontrollers: 1, pods: 1 };
 
 /** Heartbeats arrive every 15 s. */
@@ -81,19 +81,19 @@ const HEARTBEAT_MS = 15_000;
 
 export interface DeliverOptions {
   readonly kind?: PackHeader["kind"];
-  /** Default: the lane's next one. */
+  /** The sequence number. Default: the lane's next one. */
   readonly sequence?: number;
   readonly lane?: number;
   readonly counts?: readonly NamespaceCount[];
-  /** Default: the greatest rv of a `D`; absent for an `L`. */
+  /** The watermark. Default: the greatest resourceVersion of a `D` message; absent for an `L` message. */
   readonly watermark?: string;
-  /** For an `L`: the version of its list. */
+  /** The resourceVersion of the list, for an `L` message. */
   readonly listRV?: string;
   /** False: the message needs further calls. */
   readonly commit?: boolean;
   /** Omits puts when the Store is full (FU2). */
   readonly leaveOut?: boolean;
-  /** Keeps `expected` as the item has it. */
+  /** Leaves `expected` unchanged; by default it is filled in from the Store. */
   readonly asRead?: boolean;
   readonly fence?: string;
   readonly epoch?: string;
@@ -121,8 +121,6 @@ export class StoreHarness {
   now(): number {
     return this.fixture.clock.now();
   }
-
-  // --- watcher
 
   /** Opens epoch and fences without listing anything: every gate is closed. */
   async open(): Promise<this> {
@@ -185,22 +183,20 @@ export class StoreHarness {
     return answers;
   }
 
-  /** A heartbeat on every lane, with the oldest possible resourceVersion. */
+  /** Sends a heartbeat on every lane, with the lowest resourceVersion. */
   async heartbeat(): Promise<void> {
     for (const resource of CACHED_RESOURCES) {
       for (let lane = 0; lane < this.lanes[resource]; lane++) await this.deliver(resource, [], { kind: "W", lane, watermark: "0" });
     }
   }
 
-  /** Advances the time while the watcher sends heartbeats. */
+  /** Advances the clock while the watcher keeps sending heartbeats. */
   async pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= HEARTBEAT_MS) {
       await this.fixture.clock.advance(Math.min(left, HEARTBEAT_MS));
       await this.heartbeat();
     }
   }
-
-  // --- applier
 
   header(resource: CachedResource, options: DeliverOptions & { readonly lane: number }): PackHeader {
     return {
@@ -222,7 +218,7 @@ export class StoreHarness {
     this.#sequences.set(`${resource} ${lane}`, Math.max(sequence, this.#sequences.get(`${resource} ${lane}`) ?? 0));
   }
 
-  /** One message of one lane in one call, its rows read immediately before. */
+  /** Delivers one message of one lane in one call, after reading the rows of its items. */
   async deliver(resource: CachedResource, items: readonly ItemChange[], options: DeliverOptions = {}): Promise<ApplyResult> {
     const lane = options.lane ?? (items[0] ? laneOf(items[0].key, this.lanes[resource]) : 0);
     const header = this.header(resource, { ...options, lane });
@@ -289,13 +285,11 @@ export class StoreHarness {
     return result.resources.find((health) => health.resource === resource);
   }
 
-  // --- worker
-
   run(controller: Controller, key: ObjectKey, token = `token-${++this.#tokens}`): Taken {
     return { epoch: this.epoch, controller, key, token };
   }
 
-  /** Takes as a worker does: after "moved", again with the returned ids. */
+  /** Takes a key as a worker does: after "moved", repeats with the returned ids. */
   async take(run: Taken): Promise<TakeResult> {
     const first = await this.store.take(run, {});
     return first.kind === "moved" ? this.store.take(run, known(first)) : first;

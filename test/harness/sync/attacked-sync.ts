@@ -1,6 +1,6 @@
 /**
- * A real redis-server, an API server over HTTP, and the functions. The attacker holds the Redis URL, has seen rows of
- * all times, and has no MAC key: it may write any value and replay whatever it has read.
+ * A real redis-server, an API server over HTTP, and the functions. The attacker holds the Redis URL, has seen every row ever stored, and
+ * has no MAC key: it may write any value and replay every value that it has read.
  */
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
@@ -16,7 +16,7 @@ import { CACHE, startCountedSync, type CountedSync } from "./counted-sync.ts";
 export const NO_REDIS = ensureRedisServer();
 
 export const US = "\x1f";
-/** An invented signature with the id of an existing key (AA). */
+/** A forged signature with the id of an existing key (AA). */
 export const SIGNATURE = `AA${"x".repeat(22)}`;
 const MERGE = "application/merge-patch+json";
 
@@ -38,7 +38,7 @@ export interface AttackedSync extends CountedSync {
   pods(namespace?: string): Promise<readonly { readonly key: ObjectKey; readonly uid: string }[]>;
 }
 
-/** One server per file, one emptied cache per test. */
+/** Starts one server per test file and an empty cache per test. */
 export function useAttackedSync(): () => AttackedSync {
   let server: RedisServer;
   let redis: Redis;
@@ -90,7 +90,7 @@ function attack(harness: CountedSync, redis: Redis): AttackedSync {
         },
       });
       await settled();
-      const { uid } = object["metadata"] as { readonly uid: string }; // every object has one
+      const { uid } = object["metadata"] as { readonly uid: string }; // every object has metadata
       return primaryAsOwner("replicaset", objectKey("shop", name), uid);
     },
     async scale(name, replicas) {

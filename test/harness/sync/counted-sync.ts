@@ -100,14 +100,14 @@ export interface CountedSync {
   readonly server: ApiServer;
   /** The API server's URL. */
   readonly url: string;
-  /** A user, and other clients of the cluster. */
+  /** A client of the cluster, for user requests. */
   readonly person: RawClient;
   readonly store: Store;
   /** The names of the epoch's keys. */
   readonly names: EpochKeys;
-  /** Replaces the MAC keys of the watcher and of the functions. The first key signs, all are accepted. */
+  /** Replaces the MAC keys of the watcher and of the functions. Each accepts all of its keys and signs with the first one. */
   rekey(keys: { readonly watcher?: readonly string[]; readonly functions?: readonly string[] }): void;
-  /** Applies a complete message of the watcher. */
+  /** Applies a message of the watcher to the end. */
   apply(resource: CachedResource, lane: number, content: Content): Promise<void>;
   /** The next message of a lane, as sent to Q1. */
   message(resource: CachedResource, lane: number, content: Content): string;
@@ -128,7 +128,7 @@ export interface CountedSync {
   close(): Promise<void>;
 }
 
-/** The content of an envelope without its head. */
+/** The fields of an envelope without its header. */
 export type Content = Envelope extends infer E ? (E extends Envelope ? Omit<E, HeadField> : never) : never;
 type HeadField = "v" | "c" | "r" | "e" | "f" | "g" | "ln" | "sq" | "ts";
 
@@ -208,7 +208,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
       await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }, watcherSigner));
   }
 
-  /** Version of each object that the cache has received, by resource and key. */
+  /** The version of each object in the cache, by resource and key. */
   const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
   /** Applies a bookmark on every lane: the stream is complete up to that version. */
   const bookmark = async (rv: string): Promise<void> => {
@@ -262,7 +262,10 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
     await runKey(ports, controller, bell, inSession(HANDLERS[controller]));
   };
 
-  /** A status effect is delayed, so that several share one run; a take before that time is not the sync that is counted. */
+  /**
+   * A status effect is delayed, so that several share one run. Waits for that time, because an earlier take would start another sync than
+   * the counted one.
+   */
   const ready = async (controller: Controller, key: ObjectKey): Promise<void> => {
     const readyAtMs = (await store.queued(controller)).find((queued) => queued.key === key)?.readyAtMs ?? 0;
     await clock.after(Math.max(0, readyAtMs - clock.now()));

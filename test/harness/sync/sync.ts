@@ -38,9 +38,9 @@ export interface Live extends KubeObject {
 export interface SyncHarnessOptions {
   readonly mode?: "act" | "shadow";
   readonly controller?: Controller;
-  /** Owners have no mark yet, so their first creates and deletes are decided on a live list. Default: they have one. */
+  /** Owners have no mark yet, so the first creates and deletes for each are decided on a live list. Default: all owners are marked. */
   readonly unmarked?: boolean;
-  /** Default: 10:00 on 1 March 2026. */
+  /** The start time in ms. Default: 10:00 on 1 March 2026. */
   readonly nowMs?: number;
 }
 
@@ -57,7 +57,7 @@ export class SyncHarness {
   readonly digester = createDigester("0123456789abcdef0123456789abcdef");
   /** The calls of the Store, in order. */
   readonly storeCalls: string[] = [];
-  /** Maximum duration of an invocation; undefined: unlimited. */
+  /** Maximum duration of an invocation in ms; undefined: unlimited. */
   invocationMs: number | undefined;
   readonly #sequences = new Map<CachedResource, number>();
   #streamed = 0;
@@ -199,7 +199,7 @@ export class SyncHarness {
     }
   }
 
-  /** The current snapshot of the key, as a run sees it. */
+  /** The current snapshot of the key, as a run reads it. */
   async snapshot(key = "shop/web"): Promise<Snapshot> {
     const { taken, snapshot } = await this.#take(key);
     await this.store.done(taken, { kind: "ok" });
@@ -245,12 +245,12 @@ export class SyncHarness {
     this.#uids.set(uid, put.metadata.uid);
   }
 
-  /** The server's uid for a given one. */
+  /** The server's uid for the uid that a test has given. */
   uid(given: string): string {
     return this.#uids.get(given) ?? given;
   }
 
-  /** The object with the given uids of its owners. */
+  /** Returns the object with its owners' uids replaced by those that the test has given. */
   given<T extends KubeObject>(object: T): T {
     const { ownerReferences, ...metadata } = object.metadata;
     if (ownerReferences === undefined) return object;
@@ -295,7 +295,7 @@ export class SyncHarness {
     return this.api.events.map((event) => event.replace(/^(?:Normal|Warning) (\w+) /, "$1: "));
   }
 
-  /** Requests since the last call: `patch replicasets web-1`, without Events. */
+  /** Requests since the last call, as `patch replicasets web-1`, without Events. */
   spoken(): readonly string[] {
     const requests = this.requests.slice(this.#spoken);
     this.#spoken += requests.length;

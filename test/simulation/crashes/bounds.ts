@@ -1,8 +1,9 @@
 /**
  * Invariants of a Deployment during user requests and crashes: no two ReplicaSets with one template, the ReplicaSets' sizes add up to no
  * more than the greatest size since the last rest plus the surge, and, once all pods were ready, never fewer ready pods than the smallest
- * size since then, minus maxUnavailable and minus pods deleted by users. Upstream's own arithmetic exceeds this where a template returns
- * whose ReplicaSet was being scaled down (deployment Q15), and where a Recreate Deployment is rolled back (deployment Q16).
+ * size since then, minus maxUnavailable and minus pods deleted by users. Upstream's own arithmetic exceeds these bounds if the template is
+ * changed back to that of a ReplicaSet that is being scaled down (deployment Q15), and if a Recreate Deployment is rolled back (deployment
+ * Q16).
  */
 import { DESIRED_REPLICAS, ROLLBACK_TO } from "../../../shared/controllers/deployment/annotations.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
@@ -17,13 +18,13 @@ export interface Observed {
   readonly pods: readonly LiveObject[];
 }
 
-/** The bounds since the last rest. */
+/** The bounds since the last time at which nothing changed any more. */
 export class Bounds {
   #most: number;
   #surge = 0;
   #least = 0;
   #unavailable = 0;
-  /** Additional pods of a rollback. */
+  /** Additional pods that a rollback may have. */
   #beside = 0;
   #isResting = false;
 
@@ -84,7 +85,7 @@ export class Bounds {
 export function wrongAtRest({ deployment, replicaSets, pods }: Observed): string | undefined {
   const wanted = sizeOf(deployment);
   const active = replicaSets.filter((rs) => sizeOf(rs) > 0);
-  // Here as upstream, nothing is scaled or rolled out if an annotation has another desired size and no ReplicaSet can be scaled (deployment
+  // As with upstream, nothing is scaled or rolled out if an annotation has another desired size and no ReplicaSet can be scaled (deployment
   // Q3, deployment Q17).
   const remembersAnother = active.some((rs) => rs.metadata.annotations?.[DESIRED_REPLICAS] !== String(wanted));
   if (remembersAnother && (active.length === 1 || strategyOf(deployment) === "Recreate")) return undefined;

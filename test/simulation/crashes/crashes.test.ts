@@ -1,6 +1,5 @@
-// Would catch: a pod or a ReplicaSet that is created twice because its creator was killed before it knew, one that is never created, a size
-// that leaves
-// its bounds when another function takes over, a key that no function takes over.
+// Would catch: a pod or ReplicaSet that is created twice because its creator was killed before it got the response, one that is never
+// created, a size outside its bounds after another function takes over, and a key that no function takes over.
 import { describe, expect, it } from "vitest";
 import { shareOf } from "../../support/share.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";
@@ -55,7 +54,10 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** Plays a scenario. @returns the final state without names and times, and the number of pods and ReplicaSets ever created */
+/**
+ * Plays a scenario.
+ * @returns the final state without names and times, and the number of pods and ReplicaSets ever created
+ */
 async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig: CrashRig; readonly left: unknown }> {
   const rig = await CrashRig.create(death ? [death] : [], noTwins);
   for (const step of steps) {
@@ -78,7 +80,10 @@ async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig:
   return { rig, left };
 }
 
-/** The number of calls of a scenario that `check` tests; scenarios have about 30 to 130 calls, with two deaths each. */
+/**
+ * The number of calls of a scenario that `check` tests. Scenarios have about 30 to 130 calls, and a function is killed at each of them in
+ * two ways.
+ */
 const CHECKED = 4;
 
 describe("a function dies at any one of its calls, before or after the call is executed, and its message is redelivered", () => {

@@ -1,4 +1,4 @@
-/** Twenty random user requests to a Deployment, with functions that are killed meanwhile. */
+/** Twenty random user requests to a Deployment, during which functions are killed. */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
 import { NAMESPACE } from "../../support/scripted-api.ts";

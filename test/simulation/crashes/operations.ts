@@ -39,7 +39,10 @@ export function drawOperation(random: Random, step: number, isPaused: boolean): 
   return { kind: "deletePod", share: random.next() };
 }
 
-/** Applies the request to `web` of the namespace. @returns a revision of etcd after it */
+/**
+ * Applies the request to the Deployment `web` of the namespace.
+ * @returns a revision of etcd after it
+ */
 export async function operate(person: RawClient, namespace: string, operation: Operation): Promise<bigint> {
   if (operation.kind === "deletePod") return await deletePod(person, namespace, operation.share);
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments/web`;

@@ -1,9 +1,9 @@
 /**
- * Both controllers of a rollout on one Store and one in-memory API server, run key by key; and a function that is killed at one of its
- * calls. Another function takes over its key when the lease has expired, on a cache that lacks its last writes.
+ * The Deployment and ReplicaSet controllers on one Store and one in-memory API server, run key by key, with a function that is killed at
+ * one of its calls. Another function takes over its key when the lease has expired, on a cache that lacks its last writes.
  *
- * A function is killed just before a call (an API write, a Store verb) is sent, or after it was executed and before its
- * response is received. Its other calls in flight are still executed. After that it does nothing.
+ * A function is killed just before a call (an API write, a Store verb) is sent, or after it was executed and before its response is
+ * received. Its other calls in flight are still executed. After that, the function does nothing.
  */
 import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { builtInGateway } from "../../support/built-in-gateway.ts";
@@ -33,7 +33,7 @@ const READY = { phase: "Running", conditions: [{ type: "Ready", status: "True", 
 
 export class CrashRig {
   readonly world: SyncHarness;
-  /** The number of calls so far, without Events, which change nothing. */
+  /** The number of calls so far, except Events, which change no object. */
   calls = 0;
   deaths = 0;
   /** The calls at which functions are killed, in order. */
@@ -63,7 +63,10 @@ export class CrashRig {
     return this.world.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   }
 
-  /** One round: changes are delivered, new pods become ready, and each due key runs. @returns whether there was anything to do */
+  /**
+   * Runs one round: delivers changes, makes new pods ready, and runs each due key.
+   * @returns whether there was anything to do
+   */
   async round(): Promise<boolean> {
     await this.world.stream();
     const fresh = this.activePods.filter(({ status }) => status?.["phase"] !== "Running");
@@ -84,7 +87,7 @@ export class CrashRig {
     throw new Error("does not settle");
   }
 
-  /** Leases expire, and due keys run, before the stream delivers a dead run's writes. */
+  /** Lets leases expire and runs due keys before the stream delivers the writes of a killed run. */
   async #sweep(): Promise<void> {
     await this.world.clock.advance(LEASE_MS + 1_000);
     await this.world.heartbeat();
@@ -141,7 +144,7 @@ export class CrashRig {
     };
     const store = new Proxy(this.world.store, {
       get(target, verb: keyof Store) {
-        const value = target[verb] as (...given: unknown[]) => Promise<unknown>; // every member of a Store is a method
+        const value = target[verb] as (...given: unknown[]) => Promise<unknown>; // all members of a Store are methods
         return (...given: unknown[]) => call(() => value.apply(target, given));
       },
     });

@@ -1,4 +1,4 @@
-/** The Deployment of the crash scenarios, and what must hold of it after every call. */
+/** The Deployment of the crash scenarios, and an invariant that must hold after every call. */
 import type { GivenObject, LiveObject } from "../../support/scripted-api.ts";
 import type { CrashRig } from "./rig.ts";
 
@@ -31,7 +31,7 @@ export function imageOf({ spec }: LiveObject): string {
   return (spec as { template: { spec: { containers: { image: string }[] } } }).template.spec.containers[0]?.image ?? "";
 }
 
-/** @throws {Error} when two ReplicaSets have one template */
+/** @throws {Error} if two ReplicaSets have the same template */
 export function noTwins({ replicaSets }: CrashRig): void {
   const images = replicaSets.map(imageOf);
   if (new Set(images).size < images.length) throw new Error(`two ReplicaSets have the same template: ${images.join(", ")}`);

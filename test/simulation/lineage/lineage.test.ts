@@ -1,7 +1,7 @@
 /**
- * A bounded number of the model's schedules (README.md) with every rule, and one schedule per rule that shows its purpose: with the
- * rule nothing is violated outside the stated windows, without it something is. More: `node test/simulation/lineage/model.mjs --seeds
- * 1-200000`.
+ * Runs a bounded number of the model's schedules (README.md) with all rules, and one schedule per rule that shows its purpose: with the
+ * rule, no invariant is violated outside the stated windows; without the rule, one is. To run more: `node test/simulation/lineage/model.mjs
+ * --seeds 1-200000`.
  */
 import { describe, expect, it } from "vitest";
 

@@ -19,7 +19,7 @@ export interface NodeRun {
 
 const SECONDS = 1_000;
 const BUSY_MS = 120 * SECONDS;
-/** The longest wait is a back-off of 300 s, noticed half a minute late. */
+/** Limit of the quiet phase: the longest wait is a back-off of 300 s, which the agent may notice half a minute late. */
 const CALM_MS_MAX = 600 * SECONDS;
 const KEPT_MS = 60 * SECONDS;
 const PODS_MAX = 7;
@@ -94,7 +94,7 @@ class NodeSimulation {
     for (let wrong = await this.#unlikeWanted(); wrong !== undefined; wrong = await this.#unlikeWanted()) {
       if (node.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s without faults: ${wrong}\n${await node.describe()}`);
       await node.advance(2 * SECONDS);
-      // A kill that was drawn before the quiet phase may happen in it.
+      // A kill that was drawn before the quiet phase may take effect in it.
       if (!node.isAlive) this.#restart();
     }
     const lasting = (await node.containers()).filter(({ state }) => state === "CONTAINER_RUNNING").map(({ id }) => id);
@@ -107,7 +107,7 @@ class NodeSimulation {
         throw new Error(`${id} was stopped unnecessarily\n${await node.describe()}`);
   }
 
-  /** @returns what differs from the desired state */
+  /** @returns the difference from the desired state */
   async #unlikeWanted(): Promise<string | undefined> {
     const node = this.#node;
     const [pods, mirrors] = [node.pods().filter((pod) => !isMirrorPod(pod)), node.pods().filter(isMirrorPod)];
@@ -125,7 +125,7 @@ class NodeSimulation {
       if (pod.spec.restartPolicy === "Never" && ofPod.length > 0 && !ready.has(pod.metadata.uid)) continue;
       const wrong = unlikeReality(pod, pod.status, ofPod);
       if (wrong !== undefined) return wrong;
-      // Includes everything its worker still waits for: all deadlines pass soon.
+      // Includes all pods with a deadline that has not expired yet.
       if (pod.spec.activeDeadlineSeconds !== undefined && !isTerminalPhase(pod.status?.phase))
         return `${pod.metadata.name} has a deadline, and runs`;
     }
@@ -181,7 +181,7 @@ class NodeSimulation {
     }
   }
 
-  /** External events on the node. */
+  /** Changes the node from outside the agent. */
   async #stranger(): Promise<void> {
     const { cri, clock } = this.#node;
     const kind = this.#pick(["container", "sandbox", "network", "runtime", "orphan"] as const);
@@ -274,7 +274,7 @@ class NodeSimulation {
 
   #pick<T>(values: readonly T[]): T {
     const value = values[Math.floor(this.#random.next() * values.length)];
-    // An empty list is a bug of the caller.
+    // An empty list would be a bug of the caller.
     return value as T;
   }
 }

@@ -1,4 +1,4 @@
-/** `npm run sim -- --own --plants [--seeds N]`: which seed, and everyCrash of which example, finds each planted mistake. */
+/** `npm run sim -- --own --plants [--seeds N]`: finds, for each planted mistake, the first seed and the everyCrash test that detect it. */
 import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import type { Found } from "./plant.ts";
 import { PLANTS } from "./plants.ts";
 
-/** @returns whether both found all */
+/** @returns whether both detected all mistakes */
 export async function findPlants(seedsMax: number, print: (line: string) => void): Promise<boolean> {
   const left = [...PLANTS.entries()];
   let missed = 0;
@@ -30,7 +30,7 @@ async function findPlant(index: number, seedsMax: number): Promise<Found> {
   const child = spawn(process.execPath, [join(import.meta.dirname, "plant.ts"), String(index), String(seedsMax)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  return JSON.parse(await text(child.stdout)) as Found; // what plant.ts prints
+  return JSON.parse(await text(child.stdout)) as Found; // the output of plant.ts
 }
 
 function firstLine(why: string): string {

@@ -1,4 +1,7 @@
-/** User controllers under faults. `npm run sim -- --own --seeds 1-2000` runs more, and `--own --plants` shows what the checks find. */
+/**
+ * User controllers under faults. `npm run sim -- --own --seeds 1-2000` runs more seeds; `--own --plants` lists which checks detect each
+ * planted mistake.
+ */
 import { randomInt } from "node:crypto";
 import { expect, test } from "vitest";
 import { messageOf } from "../../../shared/kube/objects/errors.ts";

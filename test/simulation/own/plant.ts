@@ -1,6 +1,6 @@
 /**
- * A process of its own: `node plant.ts INDEX SEEDS` loads the engine with a planted mistake, and prints as JSON what finds it. Without INDEX
- * nothing is planted.
+ * `node plant.ts INDEX SEEDS`, a separate process: loads the engine with a planted mistake and prints as JSON which checks detect it.
+ * Without INDEX, it plants nothing.
  */
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
@@ -8,11 +8,11 @@ import { fileURLToPath } from "node:url";
 import { messageOf } from "../../../shared/kube/objects/errors.ts";
 import { PLANTS } from "./plants.ts";
 
-/** What one process found. */
+/** The result of one process. */
 export interface Found {
-  /** The first seed that fails, and why. */
+  /** The first seed that fails, and its message. */
   readonly seed?: { readonly seed: number; readonly why: string };
-  /** Why everyCrash of the plant's example fails. */
+  /** The failure of everyCrash for the plant's example. */
   readonly crash?: { readonly scene: string; readonly why: string };
 }
 

@@ -1,7 +1,7 @@
 /** Mistakes in the engine of user controllers, as edits of its sources. Each edit must match once. */
 export interface Plant {
   readonly what: string;
-  /** The example whose everyCrash finds it. */
+  /** The example whose everyCrash test detects the mistake. */
   readonly example: string;
   readonly edits: readonly { readonly file: string; readonly from: string; readonly to: string }[];
 }

@@ -1,6 +1,6 @@
 /**
- * What happens to each of the five examples: steps of users and other writers, each with the state in which it must end. `everyCrash` plays
- * them as they are, the simulation under faults.
+ * Scenes for the five examples: steps of users and other writers, each with the expected final state. `everyCrash` plays them unchanged,
+ * the simulation under faults.
  */
 import { podJanitor } from "../../../examples/pod-janitor/pod-janitor.ts";
 import { pullSecret } from "../../../examples/pull-secret/pull-secret.ts";
@@ -14,9 +14,9 @@ import type { World } from "../../../shared/test-kit/index.ts";
 export interface Step {
   readonly what: string;
   readonly act: (w: World) => Promise<unknown>;
-  /** Why the state is not the one in which this step must end; undefined if it is. */
+  /** Returns the difference from the state that the step must reach; undefined if there is none. */
   readonly check: (w: World) => unknown;
-  /** The controller must have finished the step before the next one: what it does later depends on it. */
+  /** The next step starts only after the controller has finished this one, because the final state depends on it. */
   readonly isAwaited?: true;
 }
 
@@ -24,7 +24,7 @@ export interface Scene {
   readonly name: string;
   readonly controllers: readonly Controller[];
   readonly steps: readonly Step[];
-  /** Other writers, between steps. The controller undoes them. */
+  /** Actions of other writers between steps, which the controller must revert. */
   readonly others: readonly ((w: World) => Promise<unknown>)[];
 }
 
@@ -45,7 +45,7 @@ function deployment(name: string, plan?: string, replicas?: number) {
   });
 }
 
-/** `name` is `value`; a text that says otherwise. */
+/** Returns undefined if `found` equals `value`, otherwise the difference as text. */
 function is(name: string, found: unknown, value: unknown): string | undefined {
   const [a, b] = [JSON.stringify(found), JSON.stringify(value)];
   return a === b ? undefined : `${name} is ${a} instead of ${b}`;
@@ -205,7 +205,7 @@ const PULL_SECRET: Scene = {
   ],
   others: [
     (w) => w.edit(Secret, NS, "pull", { metadata: { labels: { other: "x" } } }),
-    // A copy that is deleted after its source stays deleted.
+    // A copy that is deleted after its source is not recreated.
     (w) => (w.get(Secret, "registry", "pull") ? w.delete(Secret, NS, "pull") : Promise.resolve()),
     (w) => w.edit(Namespace, "", NS, { metadata: { annotations: { other: "x" } } }),
   ],
@@ -263,7 +263,10 @@ const JANITOR: Scene = {
 
 export const SCENES: readonly Scene[] = [WEBSITE, TEAM_GUARD, PULL_SECRET, SCALER, JANITOR];
 
-/** Objects that no primary owns, although some look so. @returns whether they are untouched */
+/**
+ * Adds objects that the primary does not own, although some have labels or references that suggest it.
+ * @returns a function that returns the first changed object as text
+ */
 export async function addBystanders(w: World): Promise<() => string | undefined> {
   const owner = await w.apply(ConfigMap({ metadata: { name: "a", namespace: NS } }));
   const reference = { apiVersion: "v1", kind: "ConfigMap", name: "a", uid: owner.metadata.uid, controller: true };
@@ -283,7 +286,7 @@ export async function addBystanders(w: World): Promise<() => string | undefined>
   };
 }
 
-/** Plays all steps and checks each. */
+/** Plays all steps and checks the state after each. */
 export async function play(w: World, { steps }: Scene): Promise<void> {
   const untouched = await addBystanders(w);
   for (const { what, act, check } of steps) {

@@ -1,11 +1,11 @@
 /**
- * User controllers under faults, from one seed: processes die before and after calls, answers are lost, the Store is emptied, the watch is
- * up to a minute late, and other writers change and delete what the controllers own. Names are taken by the scenes themselves.
+ * User controllers under faults, from one seed: processes are killed before and after calls, responses are lost, the Store is emptied, the
+ * watch is up to a minute late, and other writers change and delete owned objects. The scenes themselves contain the name conflicts.
  *
- * OS1 each scene ends in its last state, with all that other writers own untouched.
- * OS2 one more sync sends nothing.
+ * OS1 each scene reaches its final state, and no object of another writer is changed.
+ * OS2 after that, another sync sends no request.
  *
- * The world checks each write besides (shared/test-kit/world/record.ts).
+ * The World also checks each write (shared/test-kit/world/record.ts).
  */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { createCallFaults, openWorld } from "../../../shared/test-kit/simulation.ts";
@@ -14,13 +14,13 @@ import { late } from "../../harness/own/late-watch.ts";
 import { addBystanders, SCENES } from "./scenes.ts";
 
 const LATE_MS_MAX = 60_000;
-/** What is late has arrived, and the longest lease has ended. */
+/** Time after which all delayed events have arrived and the longest lease has expired. */
 const CALM_MS = 90_000;
-/** The world skips no time as short as this. Where it skips, a watch ends, and the next one is late again. */
+/** The World never skips a time as short as this. If it skips a longer time, the watch ends, and the next watch is late again. */
 const AWAKE_MS = 4_000;
-/** Beyond five reverts in ten minutes a controller waits, which a test of its own shows. */
+/** Maximum number of changes by other writers: after five reverts within ten minutes a controller waits, which a separate test covers. */
 const OTHERS_MAX = 3;
-/** Beyond that the Store closes its gates (LN5): two programs may be at work. */
+/** Maximum number of losses: after more, the Store closes its gates (LN5), because two programs may be using it. */
 const EMPTIED_MAX = 2;
 const FAULTS: readonly Fault[] = [
   { kind: "dies", isDone: false },
@@ -30,7 +30,7 @@ const FAULTS: readonly Fault[] = [
 ];
 const STORE_CALLS = new Set(["writeThrough", "correlateEvents", "done"]);
 
-/** @throws {Error} that says what is wrong */
+/** @throws {Error} with the difference from the expected state */
 export async function simulateOwn(
   seed: number,
   trace: (line: string) => void = () => undefined,
@@ -38,7 +38,7 @@ export async function simulateOwn(
   const random = createSeededRandom(seed);
   const chance = (probability: number): boolean => random.next() < probability;
   const below = (n: number): number => Math.floor(random.next() * n);
-  const scene = SCENES[seed % SCENES.length] as (typeof SCENES)[number]; // never empty
+  const scene = SCENES[seed % SCENES.length] as (typeof SCENES)[number]; // SCENES is not empty
   const faultShare = chance(0.7) ? 0.05 + random.next() * 0.25 : 0;
   const lateMs = chance(0.3) ? below(LATE_MS_MAX) : 0;
   let isCalm = false;
@@ -69,7 +69,7 @@ export async function simulateOwn(
   };
   for (const { what, act, check, isAwaited } of scene.steps) {
     trace(`${w.now.toISOString()} ${what}`);
-    // Another writer's first change may come before the object.
+    // Another writer's change may come before the object exists; the step then fails and is repeated.
     await act(w).catch(async () => {
       await calm();
       await act(w);
@@ -77,7 +77,7 @@ export async function simulateOwn(
     if (chance(0.9)) await w.advance(`${below(chance(0.5) ? 50 : 40_000)}ms`);
     if (others < OTHERS_MAX && chance(0.3)) {
       const other = scene.others[below(scene.others.length)];
-      // What it would change may not exist yet.
+      // The object to change may not exist yet.
       await other?.(w).then(
         () => {
           others++;

@@ -1,4 +1,7 @@
-/** Combines two grounds: each call goes to both, and `report` receives results that differ. The schedule sees the reference's. */
+/**
+ * Combines two grounds (Stores under test): calls go to both, and `report` receives results that differ. The schedule uses the results of
+ * the reference.
+ */
 import { isDeepStrictEqual } from "node:util";
 import type { Store } from "../../../shared/store/ports/store.ts";
 import type { Ground } from "../schedules/ground.ts";
@@ -22,7 +25,7 @@ export function createAgreeingGround(reference: Ground, other: Ground, report: (
     return [name, verb(name, left, (...args) => (other.store as unknown as Verbs)[name]?.(...args) ?? Promise.resolve())];
   });
   return {
-    store: Object.fromEntries(verbs) as Store, // the same verbs
+    store: Object.fromEntries(verbs) as Store, // has the same verbs
     clock: {
       get now() {
         return reference.clock.now;
@@ -60,7 +63,7 @@ export function createAgreeingGround(reference: Ground, other: Ground, report: (
 type Verb = (...args: readonly unknown[]) => Promise<unknown>;
 type Verbs = Readonly<Record<string, Verb>>;
 
-/** The value without undefined fields, and with lists of objects sorted: the ports promise no order. */
+/** Returns the value without undefined fields and with sorted lists of objects, because the ports guarantee no order. */
 function comparable(value: unknown): unknown {
   if (value instanceof Map)
     return new Map([...value].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, each]) => [key, comparable(each)]));

@@ -1,4 +1,4 @@
-/** Faults of protocol seeds only. Their own random numbers keep the rest of a seed the same as in schedules on Redis. */
+/** Faults that only protocol seeds have. They use their own random numbers, so that the rest of a seed equals the schedule on Redis. */
 import type { Random } from "../../../shared/base/random.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 
@@ -6,7 +6,7 @@ const JUMP_MS_MAX = 5 * 60_000;
 
 export type ProtocolFault = "clock jumps" | "restores" | "messages of an old build" | "doorbells of an old build";
 
-/** Probability per step, and the share of seeds that have the fault. */
+/** The probability of each fault per step, and the share of seeds that have it. */
 const FAULTS: readonly { readonly fault: ProtocolFault; readonly perStep: number; readonly seeds: number }[] = [
   { fault: "clock jumps", perStep: 0.03, seeds: 0.25 },
   { fault: "restores", perStep: 0.01, seeds: 0.15 },

@@ -60,8 +60,8 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["sweeper", 4],
 ];
 /**
- * Rules without which no seed up to 10,000 fails, the reason, and the title of a direct test that fails without the rule. `beside`: no seed
- * fails without these rules either.
+ * Rules that can be disabled without a failure in the seeds up to 10,000, with the reason, and the title of a direct test that fails
+ * without the rule. `beside`: no seed fails if these rules are disabled, too.
  */
 const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[]; readonly why: string; readonly direct: string }[] = [
   {
@@ -143,7 +143,8 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
   },
 ];
 /**
- * Not part of a schedule: its worker deletes by uid, and its Recreate Deployment reads no live pods. `npm run sim -- --off` covers them.
+ * Rules outside of a schedule: its worker deletes by uid, and its Recreate Deployment reads no live pods. `npm run sim -- --off` covers
+ * them.
  */
 const SYSTEM_LEVEL: readonly Rule[] = ["deletePrecondition", "livePods"];
 

@@ -1,4 +1,4 @@
-/** `npm run sim -- --protocol --rules`: the table of planted faults. */
+/** `npm run sim -- --protocol --rules`: prints the table of disabled rules and the first seed that fails without each. */
 import { RULES } from "../rules.ts";
 import { runProtocol } from "./run-protocol.ts";
 

@@ -45,7 +45,7 @@ export async function runProtocol({ first, last, off, stop = false }: ProtocolOp
 
 const TRACE_LINES_MAX = 30;
 
-/** Describes a failed seed in at most 40 lines: the violation, how to repeat it, and its last steps. */
+/** Describes a failed seed in at most 40 lines: the violation, the command that repeats it, and the last steps. */
 export async function describeFailure(
   { seed, rule, what, variant = NO_VARIANT }: FailedSeed,
   off?: ReadonlySet<Rule>,

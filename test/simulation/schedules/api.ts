@@ -1,4 +1,4 @@
-/** The API server of a schedule: three kinds and their history by version, without HTTP. */
+/** The API server of a schedule: three kinds, with their history by version, without HTTP. */
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { splitKey } from "../../../shared/kube/objects/resources.ts";
 import type { ObjectKey } from "../../../shared/kube/objects/resources.ts";
@@ -24,7 +24,7 @@ const SIZES_KEPT_MS = 100_000;
 export class Api {
   readonly events: Event[] = [];
   readonly objects: { readonly [K in Kind]: Map<ObjectKey, Cached> } = { deployments: new Map(), replicasets: new Map(), pods: new Map() };
-  /** The sizes of a ReplicaSet with their times, by its uid. */
+  /** The sizes of each ReplicaSet with their times, by its uid. */
   readonly #sizes = new Map<string, { readonly atMs: number; readonly size: number }[]>();
   /** Names of all pods that ever existed. */
   readonly names = new Set<string>();
@@ -59,15 +59,15 @@ export class Api {
   }
 
   replicaSet(key: ObjectKey): CachedReplicaSet | undefined {
-    return this.objects.replicasets.get(key) as CachedReplicaSet | undefined; // of that kind
+    return this.objects.replicasets.get(key) as CachedReplicaSet | undefined; // a ReplicaSet
   }
 
   pod(key: ObjectKey): CachedPod | undefined {
-    return this.objects.pods.get(key) as CachedPod | undefined; // of that kind
+    return this.objects.pods.get(key) as CachedPod | undefined; // a Pod
   }
 
   pods(): readonly CachedPod[] {
-    return [...this.objects.pods.values()] as readonly CachedPod[]; // of that kind
+    return [...this.objects.pods.values()] as readonly CachedPod[]; // Pods
   }
 
   /** Pods of a ReplicaSet that are not being deleted. */

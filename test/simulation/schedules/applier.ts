@@ -1,4 +1,4 @@
-/** The product's applier on messages that are objects, without text and MAC. */
+/** The product's applier for messages that are objects instead of signed text. */
 import type { Clock } from "../../../shared/base/clock.ts";
 import { applyEnvelope } from "../../../shared/controllers/cache/applier.ts";
 import type { Verdict } from "../../../shared/controllers/cache/applier.ts";

@@ -1,4 +1,4 @@
-/** The environment of a schedule: a Store on the schedule's clock, and data that the Store's ports do not expose. */
+/** The environment of a schedule: a Store on the schedule's clock, and access to data that the Store's ports do not expose. */
 import type { Redis } from "ioredis";
 import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { OwnerId } from "../../../shared/kube/objects/owner-id.ts";
@@ -13,7 +13,7 @@ import { testSigner } from "../../support/signer.ts";
 
 export const [DEPLOYMENT, EPOCH, START_MS] = ["schedules", "e1", 1_772_359_200_000];
 
-/** A Store for one schedule after another; each leaves it empty. */
+/** A Store that schedules use one after the other; each leaves it empty. */
 export interface Ground {
   readonly store: Store;
   /** The clock of the Store's server. */
@@ -23,7 +23,7 @@ export interface Ground {
   intents(): Promise<ReadonlyMap<OwnerId, number>>;
   /** Saves the Store's content; the returned function restores it. */
   snapshot(): Promise<() => Promise<void>>;
-  /** Makes the content belong to another primary. */
+  /** Moves the content to another primary, so that the Store's server id changes. */
   failOver(): Promise<void>;
   clear(): Promise<void>;
 }

@@ -1,11 +1,14 @@
-/** Many schedules on one server, several at a time so that neither client nor server waits; and the Store without one of its rules. */
+/**
+ * Runs many schedules on one server, several at a time so that neither client nor server is idle, also with one of the Store's rules
+ * disabled.
+ */
 import { Redis } from "ioredis";
 import { SCRIPTS } from "../../../shared/store/redis/scripts/load.ts";
 import type { Breakage } from "./rules.ts";
 import { createRedisGround } from "./ground.ts";
 import { runSchedule } from "./schedule.ts";
 
-/** The number of concurrent schedules on one connection: their commands of one tick are sent in one write. */
+/** The number of concurrent schedules per connection: all their commands of one tick are sent in one write. */
 const SIDE_BY_SIDE = 32;
 
 export interface FailedSchedule {
@@ -19,7 +22,7 @@ export interface ManyOptions {
   readonly first: number;
   readonly last: number;
   readonly off?: Breakage;
-  /** After the first violation, earlier schedules run to their end and no new one starts. */
+  /** After the first violation, started schedules run to their end and no further one starts. */
   readonly stop?: boolean;
 }
 
@@ -49,11 +52,11 @@ export async function runMany(options: ManyOptions): Promise<{ readonly ran: num
 }
 
 /**
- * Changes the text of scripts for clients that are created later. @throws when the replaced text does not exist any more, so that the
- * mutation has no effect
+ * Changes the text of scripts for clients that are created later.
+ * @throws {Error} if the text to replace is missing, because the mutation would have no effect
  */
 function mutate({ scripts, from, to }: NonNullable<Breakage["script"]>): () => void {
-  // The clients of a schedule read the table when they are created; this process has no other clients.
+  // Clients of a schedule read the table when they are created; this process has no other clients.
   const table = SCRIPTS as unknown as Record<string, readonly string[]>;
   const before = scripts.map((name) => [name, table[name] ?? []] as const);
   for (const [name, parts] of before) {

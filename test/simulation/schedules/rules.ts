@@ -1,6 +1,6 @@
 /**
- * The Store's rules, switched off one at a time, in the text of its scripts or around its calls: without each of them some schedule
- * must fail, or the checks prove nothing. Includes the rules that the protocol's model showed to matter, and those about losses.
+ * Switches the Store's rules off one at a time, in the text of its scripts or around its calls. Without each rule some schedule must fail,
+ * otherwise the checks do not cover it. Includes the rules that the protocol's model showed to be necessary, and those about losses.
  */
 import type { ScriptName } from "../../../shared/store/redis/scripts/layouts.ts";
 import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
@@ -10,7 +10,7 @@ export interface Breakage {
   readonly rule: string;
   /** A description for the table. */
   readonly off: string;
-  /** The first schedule that fails without the rule; absent while none is known. */
+  /** The first schedule that fails without the rule; absent if none is known. */
   readonly seed?: number;
   readonly script?: { readonly scripts: readonly ScriptName[]; readonly from: string; readonly to: string };
   readonly store?: (store: Store) => Store;

@@ -1,6 +1,6 @@
 /**
- * `npm run schedules -- [--seeds a-b] [--rules] [--off rule] [--max n]`: runs schedules with the real scripts on its own Redis;
- * `--rules`: for each rule, prints how many schedules run without it until one fails, as a table.
+ * `npm run schedules -- [--seeds a-b] [--rules] [--off rule] [--max n]`: runs schedules with the real scripts on a private Redis. `--rules`
+ * prints, for each rule, how many schedules run without it until one fails.
  */
 import { parseArgs } from "node:util";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";

@@ -64,16 +64,19 @@ const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
 const REQUEST_MS = 12_000;
 const LOSS_MS = 60_000;
-/** Rounds of 5 s: until a heartbeat has shown that the last message of a lane was lost, and its gap has closed the gate. */
+/**
+ * Rounds of 5 s in the quiet phase: enough for a heartbeat to reveal that a lane's last message was lost, and for the gap to close the
+ * gate.
+ */
 const CALM_ROUNDS = 4;
 const RUNS_AT_REST_MAX = 60;
 const RETRIES_MAX = 5;
 
-/** A watcher's term, under one fence. */
+/** A watcher's term; it uses one fence. */
 interface Term {
   readonly fence: string;
   readonly epoch: string;
-  /** For each kind: the version up to which it has been read, or that it is being listed. */
+  /** For each kind, the version up to which its events have been read, or "listing". */
   readonly read: Map<Kind, number | "listing">;
   readonly sequences: Map<string, number>;
   readonly generations: Map<Kind, number>;
@@ -102,7 +105,7 @@ function mixOf(drawn: Mix, without: ReadonlySet<string>, also: ReadonlySet<strin
   };
 }
 
-/** The run ends without `done`: its lease or its epoch has expired. */
+/** Thrown when a run ends without `done` because its lease or its epoch has expired. */
 class Ended extends Error {}
 
 export async function runSchedule(options: ScheduleOptions): Promise<ScheduleResult> {
@@ -124,9 +127,12 @@ class Schedule {
   /** Before the last branch of the variant, and after it. */
   readonly #mixes: { readonly before: Mix; readonly after: Mix };
   readonly #faults: ProtocolFaults | undefined;
-  /** How far the clock of the Store's server is ahead. */
+  /** Milliseconds by which the clock of the Store's server is ahead. */
   #skewMs = 0;
-  /** Sum of the clock's backward jumps. Before the first checkpoint none is corrected, and keys wait that much longer (informer §12.5). */
+  /**
+   * Sum of the clock's backward jumps in ms. Before the first checkpoint no jump is corrected, and keys wait for that additional time
+   * (informer §12.5).
+   */
   #backMs = 0;
   #messages: Message[] = [];
   #bells: (Doorbell & { readonly atMs: number })[] = [];
@@ -137,11 +143,14 @@ class Schedule {
   #runs = 0;
   #lossMs = Number.NEGATIVE_INFINITY;
   #soundMs = Number.NEGATIVE_INFINITY;
-  /** The last loss that no checkpoint can detect, because none was between the restored state and the loss (informer §11.7). */
+  /**
+   * The time of the last loss that no checkpoint can detect, because no checkpoint was written between the restored state and the loss
+   * (informer §11.7).
+   */
   #unseenLossMs = Number.NEGATIVE_INFINITY;
   #checkpoints = 0;
   readonly #outran = new Set<ObjectKey>();
-  /** The Deployment has found no pod since the last one was created. */
+  /** Whether the Deployment has read an empty list of pods since the last pod was created. */
   #sawEmpty = true;
 
   constructor(options: ScheduleOptions) {
@@ -203,8 +212,6 @@ class Schedule {
     return { violations: [...this.#violations].map(([rule, what]) => ({ rule, what })), stats: this.#stats };
   }
 
-  // ------------------------------------------------------------------------------------------------------------- what happens
-
   async #act(): Promise<void> {
     await this.#beat();
     const roll = this.#random.next();
@@ -232,7 +239,7 @@ class Schedule {
       }
       case "restores":
         return this.#setBack(true);
-      // The new watcher counts its own messages.
+      // The new watcher numbers its messages from the start.
       case "messages of an old build":
         return void this.#messages.push(
           ...this.#messages.slice(0, 1).map((message) => ({ ...message, epoch: OLD_EPOCH, sequence: message.sequence + OLD_SEQUENCE })),
@@ -290,8 +297,6 @@ class Schedule {
     return Math.min(replicas, this.#variant.replicas);
   }
 
-  // ---------------------------------------------------------------------------------------------------------------- watchers
-
   get #term(): Term | undefined {
     return this.#terms.at(-1);
   }
@@ -325,7 +330,7 @@ class Schedule {
       read.set(resource, whole ? Number(opened.lanes.map(({ watermark }) => watermark).reduce(minResourceVersion)) : undefined);
       if (this.#term) await this.#undying();
     }
-    // The previous leader may not know yet, and continues for a while.
+    // The previous leader may not know yet that it was replaced, and continues for a while.
     const before = this.#term;
     if (before && (this.#quiet || !this.#chance(0.5))) before.over = true;
     else if (before) this.#count("leaders at once");
@@ -375,13 +380,13 @@ class Schedule {
     const read = Number(term.read.get(resource) ?? 0);
     term.read.set(resource, "listing");
     term.listedMs.set(resource, this.#scheduler.nowMs);
-    // A watcher that dies is replaced, and its half-finished list with it; here it only stops.
+    // If the watcher dies here, the list ends unfinished, and a new watcher replaces it.
     this.#scheduler.spawn(async () => {
       const opened = await this.#store.openGeneration({ epoch: term.epoch, fence: term.fence, resource });
       if (opened.kind !== "open") return void (term.over = true);
       term.generations.set(resource, opened.generation);
       await this.#undying();
-      // A server that lags may answer anything that is not below the floor.
+      // A server that lags may return any version that is not below the requested minimum.
       const floor = Math.max(Number(opened.floor), read); // as the watcher asks (informer §10.7 step 2)
       const least = Math.max(floor, Number(term.fence));
       const rv = this.#quiet ? this.#api.version : Math.max(Math.min(floor, this.#api.version), this.#api.version - this.#below(12));
@@ -392,7 +397,7 @@ class Schedule {
       for (let lane = 0; lane < LANES[resource]; lane++) {
         const cached = new Map((await this.#store.readLane(resource, lane)).rows.map(({ key, uid, rv: at }) => [key, `${uid} ${at}`]));
         const here = [...state.values()].filter(({ key }) => laneOf(key, LANES[resource]) === lane);
-        // Sometimes the list is wrong about what is cached, and a payload is missing (T05).
+        // Sometimes the watcher is wrong about the cached objects, and omits a payload (T05).
         const omits = !this.#quiet && this.#mix.lossy && this.#chance(0.15);
         const fresh = here.filter(({ key, uid, rv: at }) => cached.get(key) !== `${uid} ${at}`).slice(omits ? 1 : 0);
         if (fresh.length > 0) this.#send(term, { kind: "L", resource, lane, items: fresh, listRV });
@@ -403,11 +408,11 @@ class Schedule {
     });
   }
 
-  /** Checkpoints, a second apart, with their consequences; heartbeats. */
+  /** Sends checkpoints, a second apart, and acts on their results; sends heartbeats. */
   async #beat(): Promise<void> {
     for (const term of this.#terms) {
       if (term.over || this.#scheduler.nowMs - term.beatMs < TICK_MS) continue;
-      // A watcher that no longer leads notices it late.
+      // A watcher that is no longer the leader notices that late.
       if (term !== this.#term && !this.#quiet && !this.#chance(0.1)) continue;
       term.beatMs = this.#scheduler.nowMs;
       if (this.#scheduler.nowMs - term.heardMs >= HEARTBEAT_MS) {
@@ -418,7 +423,7 @@ class Schedule {
       await this.#checkpoint(term);
     }
     this.#terms = this.#terms.filter(({ over }) => !over);
-    if (this.#terms.length === 0) this.#leadLater(); // never two at once, because a previous one may still send
+    if (this.#terms.length === 0) this.#leadLater(); // one leader at a time, because the previous one may still be sending
   }
 
   async #checkpoint(term: Term): Promise<void> {
@@ -440,7 +445,7 @@ class Schedule {
     term.answered = beat;
     for (const { resource, holeForMs = 0, state, generation, syncedGeneration, frozenLanes } of result.resources) {
       if (holeForMs > HOLE_RAISE_MS || (state === "SUSPECT" && generation <= syncedGeneration)) return this.#raise(term);
-      const kind = resource as Kind; // no fence of another resource is open
+      const kind = resource as Kind; // fences of other resources are not open
       if (frozenLanes.length > 0 && this.#scheduler.nowMs - (term.listedMs.get(kind) ?? 0) > 3_000) this.#list(kind, term);
     }
   }
@@ -449,8 +454,6 @@ class Schedule {
     term.over = true;
     this.#leadLater();
   }
-
-  // ---------------------------------------------------------------------------------------------------------------- appliers
 
   #deliver(): void {
     const due = this.#messages.filter(({ atMs }) => atMs <= this.#scheduler.nowMs);
@@ -484,7 +487,7 @@ class Schedule {
     return kind === "ack" ? "done" : "again";
   }
 
-  /** Runs without crashes: an applier's crash shows in the redelivery of its message (#deliver). */
+  /** Runs without crashes: the redelivery of a message simulates an applier's crash (#deliver). */
   async #undying(): Promise<void> {
     const { deaths } = this.#scheduler;
     this.#scheduler.deaths = 0;
@@ -497,8 +500,6 @@ class Schedule {
     const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`unexpected forged value: ${key}`));
     return prepareChanges(this.#store, CORE_CACHE, resource, changes, { live });
   }
-
-  // ----------------------------------------------------------------------------------------------------------------- workers
 
   #ring(bells: readonly Doorbell[]): void {
     for (const bell of bells) {
@@ -558,7 +559,7 @@ class Schedule {
     }
   }
 
-  /** The Recreate Deployment waits for the last of its pods. */
+  /** The Recreate Deployment's wait until its last pod is deleted. */
   async #lookForPods({ primary, dependents }: Snapshot): Promise<Outcome> {
     if (!primary) return { kind: "ok" };
     const slices = dependents.map(({ key, uid }) => ({
@@ -570,7 +571,7 @@ class Schedule {
     return { kind: "ok" };
   }
 
-  // The parts of a schedule that a worker uses.
+  // The interface of a schedule for its workers.
   get store(): Store {
     return this.#store;
   }
@@ -596,7 +597,7 @@ class Schedule {
     this.#options.trace?.(`${((this.nowMs - START_MS) / 1000).toFixed(3)} ${line}`);
   }
 
-  /** A call that is lost, rejected, late, or answered. */
+  /** Makes a call that may be lost, rejected, executed late, or answered. */
   async call<T>(
     execute: () => T,
   ): Promise<{ readonly kind: "answered"; readonly answer: T } | { readonly kind: "unanswered" | "refused" }> {
@@ -611,7 +612,7 @@ class Schedule {
     if (roll < 0.17) {
       this.#count("calls unanswered");
       if (roll < 0.1) execute();
-      // Executed within the time that the Store relies on (MAY_LAND_MS, OP_DEADLINE_MS).
+      // Executes the call later, within the time on which the Store relies (MAY_LAND_MS, OP_DEADLINE_MS).
       else if (roll < 0.15) this.#scheduler.spawn(async () => void execute(), 1 + this.#random.next() * (REQUEST_MS + MAY_LAND_MS / 2 - 2));
       await this.#scheduler.pause(REQUEST_MS);
       return { kind: "unanswered" };
@@ -633,7 +634,8 @@ class Schedule {
     const reused = this.#api.names.has(name);
     const pod = this.#api.createPod(name, rs);
     if (pod === "exists") return pod;
-    if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false; // pods of a deleted ReplicaSet are not awaited
+    // the Recreate Deployment does not wait for pods of a deleted ReplicaSet
+    if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false;
     const own = this.#api.ownedBy(rs.metadata.uid);
     const highest = Math.max(0, ...this.#api.sizes(rs.metadata.uid));
     if (reused) this.#reused.add(pod.uid);
@@ -649,7 +651,7 @@ class Schedule {
     const excuse = this.#excuse(key, takenMs);
     const left = this.#api.ownedBy(rs.metadata.uid).filter(({ uid }) => uid !== pod.uid).length;
     const lowest = Math.min(...this.#api.sizes(rs.metadata.uid));
-    // Pods of a deleted owner are deleted by others too, and a run with the owner still in its cache counts them.
+    // Other controllers also delete pods of a deleted owner, and a run with the owner still in its cache counts them.
     if (this.#api.replicaSet(key)?.metadata.uid !== rs.metadata.uid) return;
     if (pod.deletionTimestamp === undefined && pod.owner?.uid === rs.metadata.uid && left < lowest && this.#mix.calmPods && !excuse)
       this.#bad("below", `${key} is left with ${left} pods, lowest size ${lowest}, deleted ${pod.name}`);
@@ -663,9 +665,7 @@ class Schedule {
     return isNear && this.#outran.has(key);
   }
 
-  // ------------------------------------------------------------------------------------------------------------------- losses
-
-  /** Rolls the Store back to its state some steps ago; only its checkpoint and its fence show it. */
+  /** Restores the Store's state from some steps ago; only its checkpoint and its fence reveal that. */
   async #setBack(onOtherPrimary = false): Promise<void> {
     const checkpoints = this.#checkpoints;
     const restore = await this.#ground.snapshot();
@@ -681,9 +681,7 @@ class Schedule {
     this.#scheduler.spawn(back, 200 + this.#random.next() * 4_000);
   }
 
-  // ------------------------------------------------------------------------------------------------------------------- checks
-
-  /** Checks the claim of informer §11.4. */
+  /** Checks the guarantee of informer §11.4. */
   async #claimHolds(): Promise<void> {
     for (const kind of KINDS) {
       for (let lane = 0; lane < LANES[kind]; lane++) {
@@ -717,7 +715,7 @@ class Schedule {
     if (this.#mix.quotaTail) {
       for (const key of REPLICA_SETS) this.#api.scale(key, 4);
       const [before, lossesBefore] = [this.#runs, this.#losses];
-      // A Store that was rolled back has lost the number of failures.
+      // The number of failures is lost when the Store is rolled back.
       const tooMany = (): boolean => this.#runs - before > RUNS_AT_REST_MAX * (1 + this.#losses - lossesBefore);
       while (this.#scheduler.nowMs - sinceMs < 80_000 && !tooMany()) await this.#round();
       if (tooMany()) this.#bad("rest", `${this.#runs - before} runs in 80 s of refusals`);
@@ -839,14 +837,14 @@ class Schedule {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
-/** A ReplicaSet's worker: the protocol of informer §13, with pods without phases. */
+/** The worker of a ReplicaSet: the protocol of informer §13, with pods that have no phases. */
 class Worker {
   readonly #schedule: Schedule;
   readonly #run: Taken;
   readonly #snapshot: Snapshot;
   readonly #takenMs: number;
   #leaseUntilMs: number;
-  /** How the last write-through ended the run, if it did. */
+  /** The result of `done`, if the last write-through ended the run. */
   done: DoneResult | undefined;
 
   constructor(
@@ -878,12 +876,12 @@ class Worker {
   async sync(): Promise<Outcome> {
     const { primary, dependents, orphans, intents } = this.#snapshot;
     if (!primary) return { kind: "ok" };
-    const rs = primary.object as CachedReplicaSet; // of that kind
+    const rs = primary.object as CachedReplicaSet; // the primary of this controller
     const { name, uid } = rs.metadata;
-    const own = dependents.filter(({ gone }) => !gone).map(({ object }) => object as CachedPod); // of that kind
+    const own = dependents.filter(({ gone }) => !gone).map(({ object }) => object as CachedPod); // the dependents of this controller
     let pods = own.filter(({ deletionTimestamp }) => deletionTimestamp === undefined);
     for (const { object, gone } of orphans) {
-      const orphan = object as CachedPod; // of that kind
+      const orphan = object as CachedPod; // orphans of the same kind
       if (gone || orphan.labels?.["app"] !== name || orphan.deletionTimestamp !== undefined) continue;
       await this.#mayWrite();
       const adopted = await this.#schedule.call(() => {
@@ -903,7 +901,8 @@ class Worker {
       if (missing > 0) failed = await this.#create(rs, missing, new Set(own.map((pod) => pod.name)));
       else failed = await this.#delete(rs, pods.slice(0, -missing));
       const shown = new Set(own.map((pod) => pod.name));
-      // Drops unneeded names, except those of pods that may exist without being cached: a later create must find them by name.
+      // Drops unneeded names, except those of pods that may exist without being cached: a later create must reuse them to detect such a
+      // pod.
       const unneeded = intents.filter((op) => op.state === "planned" && (op.mayLandUntilMs === undefined || shown.has(op.name)));
       if (missing <= 0 && unneeded.length > 0) await this.#through("pods", [], { uid, lower: unneeded.map(({ id }) => id) });
     }
@@ -912,7 +911,7 @@ class Worker {
       await this.#mayWrite();
       const status = await this.#schedule.call(() => this.#schedule.api.status(primary.key, rs.metadata.resourceVersion, size));
       if (status.kind !== "answered" || !status.answer) return { kind: "retry" };
-      // Some runs end with this write-through, like a sync that reports no Event.
+      // Some runs end with this write-through, as a sync without Events does.
       const ends = this.#run.token.endsWith("0") ? {} : { ends: { kind: "ok" } as const };
       await this.#through("replicasets", [status.answer], { uid, ownStatus: true, ...ends });
     }

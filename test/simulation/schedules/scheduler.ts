@@ -1,9 +1,9 @@
-/** Processes of a schedule: one runs at a time, until it waits, ends or dies; the seed determines the next one. */
+/** The processes of a schedule. One process runs at a time until it waits, ends or dies; the seed determines which one runs next. */
 import type { Random } from "../../../shared/base/random.ts";
 
 interface Waiting {
   readonly atMs: number;
-  /** Time does not advance beyond its due time. */
+  /** The clock does not advance beyond this process's due time. */
   readonly punctual: boolean;
   readonly go: () => void;
 }
@@ -15,7 +15,7 @@ export class Scheduler {
   #waiting: Waiting[] = [];
   #settled: () => void = () => undefined;
   nowMs: number;
-  /** Share of waits in which a process dies. */
+  /** The share of waits at which a process dies. */
   deaths = 0;
 
   constructor(random: Random, nowMs: number, onError: (error: unknown) => void, onDeath: () => void) {
@@ -37,7 +37,7 @@ export class Scheduler {
     this.#waiting.push({ atMs: this.nowMs + afterMs, punctual: afterMs > 0, go });
   }
 
-  /** Pauses the running process, so others may run. A process that dies here never continues. */
+  /** Pauses the running process so that others may run. A process that dies here never continues. */
   pause(ms = 0): Promise<void> {
     return new Promise((resolve) => {
       if (this.#random.next() >= this.deaths) this.#waiting.push({ atMs: this.nowMs + ms, punctual: false, go: resolve });
@@ -46,7 +46,7 @@ export class Scheduler {
     });
   }
 
-  /** Runs one due process; false when none is due. */
+  /** Runs one due process; returns false if none is due. */
   async step(): Promise<boolean> {
     const due = this.#waiting.filter(({ atMs }) => atMs <= this.nowMs);
     const next = due[Math.floor(this.#random.next() * due.length)];

@@ -1,4 +1,4 @@
-/** The base commits of upgrades, each as a checkout of its own. */
+/** The base commits of upgrade tests, each in a separate checkout. */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 
 export interface Base {
   readonly commit: string;
-  /** The folder of its sources, with this checkout's packages. */
+  /** The root folder of the checkout, which uses this checkout's third-party packages. */
   readonly root: string;
   remove(): Promise<void>;
 }

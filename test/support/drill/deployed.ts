@@ -1,6 +1,6 @@
 /**
- * Deltaloop deployed to LocalStack beside a cluster, with a user's actions: applies Deployments, rolls them, injects
- * a fault in the middle, and checks the outcome.
+ * Deltaloop deployed to LocalStack for a cluster, with the actions of a drill: applies Deployments, rolls them, injects a fault in the
+ * middle, and checks the outcome.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -239,13 +239,13 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
     return (await client.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Rollout;
   }
 
-  /** Keeps the last but one of `steady`'s pods unavailable until the test releases it. */
+  /** Keeps the second to last of `steady`'s pods unavailable until the test releases it. */
   async function holdLast(replicas: number, signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await sleep(HOLD_POLL_MS))
       if (updatedOf(await read("steady")) >= replicas - 2) return await deployed.patch("steady", { minReadySeconds: HELD_SECONDS });
   }
 
-  /** Dead-letter queues with messages, as `deltaloop-local-deployment-dead: 1`. */
+  /** Returns the dead-letter queues that have messages, as `deltaloop-local-deployment-dead: 1`. */
   async function deadMessages(): Promise<readonly string[]> {
     const { QueueUrls = [] } = await sqs.send(new ListQueuesCommand({}));
     const dead = QueueUrls.filter((url) => /-dead(?:\.fifo)?$/.test(url));

@@ -31,7 +31,7 @@ export async function everythingMade(endpoint: string): Promise<readonly string[
   );
 }
 
-/** Fields that change when CloudFormation touches a stack or a function. */
+/** Returns the fields that change when CloudFormation updates a stack or a function. */
 export async function editionOf(endpoint: string, stack: string): Promise<object> {
   const cloudFormation = async (action: string): Promise<string> => {
     const answer = await fetch(`${endpoint}/?Action=${action}&StackName=${stack}&Version=2010-05-15`, {
@@ -52,7 +52,7 @@ export async function editionOf(endpoint: string, stack: string): Promise<object
 
 export interface DeployedFunction {
   readonly FunctionName: string;
-  /** The hash of its zip, in base64. */
+  /** The hash of the function's zip, in base64. */
   readonly CodeSha256: string;
   readonly LastModified: string;
   readonly RevisionId: string;

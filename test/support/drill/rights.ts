@@ -69,7 +69,7 @@ export function usesOf(audit: readonly AuditEntry[], serviceAccount: string): re
     );
 }
 
-/** Rights that no function has, and rights that only one function has. The requests are rejected, so they change nothing. */
+/** Requests that need a right which no function or only one function has. The API server rejects them, so they change nothing. */
 const CALLS: readonly (readonly [right: string, method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE", path: string])[] = [
   ["list /secrets", "GET", "/api/v1/namespaces/default/secrets"],
   ["get /configmaps", "GET", "/api/v1/namespaces/default/configmaps/secretive"],
@@ -93,7 +93,10 @@ const CALLS: readonly (readonly [right: string, method: "GET" | "POST" | "PATCH"
   ["list apps/daemonsets", "GET", "/apis/apps/v1/daemonsets"],
 ];
 
-/** Sends each of these requests whose right is not in `has`. @returns those that were not forbidden */
+/**
+ * Sends each request of CALLS whose right is not in `has`.
+ * @returns the rights whose requests were not forbidden
+ */
 export async function triedBeyond(
   client: KubeClient,
   has: ReadonlySet<string>,

@@ -17,9 +17,9 @@ export async function revocableToken(cluster: Cluster, serviceAccount: string): 
 }
 
 /**
- * Revokes those tokens, waits until functions are rejected, and lets `deltaloop rotate tokens` request and write new
- * ones. The API server forgets the old tokens within ten seconds. `known`: a Deployment in the default namespace. @returns the
- * command's output @throws when its exit code is not 0
+ * Revokes the revocable tokens, waits until the API server rejects the functions (it caches tokens for up to ten seconds), and runs
+ * `deltaloop rotate tokens`, which requests and writes new ones. `known` is a Deployment in the default namespace. @returns the command's
+ * output @throws when its exit code is not 0
  */
 export async function takeTokensAndRotate(cluster: Cluster, known: string, secretsEndpoint: string): Promise<string> {
   await cluster.kubectl("apply", "-f", join(ROOT, "infra/manifests/token-renewer/rbac.yaml"));

@@ -1,9 +1,12 @@
-/** Data that a deployment leaves in its queues and in Redis. */
+/** The data of a deployment in its queues and in Redis. */
 import { redisClient } from "../../../shared/store/redis/client.ts";
 import type { LocalDeltaloop } from "../../../infra/local/stack.ts";
 import { bodyText } from "../canaries.ts";
 
-/** Bodies of messages in Q1 and the doorbell queues, visible or in flight, as LocalStack shows them, until `signal` aborts. */
+/**
+ * Adds to `bodies` the bodies of messages in Q1 and the doorbell queues, visible or in flight, as LocalStack shows them, until `signal`
+ * aborts.
+ */
 export async function watchMessages({ localStack, queueUrls }: LocalDeltaloop, bodies: Set<string>, signal: AbortSignal): Promise<void> {
   const urls = [queueUrls.deltas, ...Object.values(queueUrls.doorbells)];
   while (!signal.aborted) {
@@ -31,7 +34,7 @@ export async function dump({ redisUrl }: LocalDeltaloop): Promise<readonly strin
   });
 }
 
-/** The number of completed lists of each resource in that epoch. */
+/** The number of completed lists of each resource in the given epoch. */
 export async function generations({ redisUrl }: LocalDeltaloop, epoch: string): Promise<Readonly<Record<string, number>>> {
   return await withRedis(redisUrl, async (redis) => {
     const counts: Record<string, number> = {};

@@ -1,4 +1,4 @@
-/** A folder of kubeconfigs that changes while it is followed. Catches a file that is used although it was not vetted, or a missed change. */
+/** A followed folder of kubeconfigs whose files change. Catches: a file that is used without being vetted, and a missed change. */
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -61,7 +61,7 @@ const WHOLE: Readonly<Record<string, readonly [text: string, expected: Read]>> =
 };
 
 const LENGTHS = [1, 2, 3, 5, 7, 1_000];
-/** Byte by byte would take seconds for endless texts. */
+/** Splitting byte by byte would take seconds for a text longer than this. */
 const LONG = 10_000;
 
 describe("an HTTP/1.1 response", () => {

@@ -1,6 +1,6 @@
 /**
- * Arbitrary pod templates with other spellings of the same template, and every single change that makes it a different
- * one. All three are derived from the layout.
+ * Random pod templates, equivalent spellings of a template, and every single change that makes it a different template. All three are
+ * derived from the layout.
  */
 import fc from "fast-check";
 import { type GoStruct, type GoType, podTemplateLayout } from "../../../shared/kube/pod-template/pod-template-layout.ts";
@@ -13,12 +13,12 @@ type Json = Record<string, unknown>;
 
 const TEXT = fc.constantFrom("a", "web", "x y", "ü", "0");
 const QUANTITY = fc.constantFrom("1", "500m", "0.5", "64Mi", "1Gi", "1024Mi", "1e3", "100Ti", "0");
-/** The order of the last two differs between bytes and UTF-16. */
+/** Map keys; the last two are ordered differently by bytes and by UTF-16. */
 const MAP_KEY = fc.constantFrom("a", "app", "cpu", "__proto__", "1", "ﬀ", "𝒳");
-/** Neither field occurs in a template. */
+/** Fields that do not occur in a template. */
 const SKIPPED = new Set(["managedFields", "creationTimestamp", "deletionTimestamp"]);
 
-/** With the fields of a release. */
+/** Random templates with the fields of a release. */
 export function arbitraryTemplateOf(release: Release): fc.Arbitrary<PodTemplateSpec> {
   return arbitraryStruct(podTemplateLayout(release), 0).map((template) => template as PodTemplateSpec);
 }
@@ -63,7 +63,7 @@ function arbitraryValue(type: GoType, depth: number): fc.Arbitrary<unknown> {
   }
 }
 
-/** The same template spelled differently. `next` draws from 0 … n − 1. */
+/** Returns the same template in another spelling. `next` returns a number from 0 to n − 1. */
 export function respelled(template: PodTemplateSpec, next: (n: number) => number, release = OWN_RELEASE): PodTemplateSpec {
   const copy = respelledStruct(podTemplateLayout(release), template as Json, next) as PodTemplateSpec;
   if (next(2) === 0) copy.metadata = { ...copy.metadata, labels: { ...copy.metadata?.labels, "pod-template-hash": String(next(9)) } };
@@ -135,7 +135,7 @@ function isZero(type: GoType | undefined, value: unknown): boolean {
   return type !== undefined && type.kind !== "pointer" && JSON.stringify(zeroOf(type)) === JSON.stringify(value);
 }
 
-/** Every other template at one change's distance: a value altered, added or removed at one place. */
+/** Returns every template that differs in one change: a value changed, added or removed at one place. */
 export function neighbours(
   template: PodTemplateSpec,
   release = OWN_RELEASE,

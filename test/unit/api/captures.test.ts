@@ -29,7 +29,7 @@ function readCapture(file: URL): readonly Line[] {
     .filter(({ r, type }) => CACHED_RESOURCES.includes(r) && ["ADDED", "MODIFIED", "DELETED"].includes(type));
 }
 
-/** Each ReplicaSet created by a Deployment, with the newest earlier state of that Deployment. */
+/** Each ReplicaSet that a Deployment has created, with the Deployment's last earlier state. */
 const made = captures.flatMap(({ name, lines }) => {
   const deployments = lines.filter(({ r }) => r === "deployments").map(({ object }) => object as unknown as Deployment);
   const added = lines.filter(({ r, type }) => r === "replicasets" && type === "ADDED").map(({ object }) => object);

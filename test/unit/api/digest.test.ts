@@ -1,4 +1,4 @@
-/** Digests of pod templates: equal for every spelling of a template, different otherwise. */
+/** Digests of pod templates: equal for every spelling of a template, different for different templates. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/kube/pod-template/digest.ts";

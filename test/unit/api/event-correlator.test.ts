@@ -1,4 +1,4 @@
-// The Event correlator against client-go's own.
+// The Event correlator, compared with client-go's.
 import { describe, expect, it } from "vitest";
 import {
   correlate,
@@ -13,7 +13,7 @@ import { eventCorpus, type RecordedCall } from "../../support/event-corpus.ts";
 
 const corpus = eventCorpus();
 
-/** Our result in the notation of the corpus: a combined Event there is named without the call's number. */
+/** Returns our result in the notation of the corpus, in which the name of a combined Event lacks the call's number. */
 function play(calls: readonly RecordedCall[], memory = noCorrelations()): readonly RecordedCall["answer"][] {
   return calls.map(({ atMs, object, field, type, reason, message }, index) => {
     const source = JSON.stringify([object, type]);

@@ -1,14 +1,11 @@
-/**
- * The Go layout of a pod template: one wrong letter of 3,440 changes the hash, and so the names of ReplicaSets and
- * pods.
- */
+/** The Go layout of a pod template: a single wrong character of the 3,440 changes the hash, and so the names of ReplicaSets and pods. */
 import { describe, expect, it } from "vitest";
 import { podTemplateHash, podTemplateHashState, podTemplateText } from "../../../shared/kube/pod-template/pod-template-hash.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 import { knownRelease } from "../../support/known-release.ts";
 import { everyField, template } from "./templates.ts";
 
-/** The release whose program printed the texts and hashes here; releases.test.ts has some of each release. */
+/** The release whose program printed the texts and hashes in this file; releases.test.ts has some of each release. */
 const PRINTED_BY = knownRelease("1.36");
 
 const probe = {
@@ -95,7 +92,7 @@ const H: readonly { id: string; change: string; template: PodTemplateSpec; lengt
   {
     id: "H10",
     change: "the longest grace period",
-    // Too large for a number.
+    // Too large for a JavaScript number.
     template: template({ spec: { terminationGracePeriodSeconds: 9223372036854775807n as unknown as number } }),
     length: 3457,
     hash: "79cd7747c9",

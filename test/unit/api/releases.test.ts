@@ -39,9 +39,9 @@ const TEMPLATES: Readonly<Record<string, PodTemplateSpec>> = {
 
 interface Vector {
   readonly release: string;
-  /** Hash without a collision count, and length of the text, of each template. */
+  /** For each template, the hash without a collision count, and the length of the text. */
   readonly hashes: Readonly<Record<string, readonly [hash: string, length: number]>>;
-  /** Of the bare template. */
+  /** Hashes of the bare template with collision counts 0 and 1. */
   readonly collisions: readonly [zero: string, one: string];
 }
 

@@ -64,11 +64,11 @@ describe("a selector of many requirements", () => {
 
   it("equals matching each requirement", () => {
     const random = createSeededRandom(11);
-    const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random.next() * list.length)] as T; // never empty
+    const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random.next() * list.length)] as T; // the list is not empty
     let matched = 0;
     for (let round = 0; round < 3_000; round++) {
-      // Random labels never match forty requirements, so half of the rounds use requirements that these labels match, the others all
-      // but one.
+      // Random labels never match forty requirements. So half of the rounds use requirements that all match, and the others requirements of
+      // which one does not.
       const labels: Labels = Object.fromEntries(KEYS.filter(() => random.next() < 0.6).map((key) => [key, oneOf(VALUES)]));
       const all = Array.from({ length: 60 }, () => requirement(oneOf(KEYS), oneOf(["In", "NotIn", "Exists", "DoesNotExist"]), oneOf));
       const alone = (each: NonNullable<LabelSelector["matchExpressions"]>[number]): boolean =>

@@ -1,4 +1,4 @@
-/** strip: the fields that travel and those that do not, idempotence, and MalformedObjectError as the only exception. */
+/** strip: the kept and the removed fields, idempotence, and MalformedObjectError as the only exception. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CachedPod } from "../../../shared/kube/objects/cached.ts";

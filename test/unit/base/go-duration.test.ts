@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { duration } from "../../../shared/base/usage-error.ts";
 import { parseGoDuration } from "../../../shared/base/go-duration.ts";
 
-/** Recorded from Go 1.26 time.ParseDuration. */
+/** Results recorded from Go 1.26 time.ParseDuration. */
 const VERDICTS: readonly (readonly [text: string, ms: number | undefined])[] = [
   ["0", 0],
   ["+0", 0],

@@ -43,7 +43,7 @@ describe("order", () => {
   it("[replicaset P2] [informer T32] add, update and delete in reverse order leave no row; the watermark advances after the third message", async ({
     harness,
   }) => {
-    const first = 2; // the empty manifest was 1
+    const first = 2; // the empty manifest had sequence 1
     const bodies = [item(pod(1), "A"), item(pod(2), "M"), item(pod(3), "D")].map((each, i) => harness.pack([each], { sq: first + i }));
     for (const body of bodies.toReversed()) {
       expect(await harness.watermarkOf()).toBe("0");
@@ -188,7 +188,7 @@ describe("partly applied messages", () => {
       ...store,
       applyPack: async (pack, items, options) => {
         if (++calls === 2) throw new Error("the process died");
-        // Another writer has changed item 3 since it was read, so the call ends before it.
+        // Another writer changes item 3 after it was read, so the call ends before it.
         if (calls === 1)
           return store.applyPack(
             pack,
@@ -297,7 +297,7 @@ describe("AP5 a redelivered message", () => {
       },
     };
     expect(await harness.apply(body, 3)).toEqual({ kind: "ack" });
-    expect(sizes).toEqual([0, 1]); // the second one answers that the message is a duplicate
+    expect(sizes).toEqual([0, 1]); // the second call reports that the message is a duplicate
   });
 
   it("AP6 applies again the rows that another client wrote after the first call and that a rollback of the Store has lost", async ({
@@ -359,7 +359,8 @@ describe("AP5 a redelivered message", () => {
     expect(await harness.keys()).toHaveLength(20);
     expect(await harness.watermarkOf()).toBe("119");
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
-    // Two deliveries that were too large, one whose function ended before it was applied, and the one that applied it.
+    // Four deliveries: two of a message that was too large, one whose function ended before the message was applied, and one that applied
+    // it.
     expect(Math.max(...decided.values())).toBeLessThanOrEqual(4);
   });
 
@@ -386,12 +387,12 @@ describe("AP5 a redelivered message", () => {
     };
     const body = harness.pack(names.map((name, i) => ({ t: "M", key: `shop/${name}`, uid: name, rv: String(10 + i), tooBig: true })));
     await expect(harness.apply(body)).rejects.toThrow("the function ended");
-    // Twice the first four: unchanged ones are read only after the Store has compared them.
+    // The first four items are read twice: unchanged ones only after the Store has compared them.
     expect(calls).toEqual([4, 4, 4]);
     asked = [];
     expect(await harness.apply(body, 2)).toEqual({ kind: "ack" });
     expect(asked).toEqual(names.slice(4).map((name) => `shop/${name}`));
-    expect(calls.slice(3)).toEqual([0, 4, 4, 1, 1]); // AP6: the first is between two reads
+    expect(calls.slice(3)).toEqual([0, 4, 4, 1, 1]); // AP6: the first write is between two reads
     expect(await harness.keys()).toEqual(names.map((name) => `shop/${name}`));
     expect(await harness.watermarkOf()).toBe("18");
   });
@@ -670,7 +671,7 @@ describe("invalid input", () => {
 
 it.each([{}, { metadata: {} }, "x", 1, null])("AP1 a deletion whose object is %j removes its row, and the lane continues", async (o) => {
   const harness = await scene();
-  const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it may arrive
+  const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // an item of a message
   expect(await harness.apply(harness.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
   expect(await harness.watermarkOf("replicasets")).toBe("900");
 });
@@ -698,7 +699,7 @@ describe("AP1 an affected-keys table that", () => {
     "[informer T88] $name for one item: the applier logs and caches that item, and the other items enqueue their keys",
     async ({ fault }) => {
       const harness = await scene();
-      // First of all tables: results of the others for the item are dropped, too.
+      // Comes before all other tables: their results for the item are dropped, too.
       harness.affectedKeys = [faulty(fault), ...harness.affectedKeys];
       for (const [t, rows, watermark] of [
         ["A", ["shop/a", BAD, "shop/c"], "12"],
@@ -746,7 +747,8 @@ it.each(["x", [null], ["x"]])(
   "AP1 logs invalid owner references (%j), even in objects read from the API server",
   async (ownerReferences) => {
     const harness = await scene();
-    const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it may arrive
+    // an item of a message
+    const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet;
     expect(await harness.apply(harness.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
     harness.live.set("shop/odd", whole as unknown as KubeObject);
     expect(await harness.apply(harness.pack([item(whole, "M", { rv: "901", tooBig: true })], { resource: "replicasets" }))).toEqual({

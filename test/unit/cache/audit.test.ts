@@ -28,7 +28,7 @@ function listed({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletio
   return item;
 }
 
-/** A row with its index entry. `entry`: false: the entry does not verify. */
+/** A row with its index entry. With `entry` false, the entry fails verification. */
 function cached({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletionTimestamp }: Pod, isBelieved = true): CachedEntry {
   const object = cachedPod({
     name: "a",
@@ -93,7 +93,7 @@ describe("a lane compared with its list", () => {
     const objects = new Map(object ? [[KEY, listed(object)]] : []);
     const found = compareLane("pods", objects, LIST, lane);
     expect(found.map(({ kind, key }) => [kind, key])).toEqual(want === undefined ? [] : [[want, KEY]]);
-    // A live read replaces exactly the current value.
+    // A live read replaces only the value that was read.
     expect(found.map(({ stands }) => stands)).toEqual(
       want === undefined ? [] : [want === "other" || want === "unbelieved" ? STANDS : undefined],
     );
@@ -117,7 +117,7 @@ describe("a lane compared with its list", () => {
 describe("an audit", () => {
   const CONTROLLER = cachedReplicationController({ name: "a" });
 
-  /** One object of the resource with one lane: as each list returns it, and as the cache holds it at each read. */
+  /** One object of the resource, with one lane: as each list returns it, and as each read of the cache returns it. */
   function scene(lists: readonly (Pod | undefined)[], lookAt: (nowMs: number, looks: number) => LaneView) {
     const clock = createVirtualClock(0);
     const queries: ListQuery[] = [];

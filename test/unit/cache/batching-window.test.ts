@@ -1,4 +1,4 @@
-// The batching window: lone events, bursts, and the upper bound of a delay.
+// The batching window: single events, bursts, and the maximum delay.
 import { expect, test } from "vitest";
 import { FlowMeter, remainingWindowMs } from "../../../shared/controllers/cache/watcher/batching-window.ts";
 import type { PackFlow } from "../../../shared/controllers/cache/watcher/batching-window.ts";

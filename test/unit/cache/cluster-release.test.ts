@@ -1,4 +1,4 @@
-// The release that the watcher publishes: after an upgrade, and while API servers of two releases answer.
+// The release that the watcher publishes: after an upgrade, and while API servers of two releases respond.
 import { describe, expect, it } from "vitest";
 
 import { createClusterRelease, lookingAtRelease } from "../../../shared/controllers/cache/watcher/cluster-release.ts";
@@ -25,7 +25,7 @@ function scene(first = "v1.36.3", options: ClusterReleaseOptions = {}) {
     release,
     reads: () => reads,
     runs: (version: string | Error) => void (answer = version),
-    /** Advances the time; a checkpoint requests the release, and a read ends. */
+    /** Advances the time; a checkpoint requests the release, and the read ends. */
     async pass(ms: number): Promise<string | undefined> {
       await clock.advance(ms);
       release.current();

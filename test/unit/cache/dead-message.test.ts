@@ -1,4 +1,4 @@
-// Dead messages: which cache is suspect after each one.
+// Dead messages: the cache that becomes suspect after each one.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";

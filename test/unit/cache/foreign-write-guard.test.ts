@@ -20,7 +20,7 @@ const CANARY = { namespace: "deltaloop", name: "deltaloop-canary" };
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const second = (s: number): number => START_MS + s * 1_000;
 
-/** A Deployment whose status another controller wrote in that second, according to its managedFields entry. */
+/** A Deployment whose managedFields say that another controller wrote its status in that second. */
 const written = (s: number, manager = "kube-controller-manager", name = "web", namespace = "shop") => ({
   metadata: {
     namespace,
@@ -53,7 +53,7 @@ function scene() {
   let reports = 0;
   let before: () => Promise<readonly unknown[]> = async () => [OTHER];
   const asked: ListQuery[] = [];
-  /** Replicas in the canary's status, as the watcher has written it. */
+  /** Changes of the canary's status by the watcher. */
   const changes: unknown[] = [];
   let canary: () => Promise<KubeObject | undefined> = async () => ({
     metadata: { name: CANARY.name, uid: "u", resourceVersion: "1" },
@@ -80,7 +80,7 @@ function scene() {
     asked,
     /** The API server's answer for the previous version. */
     before: (answer: () => Promise<readonly unknown[]>) => void (before = answer),
-    /** A watcher that leads from that second on. */
+    /** A watcher that becomes leader in that second. */
     watcher(beganAt: number): ForeignWriteGuard {
       const ports = {
         store: {
@@ -112,7 +112,7 @@ function scene() {
     changes,
     /** The API server's answer for the canary. */
     canary: (answer: typeof canary) => void (canary = answer),
-    /** A user's resume with knowledge of everything up to that second. */
+    /** A user's resume that accepts all writes up to that second. */
     async resume(seenUpTo: number, namespace?: string): Promise<string> {
       const seen = await store().guard();
       return await store().resume({ seen, acceptedMs: second(seenUpTo), ...(namespace !== undefined && { namespace }) });
@@ -132,7 +132,7 @@ function scene() {
       return () => void (data = { ...data, guard });
     },
     flush: () => void (data = createMemoryData()),
-    /** Deletes the stop and leaves the rest. */
+    /** Deletes the record of the stop, and nothing else. */
     takeAway: () => void (data = { ...data, guard: { acceptedMs: data.guard.acceptedMs, namespaces: new Map() } }),
     async end() {
       ends.abort(new Error("over"));
@@ -325,7 +325,7 @@ describe("the guard against a second active controller", () => {
     guard.look("deployments", written(3));
     await s.clock.advance(3_000);
     expect(await s.isStopped()).toBe(false);
-    await expect(guard.beforeTerm()).rejects.toThrow("redis is unavailable"); // FG4
+    await expect(guard.beforeTerm()).rejects.toThrow("redis is unavailable"); // FG4: the term does not begin
     s.redisIsAway(false);
     await s.clock.advance(1_000);
     expect(await s.isStopped()).toBe(true);
@@ -342,7 +342,7 @@ describe("the guard against a second active controller", () => {
     expect(await s.isStopped()).toBe(false);
     expect(s.lines.at(-1)).toBe("warn resumed by a user: earlier writes of the other controller are ignored");
     const asked = s.reports();
-    guard.look("deployments", written(3)); // listed again
+    guard.look("deployments", written(3)); // a later list
     guard.look("replicasets", written(2));
     await s.clock.advance(5_000);
     expect([await s.isStopped(), s.reports()]).toEqual([false, asked]);
@@ -370,7 +370,7 @@ describe("the guard against a second active controller", () => {
 
   it("ignores a write from before `deltaloop resume` that a stalled second watcher reports afterwards", async ({ s }) => {
     const [paused, leader] = [s.watcher(0), s.watcher(20)];
-    s.redisIsAway(true); // for the paused one
+    s.redisIsAway(true); // for the paused namespace
     paused.look("deployments", written(3));
     await s.clock.advance(0);
     s.redisIsAway(false);
@@ -383,7 +383,7 @@ describe("the guard against a second active controller", () => {
   });
 
   it("FG5 a new leader restores a deleted stop even if it has not seen the write that caused the stop", async ({ s }) => {
-    await s.seenByAnother(3); // of a terminated watcher
+    await s.seenByAnother(3); // by a watcher that has terminated
     const next = s.watcher(20);
     await next.beforeTerm();
     s.takeAway();
@@ -463,10 +463,10 @@ describe("the canary", () => {
     await s.clock.advance(11_000);
     expect([await s.isStopped(), await s.everythingStopped(), s.changes]).toEqual([true, undefined, [1]]);
     expect(s.lines.at(-1)).toBe("warn no other controller wrote the canary within 10 s: only the affected namespaces are stopped");
-    expect(guard.look("replicasets", corrected(12))).toBe("canary"); // later than awaited counts too
+    expect(guard.look("replicasets", corrected(12))).toBe("canary"); // a later correction than expected counts too
     await s.clock.advance(0);
     expect(await s.everythingStopped()).toMatchObject({ write: { key: "deltaloop/deltaloop-canary", atMs: second(12) } });
-    expect([await s.isStopped(), s.asked.length]).toEqual([false, 1]); // the canary needs no proof
+    expect([await s.isStopped(), s.asked.length]).toEqual([false, 1]); // the canary needs no verification
     await s.end();
   });
 
@@ -495,14 +495,14 @@ describe("the canary", () => {
   });
 
   it("FG5 FG7 CY4 a watcher that starts within 10 s of a stop changes the canary again, after its own start", async ({ s }) => {
-    await s.seenByAnother(3); // of a terminated watcher
+    await s.seenByAnother(3); // by a watcher that has terminated
     const next = s.watcher(5);
     await next.beforeTerm();
     await s.clock.advance(900);
     expect(s.changes).toEqual([]);
     await s.clock.advance(100);
     expect(s.changes).toEqual([1]);
-    expect(next.look("replicasets", corrected(5))).toBe("canary"); // before this watcher led
+    expect(next.look("replicasets", corrected(5))).toBe("canary"); // a write before this watcher became leader
     await s.clock.advance(0);
     expect(await s.everythingStopped()).toBeUndefined();
     next.look("replicasets", corrected(6));

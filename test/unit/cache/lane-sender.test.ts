@@ -58,7 +58,7 @@ function random3(length: number): string {
   return Array.from({ length }, () => String.fromCharCode(0x3400 + Math.floor(random.next() * 0x6000))).join("");
 }
 
-/** As long as the API server allows, and incompressible. */
+/** Names of the maximum length that the API server accepts, which cannot be compressed. */
 function randomNames(count: number): readonly string[] {
   const text = incompressible(count * 253);
   return Array.from({ length: count }, (_, i) => text.slice(i * 253, (i + 1) * 253));
@@ -68,7 +68,7 @@ const largest = (batches: readonly (readonly QueueEntry[])[]): number =>
   Math.max(...batches.flat().map(({ body }) => Buffer.byteLength(body)));
 const MIB = 1024 * 1024;
 
-/** Text that deflate and base64 leave at about its length. */
+/** Text whose length deflate and base64 hardly change. */
 function incompressible(length: number): string {
   const random = createSeededRandom(1);
   return Array.from({ length }, () => Math.floor(random.next() * 36).toString(36)).join("");
@@ -129,7 +129,7 @@ test("keeps events in the batching window for the configured time", async () => 
 
 test("[informer T96] delays this controller's own writes by 0.2 to 0.4 s, and sends only the last state of an object", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
-  await clock.advance(100); // so that the next event comes too soon
+  await clock.advance(100); // gives the next event its own message
   const own = (name: string, rv: number): void => sender.live({ ...item(name, rv), isOwn: true });
   own("a", 1);
   await clock.advance(100);
@@ -272,7 +272,7 @@ test("[informer T27] uses another deduplication id when it sends the same object
   sender.manifest("20", [], 2);
   await clock.runUntilIdle();
   const ids = batches.flat().map(({ id }) => id);
-  expect(new Set(ids).size).toBe(3); // and that of the manifest
+  expect(new Set(ids).size).toBe(3); // and the id of the manifest
 });
 
 test("sends listed objects in separate messages with their list's version, and watch events without a list version", async () => {
@@ -394,7 +394,7 @@ test("[informer T108] sends objects completely if they fit: one of 900 KiB, and 
       ["2", true],
       ["3", true],
       ["4", true],
-    ], // the fourth would exceed 200 Ki characters
+    ], // the fourth item would exceed 200 Ki characters
     [
       ["5", true],
       ["6", true],

@@ -49,7 +49,7 @@ function scene() {
   return { clock, server, kube, log, candidate, stored, touch };
 }
 
-/** A suspended process: time passes, and none of its timers fires. */
+/** A suspended process: time passes, but none of its timers fires. */
 function standing(clock: ReturnType<typeof createVirtualClock>, stands: () => boolean): Clock {
   return {
     now: () => clock.now(),
@@ -213,7 +213,7 @@ describe("the watcher's Lease", () => {
       },
     };
     const a = candidate("a", { writer });
-    await clock.advance(5_000); // sent after 2 s
+    await clock.advance(5_000); // the request was sent after 2 s
     hangs = true;
     await clock.advance(6_800);
     expect(a.leader()?.lost.aborted).toBe(false);
@@ -432,7 +432,7 @@ describe("the leader terms that an annotation of the Lease lists", () => {
     expect(annotations(s)).not.toHaveProperty([LEASE_FINAL]);
     b.ends.abort();
     kept();
-    // An older build held the Lease meanwhile, and kept the fields that it does not know.
+    // An older build held the Lease meanwhile, and kept the fields that it did not know.
     await server.request({
       method: "PATCH",
       path: `${PATH}/${LEASE.name}`,

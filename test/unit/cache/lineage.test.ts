@@ -1,4 +1,5 @@
-// Would catch: a clone that resumes or replaces an epoch in use, a cluster that never takes over an abandoned epoch, an upgrade that stops.
+// Would catch: a clone that resumes or replaces the current epoch, a cluster that never takes over an abandoned epoch, and an upgrade that
+// stops syncs.
 import { expect, it } from "vitest";
 
 import {

@@ -9,11 +9,11 @@ import { recordingLog } from "../recording-log.ts";
 type Lines = readonly string[];
 const IDLE_MS = 1_000_000_000;
 
-/** One watch: groups of lines or waits (ms), then its end: `close` or an error; without one it stays open. */
+/** One watch: groups of lines or waits (ms), then its end: `close` or an error. Without one it stays open. */
 type Watch = readonly (Lines | number | Error | "close")[];
 
 interface Script {
-  /** The server's newest version at each request; the last one stays. */
+  /** The server's newest version at each request; the last value repeats. */
   readonly newest?: readonly (string | Error)[];
   readonly lists?: readonly (ListPage | Error)[];
   readonly watches?: readonly Watch[];
@@ -44,7 +44,10 @@ const unsupported = new KubeApiError({ code: 422, reason: "Invalid", message: "s
 const reset = new UnansweredError("reset");
 const nameOf = (item: unknown): string => (item as ReturnType<typeof object>).metadata.name;
 
-/** Plays a script to its end. @returns the requests with their times, and the calls of the listener */
+/**
+ * Plays a script to its end.
+ * @returns the requests with their times, and the calls of the listener
+ */
 async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatch) => Promise<void>) {
   const clock = createVirtualClock(0);
   const asked: string[] = [];
@@ -147,7 +150,7 @@ describe("WatchList", () => {
       "0 watchList 8",
       "800 newest",
       "800 watchList 11",
-      "2400 list latest 500", // not a list that is no older than 10
+      "2400 list latest 500", // not a list with `resourceVersionMatch=NotOlderThan` and version 10
       "2400 watch 12",
     ]);
     expect(told.slice(8)).toEqual(["3: a not before 12", "3: whole at 12"]);
@@ -213,7 +216,7 @@ describe("WatchList", () => {
     });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 list 21 NotOlderThan 500", "0 watch 30"]);
     expect(told).toEqual(["1: a not before 20", "1: whole at 20", "A b 21", "2: b not before 30", "2: whole at 30"]);
-    // A response, not a failure: readers of a capture or an older server see no error.
+    // This is a response and not a failure, so that users of a capture or an older server see no error.
     expect(log.lines.filter(({ message }) => message === "watch ended").map(({ level }) => level)).toEqual(["debug"]);
   });
 

@@ -80,7 +80,8 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
     ({ resource, generation, observedGeneration, expected }) => {
       const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
       expect(isOwnWrite(resource, "M", object)).toBe(expected);
-      expect(isOwnWrite(resource, "A", object)).toBe(expected && observedGeneration !== undefined); // the new object was just created
+      // a new object has no observedGeneration
+      expect(isOwnWrite(resource, "A", object)).toBe(expected && observedGeneration !== undefined);
       expect(
         isOwnWrite(resource, "M", {
           ...object,

@@ -1,4 +1,4 @@
-// Preparation of changes: rows read, effects, counts and intents.
+// Preparation of changes: rows to read, effects, counts and intents.
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod } from "../../../shared/kube/objects/cached.ts";
@@ -9,7 +9,7 @@ import type { CachedResource, View } from "../../../shared/kube/objects/resource
 import type { IndexRequest, IndexView, Row } from "../../../shared/store/ports/store.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, keyOf, ownedBy } from "../../support/builders.ts";
 
-/** A Store of these objects that records its calls. */
+/** A Store with these objects that records its calls. */
 function storeOf(...objects: readonly (readonly [CachedResource, Cached])[]) {
   const asked: IndexRequest[] = [];
   const rows = objects.map(([resource, object]) => ({ resource, row: rowOf(object) }));
@@ -50,7 +50,7 @@ const WEB = asOwner("replicaset", cachedReplicaSet());
 
 const none: AffectedKeys = () => [];
 
-/** No live reads here. */
+/** Live reads are not expected here. */
 const live = (): Promise<never> => Promise.reject(new Error("read live"));
 const prepare = (
   store: Parameters<typeof prepareChanges>[0],

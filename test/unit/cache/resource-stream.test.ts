@@ -13,7 +13,7 @@ import { recordingLog } from "../recording-log.ts";
 type Lines = readonly string[];
 const IDLE_MS = 1_000_000_000;
 
-/** One watch: batches of lines or waits (ms), then its end: `close` or an error; without one it stays open. */
+/** One watch: batches of lines or waits (ms), then its end: `close` or an error. Without one it stays open. */
 type Watch = readonly (Lines | number | Error | "close")[];
 
 interface Script {
@@ -22,10 +22,10 @@ interface Script {
   readonly resumeFrom?: string;
   readonly floor?: string;
   readonly cached?: CachedVersions;
-  /** A server with WatchList and this newest version. */
+  /** The newest version of a server with WatchList. */
   readonly streamsAt?: string;
   readonly random?: number;
-  /** The name of the guard's canary. */
+  /** The name of the write guard's canary. */
   readonly canary?: string;
 }
 
@@ -49,7 +49,10 @@ const page = (rv: number, items: readonly unknown[], next?: string): ListPage =>
   ...(next !== undefined && { continue: next }),
 });
 
-/** Plays a script to its end. @returns the requests and the calls of the sink */
+/**
+ * Plays a script to its end.
+ * @returns the requests and the calls of the sink
+ */
 async function play(
   { lists = [], watches = [], resumeFrom, floor = "0", cached, streamsAt, random = 0, canary }: Script,
   forMs = 200_000,

@@ -37,7 +37,7 @@ async function scene() {
     for (let lane = 0; lane < LANES[resource]; lane++) await harness.deliver(resource, [], { kind: "W", lane, watermark: "100" });
   const reference = { apiVersion: "apps/v1", controller: true, ...ownedBy("ReplicaSet", rs) };
   const server = new Map<CachedResource, readonly KubeObject[]>([
-    ["replicasets", [rs, ...others].map(({ metadata }) => ({ metadata }) as KubeObject)], // all fields read from them
+    ["replicasets", [rs, ...others].map(({ metadata }) => ({ metadata }) as KubeObject)], // the fields that the audit reads
     [
       "pods",
       [
@@ -52,7 +52,7 @@ async function scene() {
             labels: { ...pod.labels },
             ownerReferences: [reference],
           },
-        } as KubeObject, // as above
+        } as KubeObject, // the fields that the audit reads
       ],
     ],
   ]);
@@ -90,7 +90,7 @@ async function scene() {
     void runUpkeep(ports, options, leading.signal);
     return leading;
   };
-  /** Advances the time without reading a gate. */
+  /** Advances the time without reading the gate. */
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= UPKEEP_TICK_MS) await fixture.clock.advance(Math.min(left, UPKEEP_TICK_MS));
   };

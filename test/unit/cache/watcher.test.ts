@@ -27,7 +27,7 @@ import { recordingLog } from "../recording-log.ts";
 const it = base.extend("s", async () => scene());
 
 const PODS = "/api/v1/namespaces/default/pods";
-/** Informer §20: from a loss to the complete relist. */
+/** Limit in ms from a loss to the complete relist (informer §20). */
 const LOSS_MS_MAX = 15_000;
 
 function scene() {
@@ -43,9 +43,9 @@ function scene() {
   const log = recordingLog();
   const sent: QueueEntry[] = [];
   let waiting: QueueEntry[] = [];
-  /** Whether a message reaches the queue; it is answered as sent in any case. */
+  /** Whether the queue accepts a message; the sender gets a success response in any case. */
   let accepts: (envelope: Envelope) => boolean = () => true;
-  /** The API server refuses writes to a Lease. */
+  /** Whether the API server rejects writes of a Lease. */
   let away = false;
   let queueIsAway = false;
   const doorbells = { ring: async () => {} };
@@ -95,9 +95,9 @@ function scene() {
       fate,
       ends,
       running,
-      /** Suspended from its next call on. */
+      /** Suspends the watcher from its next call on. */
       pause: (ms: number) => void (standMs = ms),
-      /** The same from the answer to its next renewal on; earlier timers still fire. */
+      /** Suspends the watcher between the response and its next renewal; earlier timers still fire. */
       stand: (ms: number) => void (standAfterRenewalMs = ms),
     };
   };
@@ -108,7 +108,7 @@ function scene() {
     doorbells,
     reader: createSimulatedKube({ server, clock, random, component: "applier", faults: () => ({ api: 0, watch: 0 }) }),
   };
-  /** Applies the queued messages; those that must wait stay. */
+  /** Applies the queued messages; messages that must wait remain. */
   const drain = async (atMost = Infinity): Promise<void> => {
     const left: QueueEntry[] = [];
     for (const [index, entry] of waiting.entries()) {
@@ -137,7 +137,7 @@ function scene() {
     lose: (what: (envelope: Envelope) => boolean) => void (accepts = (envelope) => !what(envelope)),
     envelopes: () => sent.map(({ body }) => envelopeOf(body)),
     waiting: () => waiting.length,
-    /** Advances time in seconds, with the applier keeping up. */
+    /** Advances the time in seconds while the applier processes all messages. */
     async pass(ms: number) {
       for (let left = ms; left > 0; left -= 500) {
         await clock.advance(Math.min(left, 500));
@@ -154,7 +154,7 @@ function scene() {
       server.request({ method: "DELETE", path: `${PODS}/${name}`, body: JSON.stringify({ gracePeriodSeconds: 0 }) }),
     cached: () => [...(data.epoch?.resources.get("pods")?.lanes ?? [])].flatMap((lane) => [...lane.rows.keys()]).sort(),
     flush: () => void (data.epoch = undefined),
-    /** Takes a copy of everything; the returned function restores it. */
+    /** Copies all state; the returned function restores the copy. */
     snapshot: () => {
       const copy = structuredClone(data.epoch);
       return () => void (data.epoch = copy);
@@ -201,7 +201,7 @@ describe("one watcher", () => {
     s.lose(() => false);
     const lostAtMs = s.clock.now();
     while ((await s.gates()) && s.clock.now() - lostAtMs < 100_000) await s.pass(500);
-    expect(s.clock.now() - lostAtMs).toBeLessThanOrEqual(20_000); // until the next heartbeat of the lane, and 2 s more
+    expect(s.clock.now() - lostAtMs).toBeLessThanOrEqual(20_000); // until the lane's next heartbeat, plus 2 s
     expect(s.cached()).toEqual([]);
     while (!(await s.gates()) && s.clock.now() - lostAtMs < 200_000) await s.pass(500);
     expect(s.clock.now() - lostAtMs).toBeGreaterThan(HOLE_RELIST_MS);
@@ -223,7 +223,7 @@ describe("one watcher", () => {
     restore();
     const [atMs, fence] = [s.clock.now(), s.fence()];
     while (s.fence() === fence && s.clock.now() - atMs < 100_000) {
-      await s.clock.advance(50); // nothing is applied, so the gate cannot open again
+      await s.clock.advance(50); // no message is applied, so the gate cannot open again
       if (s.fence() !== fence) expect(await s.gates()).toBe(false);
     }
     expect(s.clock.now() - atMs).toBeLessThanOrEqual(1_100);
@@ -268,7 +268,7 @@ describe("one watcher", () => {
       await s.create("b");
       const atMs = s.clock.now();
       while (!s.cached().includes("default/b") && s.clock.now() - atMs < 100_000) await s.pass(500);
-      expect(s.clock.now() - atMs).toBeLessThanOrEqual(20_000); // a Lease of 15 s expires
+      expect(s.clock.now() - atMs).toBeLessThanOrEqual(20_000); // the expiry of a Lease of 15 s
       expect(s.data.epoch?.record.epoch).toBe(epoch);
       expect(s.log.lines.filter(({ message }) => message.startsWith("two clusters share this cache"))).toEqual([]);
     },
@@ -436,7 +436,7 @@ describe("one watcher", () => {
     isAway = true;
     s.flush();
     await s.pass(5_000);
-    expect(epochs.length).toBeGreaterThan(1); // retried
+    expect(epochs.length).toBeGreaterThan(1); // the watcher has retried
     expect(epochs.every((epoch) => epoch === undefined)).toBe(true);
     expect(await s.gates()).toBe(false);
     isAway = false;
@@ -510,7 +510,7 @@ describe("one watcher", () => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
-    // Messages sent meanwhile are not applied, so the list stays unfinished.
+    // Messages are not applied meanwhile, so the list remains incomplete.
     await s.clock.advance(2_500);
     const pods = () => s.data.epoch?.resources.get("pods");
     expect(pods()).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 1 });
@@ -643,7 +643,8 @@ describe("a written-through version above the stream's version", () => {
     const epoch = s.data.epoch?.record.epoch;
     const path = "/api/v1/namespaces/default/configmaps";
     const answer = await s.server.request({ method: "POST", path, body: JSON.stringify({ metadata: { name: "newer" } }) });
-    const created = "body" in answer ? (answer.body as { readonly metadata: { readonly resourceVersion: string } }) : undefined; // the object
+    // the created object
+    const created = "body" in answer ? (answer.body as { readonly metadata: { readonly resourceVersion: string } }) : undefined;
     written(s, created?.metadata.resourceVersion ?? "");
     await s.pass(40_000);
     expect(s.data.epoch?.record.epoch).toBe(epoch);
@@ -701,7 +702,7 @@ describe("two watchers", () => {
     await s.pass(3_000);
     s.queueIsAway(true);
     await s.create("unsent");
-    await s.pass(3_000); // the checkpoints meanwhile do not include it
+    await s.pass(3_000); // so that the checkpoints do not include it
     const { generation } = s.data.epoch?.resources.get("pods") ?? {};
     one.ends.abort("stopped");
     await s.clock.advance(100);
@@ -709,7 +710,7 @@ describe("two watchers", () => {
     s.start("two");
     await s.pass(30_000);
     expect(s.cached()).toEqual(["default/unsent"]);
-    expect(s.data.epoch?.resources.get("pods")?.generation).toBe(generation); // by a watch, not by a list
+    expect(s.data.epoch?.resources.get("pods")?.generation).toBe(generation); // through a watch, not a list
   });
 
   it("[informer T54] a watcher that was suspended for a minute has been replaced, and its late messages are dropped", async ({ s }) => {
@@ -721,7 +722,7 @@ describe("two watchers", () => {
     s.start("two");
     await s.pass(60_000);
     const before = JSON.stringify([s.cached(), s.data.epoch?.resources.get("pods")?.lanes.map(({ last, watermark }) => [last, watermark])]);
-    // The last message of the first watcher, with a sequence number not used yet: a manifest that would sweep everything.
+    // The first watcher's last message, with an unused sequence number: a manifest that would sweep all rows.
     const { k: _, ...head } = envelopeOf(late.body ?? "") as Envelope & { readonly rv?: string };
     const lane = head.ln;
     const body = signedBody("c1", { ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });
@@ -752,7 +753,7 @@ describe("two watchers", () => {
     await s.pass(2_000);
     const fence = s.fence() ?? "";
     one.stand(30_000);
-    await s.pass(13_000); // its idle lanes are due for a heartbeat by then
+    await s.pass(13_000); // by then, its idle lanes are due for a heartbeat
     await s.create("b");
     await s.pass(16_000);
     expect(s.fence()).not.toBe(fence);
@@ -798,7 +799,7 @@ describe("two watchers", () => {
 });
 
 describe("a restored etcd with older revisions", () => {
-  /** Fifty writes that the restore discards; the last fence is also from that time. */
+  /** Makes fifty writes that the restore discards; the last fence is also from that time. */
   async function lostTime(s: ReturnType<typeof scene>): Promise<void> {
     await s.remove("a");
     for (let i = 0; i < 50; i++) await s.create(`lost-${i}`);

@@ -1,4 +1,4 @@
-// Write-through of answers: order, moved rows, and doorbells.
+// Write-through of responses: order, changed rows, and doorbells.
 import { describe, expect, it } from "vitest";
 import { writeThrough, type Answers } from "../../../shared/controllers/cache/write-through.ts";
 import type { Doorbell, Doorbells } from "../../../shared/store/ports/doorbells.ts";
@@ -119,7 +119,7 @@ describe("writeThrough", () => {
 
   it("logs doorbells that cannot be sent, and succeeds, because the sweeper sends them for queued keys", async () => {
     const { harness, run } = await scene();
-    await harness.store.done(run, { kind: "ok" }); // a suppressed change rings nothing
+    await harness.store.done(run, { kind: "ok" }); // a suppressed change sends no doorbell
     const doorbells = { ring: () => Promise.reject(new Error("SQS is unavailable")) };
     await writeThrough({ ...harness.writeThroughPorts(), doorbells }, run, {
       resource: "pods",

@@ -1,6 +1,6 @@
 /**
- * `deltaloop capture` as a process, with an in-memory API server. Catches an earlier capture that is overwritten by one that never
- * started, and one that cannot be read while it runs.
+ * `deltaloop capture` as a process, with an in-memory API server. Catches: an existing capture that is overwritten by a command that then
+ * fails to start, and a capture that cannot be read while it is being recorded.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
@@ -52,7 +52,7 @@ class Capture {
     this.#child = child;
   }
 
-  /** Starts a command whose exit the test need not await. */
+  /** Starts a command without waiting for its exit. */
   static begin(...parameters: readonly string[]): Capture {
     running = new Capture(...parameters);
     return running;
@@ -65,7 +65,7 @@ class Capture {
 }
 
 const content = (name: string): string => readFileSync(join(folder, name), "utf8");
-/** Lists of the four cached resources, and of events, nodes, resource quotas, autoscalers and disruption budgets, which findings need. */
+/** Number of lists: the four cached resources, and events, nodes, resource quotas, autoscalers and disruption budgets for the findings. */
 const LISTS = 9;
 const hasLists = (text: string): boolean => text.split('"k":"listend"').length === LISTS + 1;
 
@@ -117,7 +117,10 @@ it("writes only lines to standard output", async () => {
 });
 
 describe("fetch", () => {
-  /** Replaces the pod of infra/manifests-capture: kubectl runs the command here; test/e2e/watcher-image.test.ts uses the real pod. */
+  /**
+   * Replaces the pod of infra/manifests-capture by a local process that kubectl's replacement starts; test/e2e/watcher-image.test.ts uses
+   * the real pod.
+   */
   const pod = (): void => {
     const script = `#!/bin/sh\nfor word; do shift; [ "$word" = send ] && break; done\nshift\nexec ${process.execPath} ${MAIN} capture send ring.jsonl.gz "$@"\n`;
     writeFileSync(join(folder, "kubectl"), script, { mode: 0o755 });

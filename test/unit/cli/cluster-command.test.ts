@@ -1,4 +1,4 @@
-/** `deltaloop cluster`, as a process. Catches a file that is written before it was vetted, or that others can read. */
+/** `deltaloop cluster` as a process. Catches: a file that is written before it is vetted, or that other users can read. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** `deltaloop cost` as a process. Catches an error that ends in a stack trace or in a sum, and a flag without effect. */
+/** `deltaloop cost` as a process. Catches: a usage error that causes a stack trace or a result, and an option without effect. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

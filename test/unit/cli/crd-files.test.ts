@@ -1,4 +1,4 @@
-/** `dev FILE… --crds PATH`: which CRDs are read, and what is wrong with the files. */
+/** `dev FILE… --crds PATH`: the CRDs that are read, and the errors in the files. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is reported as a failure of components that
- * had not started, and leftover keys.
+ * `deltaloop dev` as a process. Catches: a Ctrl-C during the start, which every process of a terminal receives, that is reported as a
+ * failure of components, and leftover key files.
  */
 import { spawn, spawnSync, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
@@ -38,11 +38,11 @@ async function begun(): Promise<{
   readonly queue: number;
   readonly said: () => string;
   readonly ended: Promise<number | null>;
-  /** Resolves when `dev` and its components have exited; they write to its standard error. */
+  /** Resolves when `dev` and its components have exited; each of them holds `dev`'s standard error open. */
   readonly allEnded: Promise<number | null>;
   readonly left: () => readonly string[];
 }> {
-  const parameters = [MAIN, "dev", "--kubeconfig", "kubeconfig", "--redis", "redis://127.0.0.1:9"]; // never reached
+  const parameters = [MAIN, "dev", "--kubeconfig", "kubeconfig", "--redis", "redis://127.0.0.1:9"]; // the test never reaches this address
   const temporary = mkdtempSync(join(folder, "tmp-"));
   const env = { ...process.env, TMPDIR: temporary };
   const dev = spawn(process.execPath, parameters, { cwd: folder, env, detached: true, stdio: ["ignore", "ignore", "pipe"] });
@@ -65,7 +65,7 @@ it("[informer T125] a second Ctrl-C during the shutdown ends dev immediately, an
   process.kill(queue, "SIGSTOP"); // `dev` waits for it
   dev.kill("SIGHUP");
   dev.kill("SIGINT");
-  expect([129, 130]).toContain(await ended); // whichever is reported last
+  expect([129, 130]).toContain(await ended); // depends on which one is reported last
   expect(left()).toEqual([]);
   process.kill(queue, "SIGCONT");
   await allEnded;
@@ -88,7 +88,7 @@ it("Ctrl-C while the components start ends all of them without an error", async 
 
 it("does not report a component as failed if Ctrl-C ended it before dev received the signal", async () => {
   const { dev, queue, said, allEnded, left } = await begun();
-  process.kill(queue, "SIGINT"); // the signal ends processes that are starting
+  process.kill(queue, "SIGINT"); // the signal also ends processes that are starting
   await expect.poll(() => isThere(queue), { interval: 1 }).toBe(false);
   dev.kill("SIGINT");
   expect(await allEnded, said()).toBe(0);

@@ -1,4 +1,7 @@
-/** The help, usage errors and completion, as processes. Catches an option without a group or description, a line wider than the terminal, colour codes in a pipe. */
+/**
+ * The help, usage errors and completion, as processes. Catches: an option without group or description, a line wider than the terminal, and
+ * colour codes in a pipe.
+ */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +36,7 @@ function deltaloop(...parameters: readonly string[]) {
   return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), ...parameters], { cwd: ROOT, encoding: "utf8" });
 }
 
-/** In a terminal of util-linux's script(1). Node.js sees no colours in a terminal where CI is set. */
+/** Runs the command in a terminal of util-linux's script(1), without CI in its environment, because Node.js then disables colours. */
 function inTerminal(columns: number, env: Readonly<Record<string, string>>, ...parameters: readonly string[]): string {
   const command = `stty cols ${columns}; ${[process.execPath, join(ROOT, "cli/main.ts"), ...parameters].join(" ")}`;
   const { NO_COLOR: _off, FORCE_COLOR: _on, CI: _ci, ...inherited } = process.env;

@@ -1,4 +1,4 @@
-/** `deltaloop import` as a process. Catches a lost file: the input, or an existing output that was not replaced. */
+/** `deltaloop import` as a process. Catches: a lost file, either the input or an existing output that must not be replaced. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

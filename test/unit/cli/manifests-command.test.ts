@@ -1,4 +1,6 @@
-/** `deltaloop manifests` as users run it. Catches: a file that cannot be loaded and prints more than one line, and code that never ends. */
+/**
+ * `deltaloop manifests` as a process. Catches: an error of more than one line for a file that cannot be loaded, and code that never ends.
+ */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * The command as a process. Catches an error that ends in a stack trace, one that does not state what is wrong and where, and a password in
- * an error.
+ * Error messages of the command as a process. Catches: a stack trace, a message that does not state the cause and its place, and a password
+ * in a message.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,7 +21,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** By a shell, with `before` and `after` around the command. */
+/** Runs the command in a shell, with `before` and `after` around it. */
 function run(parameters: readonly string[], { before = "", after = "", env = {} } = {}) {
   const command = ["-c", `${before}"$@" ${after}`, "sh", process.execPath, join(ROOT, "cli/main.ts"), ...parameters];
   return spawnSync("/bin/sh", command, { cwd: folder, encoding: "utf8", env: { ...process.env, TMPDIR: folder, ...env } });

@@ -1,4 +1,7 @@
-/** The function host of user controllers, without processes. Catches: a loop that stops other keys, and a key that hangs with a dead host. */
+/**
+ * The function host of user controllers, without processes. Catches: an endless loop that stops other keys, and a key that never ends
+ * because its host has died.
+ */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -11,7 +14,7 @@ import { silentLog } from "../../support/silent-log.ts";
 
 const { definition } = defineController({ name: "c", for: Pod, concurrency: 2, sync: () => undefined });
 
-/** A host whose code is `behave`; `hangs` never answers again, like a process in an endless loop. */
+/** A host that runs `behave`. After `hangs` it never responds, like a process in an endless loop. */
 function child(
   behave: (message: ToHost) => FromHost | "hangs" | undefined,
   loads: FromHost = { kind: "loaded", definitions: [definition], files: ["c.ts"] },
@@ -33,7 +36,7 @@ function child(
     },
     send(message) {
       if (isHanging) return;
-      const sent = message as ToHost; // of the host
+      const sent = message as ToHost; // a message to the host
       if (sent.kind === "load") return queueMicrotask(() => hear(loads));
       if (sent.kind === "sync") {
         seen.push(sent.key);

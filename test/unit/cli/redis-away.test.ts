@@ -1,5 +1,5 @@
 /**
- * Commands whose Redis becomes unavailable after everything else has answered. Catches an error of the client that names neither place nor
+ * Commands whose Redis becomes unavailable after all other services have responded. Catches: the client library's error without address and
  * remedy, and a password.
  */
 import { spawn } from "node:child_process";

@@ -1,4 +1,4 @@
-/** `deltaloop replay` as a process. Catches an invalid file, or a reader that closes the pipe, that ends in a stack trace. */
+/** `deltaloop replay` as a process. Catches: a stack trace for an invalid file, or when the reader closes the pipe. */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -51,7 +51,7 @@ it("rejects a file that is not a capture with exit code 2 and one line without t
   await writeFile(path, "\x1b]0;owned\x07");
   const { code, stdout, stderr } = await replayOf(path);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-  // oxlint-disable-next-line no-control-regex -- they are what must not be there
+  // oxlint-disable-next-line no-control-regex -- the output must not contain control characters
   expect(stderr).toMatch(/^deltaloop: .*escapes:1: not JSON \([^\x00-\x1f]*\\x1b.*\n$/);
 });
 
@@ -122,7 +122,7 @@ it.each([
 const metaLine = (release: string, t = "2026-03-01T10:00:00Z"): string =>
   JSON.stringify({ t, k: "meta", format: 2, raw: true, kubernetes: `v${release}.0` });
 
-/** The output of `replay` for the rolling update, as if it had been recorded on this release. */
+/** Returns the output of `replay` for the rolling update, as if it had been recorded on this release. */
 async function named(
   release: string,
   ...flags: readonly string[]

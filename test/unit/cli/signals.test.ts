@@ -1,6 +1,6 @@
 /**
- * A signal ends a verb silently and within a second, with everything that it started. Catches an error that is only the consequence of a
- * Ctrl-C.
+ * A signal ends a command, and everything that it has started, silently and within a second. Catches: an error that is only a consequence
+ * of Ctrl-C.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,13 +15,13 @@ import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const MAIN = join(ROOT, "cli/main.ts");
-/** The requirement is one second; the machine may be busy. */
+/** Limit in ms: the requirement is one second, but the machine may be busy. */
 const END_MS_MAX = 1_500;
 
 let folder: string;
 beforeAll(() => (folder = mkdtempSync(join(tmpdir(), "deltaloop-signals-"))));
 afterAll(() => {
-  for (const line of left()) process.kill(Number.parseInt(line, 10), "SIGKILL"); // of a test that failed
+  for (const line of left()) process.kill(Number.parseInt(line, 10), "SIGKILL"); // left over from a failed test
   rmSync(folder, { recursive: true });
 });
 
@@ -30,7 +30,10 @@ interface Started {
   readonly text: () => string;
   readonly exited: Promise<unknown>;
   readonly closed: Promise<readonly [code: number | null, signal: string | null]>;
-  /** Signals the process group and waits for its exit; `text` is the output meanwhile. @returns ms */
+  /**
+   * Signals the process group and waits for its exit; `text` is the output meanwhile.
+   * @returns the duration in ms
+   */
   readonly end: (signal: NodeJS.Signals) => Promise<number>;
 }
 
@@ -67,7 +70,7 @@ async function start(file: string, parameters: readonly string[], ready: RegExp)
   return { group, text: () => text, exited, closed, end };
 }
 
-/** Processes of this test: its folder is in their environment, or is their working directory, as for redis-server. */
+/** Returns the processes of this test: its folder is in their environment, or is their working directory (redis-server). */
 function left(): readonly string[] {
   return readdirSync("/proc").flatMap((pid) => {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
@@ -75,7 +78,7 @@ function left(): readonly string[] {
       const [environment, command = ""] = ["environ", "cmdline"].map((name) => readFileSync(`/proc/${pid}/${name}`, "utf8"));
       return `${environment}${readlinkSync(`/proc/${pid}/cwd`)}`.includes(folder) ? [`${pid} ${command.replaceAll("\0", " ")}`] : [];
     } catch {
-      return []; // it has ended
+      return []; // the process has ended
     }
   });
 }

@@ -1,4 +1,4 @@
-/** Commands beside an API server that is not ready: which calls they repeat, and which errors end them immediately. */
+/** Commands whose API server is not ready: the calls that they retry, and the errors that end them immediately. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -55,7 +55,7 @@ async function run(parameters: readonly string[], until = "\0") {
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     const had = stdout.includes(until);
     stdout += text;
-    if (!had && stdout.includes(until)) child.kill("SIGINT"); // a second one would not wait
+    if (!had && stdout.includes(until)) child.kill("SIGINT"); // a second SIGINT would end it immediately
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => void (stderr += text));
   const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
@@ -86,7 +86,7 @@ describe("a command that starts by calling the API server", () => {
     });
     const { code, stderr } = await run(EXPLAIN);
     expect(stderr).toContain(`waiting for the API server ${front.url} call="GET /api/v1/namespaces/default/pods: 503 ServiceUnavailable"`);
-    expect(code).toBe(1); // no workload
+    expect(code).toBe(1); // the workload does not exist
   });
 
   it.each([
@@ -106,11 +106,12 @@ describe("a command that starts by calling the API server", () => {
       fault: { kind: "loseRequest" },
     });
     const { code, stdout } = await run(["doctor", "-o", "json"]);
-    const { findings } = JSON.parse(stdout) as { readonly findings: readonly { check: string; state: string; seen: string }[] }; // cli/README.md
+    // cli/README.md describes the format
+    const { findings } = JSON.parse(stdout) as { readonly findings: readonly { check: string; state: string; seen: string }[] };
     const seen = findings.filter(({ check }) => check === "api.answers" || check === "permissions");
     expect(seen.filter(({ seen: text }) => /503|no answer|not answer|closed/i.test(text))).toEqual([]);
     expect(seen.length).toBeGreaterThan(1);
-    expect(code).toBe(1); // Redis does not answer
+    expect(code).toBe(1); // Redis does not respond
   });
 
   it("doctor reports a server that does not answer within --startup-timeout", async () => {

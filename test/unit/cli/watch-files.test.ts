@@ -1,4 +1,7 @@
-/** Saves of a controller's files, in a real folder. Catches: a save that is reported twice or never, and a file that is loaded while it is empty. */
+/**
+ * Reports of saved controller files, in a real folder. Catches: a save that is reported twice or never, and a file that is loaded while it
+ * is empty.
+ */
 import { mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +11,7 @@ import { watchFiles } from "../../../cli/own/watch-files.ts";
 import type { WatchedFiles } from "../../../cli/own/watch-files.ts";
 import { eventually } from "../../support/eventually.ts";
 
-/** Longer than the time within which changes are one save. */
+/** A time in ms longer than the window within which changes count as one save. */
 const QUIET_MS = 200;
 const PAUSE_MS = 10;
 

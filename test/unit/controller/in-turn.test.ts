@@ -1,4 +1,4 @@
-// Concurrent calls of a batch, limited by the number of connections.
+// Concurrent calls of a batch, limited to the number of connections.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { inTurn } from "../../../shared/controllers/kit/in-turn.ts";

@@ -1,4 +1,5 @@
-// Would catch: a clone's function that writes, a request for each call, a proof that outlives its connection or its term, a missing alarm.
+// Would catch: a clone's function that writes, a request for each call, a proof that is still used after its connection or term has ended,
+// and a missing alarm.
 import { expect, it as base } from "vitest";
 
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -20,7 +21,7 @@ const it = base.extend("s", async () => {
     if (state.failing-- > 0) state.connectionFailed();
     await clock.advance(state.pausedMs.shift() ?? 0);
     if (state.isAway) throw new UnansweredError("unavailable");
-    return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // only these fields are read
+    return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // the proof reads only this field
   };
   const store = { markSuspect: async (resource: string) => void marked.push(resource) };
   const proof = createLeaseProof({ reader: { get }, store, clock, log }, { namespace: "deltaloop", name: "lease" });
@@ -102,7 +103,7 @@ it("marks all resources SUSPECT when `take` returns an older checkpoint than bef
   expect(await proof.compare(proof.seen(), "e1", shown(5))).toBe(false);
   const before = proof.seen();
   expect(await proof.compare(proof.seen(), "e1", shown(6))).toBe(false);
-  expect(await proof.compare(before, "e1", shown(5))).toBe(false); // the key was taken before count 6 was seen
+  expect(await proof.compare(before, "e1", shown(5))).toBe(false); // the key was taken before count 6 was read
   expect(await proof.compare(proof.seen(), "e1", shown(1, "101"))).toBe(false);
   expect(await proof.compare(proof.seen(), "e2", shown(1, "7"))).toBe(false);
   expect(marked).toEqual([]);

@@ -1,7 +1,7 @@
 /**
- * The writes of one sync of a user controller. Catches: a write for a deleted primary, a write to an object that has a taken name, fields
- * taken from another user controller, an object pruned after a failed write, a request without its precondition, writes that wait for each
- * other without a reason, and a run that ends while one of its writes is under way.
+ * The writes of one sync of a user controller. Catches: a write for a deleted primary, a write to another owner's object with the same
+ * name, fields taken from another user controller, an object pruned after a failed write, a request without its precondition, writes that
+ * wait for each other unnecessarily, and a run that ends before all its writes have ended.
  */
 import { describe, expect, it } from "vitest";
 import { cachedAs } from "../../../shared/controllers/cache/cache-registry.ts";
@@ -28,7 +28,7 @@ const Site = customResource({
   spec: s.object({ image: s.string(), token: s.string().optional().secret() }),
 });
 const { definition } = defineController({ name: "site", for: Site, owns: [ConfigMap], sync: () => undefined });
-// one definition, one entry
+// one definition has one entry
 const [entry] = ownControllers([definition]) as [ReturnType<typeof ownControllers>[number]];
 const registry = registryOf([entry]);
 const cache = cacheOf(registry);
@@ -51,7 +51,7 @@ const configMap = (name: string, metadata: object = {}) => ({
 });
 const rowOf = (view: { readonly name: string }, object: ReturnType<typeof configMap | typeof site>): Row => {
   const { namespace, name, uid, resourceVersion: rv } = object.metadata;
-  // of a view of this registry
+  // the view belongs to this registry
   return { key: `${namespace}/${name}`, uid, rv, object: cachedAs(cache, view.name as never, object as Live, digester) } as Row;
 };
 
@@ -82,17 +82,17 @@ const refused = (code: number, reason: string, managers: readonly string[] = [])
   });
 
 interface Scene {
-  /** Objects that live reads find, by `<resource> <name>`. */
+  /** Objects that live reads return, by `<resource> <name>`. */
   readonly live?: Readonly<Record<string, object>>;
   readonly owned?: readonly ReturnType<typeof configMap>[];
-  /** Errors of calls: `<verb> <name>`, in order. */
+  /** Errors of calls, by `<verb> <name>`, in order. */
   readonly errors?: Readonly<Record<string, readonly (KubeApiError | undefined)[]>>;
   readonly mayWrite?: boolean;
-  /** Creates of these names are answered only after every other call. */
+  /** Names whose creates are answered only after all other calls. */
   readonly slow?: readonly string[];
   /** The result of the sync, which the last write may report. */
   readonly finalResult?: Succeeded;
-  /** managedFields of the primary, which has left `where`. */
+  /** managedFields of a primary that `where` no longer selects. */
   readonly released?: readonly object[];
 }
 
@@ -110,14 +110,16 @@ async function perform(
   const answered = (name: string) => configMap(name, { resourceVersion: "9" });
   const writer: KubeWriter = {
     create: async ({ resource, body: sent }) => {
-      const { metadata, reason } = sent as { readonly metadata: { readonly name: string }; readonly reason?: string }; // as performed
+      // the body that perform() sends
+      const { metadata, reason } = sent as { readonly metadata: { readonly name: string }; readonly reason?: string };
       if (resource === "events") events.push(reason ?? "");
       else call("create", metadata.name, {});
       if (slow.includes(metadata.name)) await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
       return answered(metadata.name);
     },
     patch: async ({ name, type, body: sent, subresource, ...rest }) => {
-      const { metadata } = sent as { readonly metadata?: { readonly uid?: string; readonly resourceVersion?: string } }; // as performed
+      // the body that perform() sends
+      const { metadata } = sent as { readonly metadata?: { readonly uid?: string; readonly resourceVersion?: string } };
       const { uid, resourceVersion } = metadata ?? {};
       call(type.includes("json-patch") ? "turn" : "patch", name, { uid, resourceVersion, ...("force" in rest && { force: true }) });
       return subresource === "status" ? site({ resourceVersion: "9" }) : answered(name);
@@ -131,7 +133,7 @@ async function perform(
   const run = {
     ...{ epoch: "e", controller: entry.name, key: "shop/a", token: "t", mayWrite: () => mayWrite },
     snapshot: { primary: row, dependents: [], orphans: [], intents: [], failures: 0 },
-  } as unknown as OwnRun; // what the writes use of it
+  } as unknown as OwnRun; // the fields that the writes use
   const ports = {
     ...{ digester, registry: cache, clock: createVirtualClock(1_000), log: silentLog },
     reader: { get: async (resource: string, _: string, name: string) => live[`${resource.split(".")[0]} ${name}`] },
@@ -156,9 +158,9 @@ async function perform(
         return { kind: "ok", bells: [], done: { kind: "ok" } };
       },
     },
-  } as unknown as SyncPorts; // what the writes use of them
+  } as unknown as SyncPorts; // the ports that the writes use
   const slices = new Map([[ownedView?.name, owned.map((object) => rowOf(ownedView as { readonly name: string }, object))]]);
-  const observed = observe(entry, row, { ...run.snapshot, slices } as never); // two types of the same snapshot
+  const observed = observe(entry, row, { ...run.snapshot, slices } as never); // the same snapshot with another type
   const own = new OwnCalls(ports, run, entry, observed, row);
   const needsLiveRead = writes.some(({ kind }) => kind === "create" || kind === "prune" || kind === "remove");
   const performing: Promise<PerformedOwn> = own.perform(writes, needsLiveRead, false, finalResult);
@@ -172,7 +174,7 @@ async function perform(
   return { performed, calls, records, events, ends, read, hasEnded: own.done !== undefined, failed: await failed };
 }
 
-/** Longer than all that a test does meanwhile. */
+/** A delay in ms longer than all other calls of a test. */
 const SLOW_MS = 20;
 
 const SAME = { "sites a": site() };

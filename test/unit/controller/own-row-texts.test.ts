@@ -1,4 +1,4 @@
-/** The short form of rows of user controllers. Catches: a row that is read as another object than was stored. */
+/** The short text form of user controllers' rows. Catches: a row that is read as a different object than the stored one. */
 import { assert, constantFrom, date, dictionary, jsonValue, oneof, property, string, uuid } from "fast-check";
 import { expect, it } from "vitest";
 import { SIGNATURE_CHARACTERS } from "../../../shared/store/signer.ts";
@@ -47,7 +47,7 @@ it("shortens a settled last-write record to fit into a listpack, and keeps any o
   const settled = { uid: "1ca7e6c0", sent: "kBiH9jKJbGwuXaiM", content: "HKz2iWm7fjoJsbPS", revertsMs: [] };
   expect(SIGNATURE_CHARACTERS + ROW_TEXTS.shorten(JSON.stringify(settled)).length).toBeLessThanOrEqual(64);
   const others = [
-    { ...settled, content: "1234567" }, // of a kind of which only metadata is watched
+    { ...settled, content: "1234567" }, // a kind of which only metadata is watched
     { ...settled, content: "" },
     { ...settled, uid: "u" },
     { ...settled, sent: "NameTaken" },

@@ -1,6 +1,6 @@
 /**
- * Views, keys and rights of user controllers. Catches: a value that leaves the API server although it is not visible, and a change that
- * enqueues no key.
+ * Views, keys and rights of user controllers. Catches: a value that leaves the API server although the controller cannot see it, and a
+ * change that enqueues no key.
  */
 import { describe, expect, it } from "vitest";
 
@@ -31,7 +31,7 @@ const registry = registryOf(entries);
 const [entry] = registry.controllers;
 const [primary, owned, watched] = entries[0]?.views ?? [];
 if (!entry || !primary || !owned || !watched) throw new Error("no views");
-const name = entry.name as OwnController; // of the definition
+const name = entry.name as OwnController; // the definition's name
 
 const meta = (more: object = {}) => ({ namespace: "shop", name: "a", uid: "u1", resourceVersion: "5", ...more });
 const managed = (manager: string, operation = "Apply") => [{ manager, operation, apiVersion: "v1", fieldsV1: {} }];

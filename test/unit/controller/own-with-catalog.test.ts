@@ -1,4 +1,4 @@
-/** What the memory Store keeps when user controllers get other definitions. */
+/** The data that the memory Store keeps when the definitions of user controllers change. */
 import { expect, it } from "vitest";
 import { ownControllers, registryOf } from "../../../shared/controllers/own.ts";
 import { cacheOf } from "../../../shared/controllers/registry.ts";
@@ -7,8 +7,8 @@ import { defineController } from "../../../shared/sdk/index.ts";
 import { ConfigMap, Secret, Service } from "../../../shared/sdk/kinds.ts";
 import { createMemoryData, newEpoch, withCatalog } from "../../../shared/store/memory/store/data.ts";
 
-const NAME = "c" as ControllerName; // of the controllers below
-const KEY = "shop/a" as ObjectKey; // as objectKey makes it
+const NAME = "c" as ControllerName; // a controller of the definitions below
+const KEY = "shop/a" as ObjectKey; // the form that objectKey returns
 const catalogOf = (definition: Partial<Parameters<typeof defineController>[0]>) =>
   cacheOf(
     registryOf(
@@ -16,7 +16,7 @@ const catalogOf = (definition: Partial<Parameters<typeof defineController>[0]>) 
     ),
   ).catalog;
 
-/** After a list of all views, with one key that has failed three times. */
+/** Returns a Store's data after a list of all views, with one key that has failed three times. */
 function usedData() {
   const catalog = catalogOf({});
   const data = createMemoryData(catalog);
@@ -25,7 +25,7 @@ function usedData() {
   data.epoch = epoch;
   for (const view of catalog.views) {
     epoch.opened.add(view);
-    epoch.resources.set(view, {} as never); // only its presence counts
+    epoch.resources.set(view, {} as never); // only its existence matters
   }
   epoch.queues[NAME]?.failures.set(KEY, 3);
   return { data, catalog };

@@ -1,4 +1,4 @@
-// perform(): conflicts, partial failures, and the write-through of answers.
+// perform(): conflicts, partial failures, and the write-through of responses.
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { describe, expect, it as base } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -99,7 +99,7 @@ class Scene {
     }
   }
 
-  /** The snapshot contains a ReplicaSet, controlled by `d` unless it is an orphan. */
+  /** Adds a ReplicaSet to the snapshot, controlled by `d` unless it is an orphan. */
   see(name: string, uid: string, controller: "d" | "nobody" = "d"): void {
     const ownerReferences =
       controller === "d" ? [ownerReferenceTo(RESOURCES.deployments, { metadata: { name: "d", uid: this.owner.uid } })] : [];
@@ -116,7 +116,7 @@ class Scene {
     return this.api.find("replicasets", "web").metadata.resourceVersion;
   }
 
-  /** Keys written through, in order; deleted ones have the suffix `!`. */
+  /** The keys written through, in order; deleted ones have the suffix `!`. */
   get cached(): readonly string[] {
     return this.saved.flatMap(({ items, gone }) => [...items.map(({ key }) => key), ...gone.map(({ key }) => `${key}!`)]);
   }
@@ -266,7 +266,7 @@ describe("CreateReplicaSet", () => {
         spoil: ({ api }) => api.change("deployments", "d", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
         end: { kind: "again", afterMs: 0 },
       },
-      // etcd was restored; the cache learns of it with the next list
+      // etcd was restored; the cache learns of it only with the next list
       { spoil: answering({ generation: 2, resourceVersion: "1" }), end: { kind: "again", afterMs: 1_000 } },
       // The API server increments the generation on deletion.
       { spoil: ({ api }) => api.terminate("deployments", "d"), end: { kind: "again", afterMs: 0 } },

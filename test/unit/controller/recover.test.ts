@@ -1,4 +1,4 @@
-// Recovery of intents whose run ended: expired calls and the findings of live reads.
+// Recovery of the intents of ended runs: expired calls, and the results of live reads.
 import { describe, expect, it } from "vitest";
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import { expiredOps, findingOf } from "../../../shared/controllers/kit/sync/recover.ts";

@@ -30,9 +30,9 @@ interface Scene {
   readonly renews?: readonly (number | "stopped" | undefined | Error)[];
   readonly done?: DoneResult;
   readonly ring?: () => Promise<void>;
-  /** Receives what the worker passes to each call of the run. */
+  /** Receives the retry budget that the worker passes to each call of the run. */
   readonly hear?: (retryBudget: RetryBudget | undefined) => unknown;
-  /** An Event of the handler: how often it occurred, including this time. */
+  /** The count of the handler's Event, including this occurrence. */
   readonly told?: number;
 }
 
@@ -41,7 +41,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   readonly outcomes: readonly Outcome[];
   readonly elapsedMs: number;
   readonly metrics: Counted;
-  /** The logged reason for not running. */
+  /** The logged reasons for not running. */
   readonly refused: readonly unknown[];
 }> {
   const clock = createVirtualClock(0);
@@ -53,7 +53,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   const log = (message: string, fields: object = {}): void => void did.push(`log ${message} ${JSON.stringify(fields)}`);
   const refused: unknown[] = [];
   const debug: Log["debug"] = (message, fields) => void (message === "key not synced" && refused.push(fields?.["why"]));
-  // Only what the worker itself calls; the test supplies the handler.
+  // The ports that the worker itself calls; the test supplies the handler.
   const ports = {
     store: {
       take: async (_: unknown, known: object) => {
@@ -100,7 +100,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   return { did, outcomes, elapsedMs: clock.now(), metrics, refused };
 }
 
-/** As SIGSTOP and SIGCONT: the time jumps, and then timers fire. */
+/** Suspends the process as SIGSTOP and SIGCONT do: the time jumps, and then timers fire. */
 const paused =
   (pauseMs: number, mayWrite: boolean[]): SyncHandler =>
   async (session) => {
@@ -300,7 +300,7 @@ describe("runKey", () => {
 });
 
 describe("the retry budget of a run", () => {
-  /** The remaining retry budget of the run at `atMs`, as `waitMsMax mayStart`. */
+  /** Returns the run's remaining retry budget at `atMs`, as `waitMsMax mayStart`. */
   async function told(
     atMs: readonly number[],
     { call = "delete", ...scene }: Omit<Scene, "takes" | "sync" | "hear"> & { readonly call?: "delete" | "event" } = {},
@@ -322,7 +322,7 @@ describe("the retry budget of a run", () => {
       if (call !== "event") await ask();
       return { kind: "done" };
     };
-    // An Event leaves after the handler has ended, so the answer is taken while it is being sent.
+    // The recorder sends an Event after the handler has ended, so the budget is read while the Event is being sent.
     const hear = async (given: RetryBudget | undefined): Promise<void> => {
       retryBudget = given;
       if (call === "event") await ask();

@@ -157,7 +157,7 @@ describe("the write gateway rejects", () => {
     readonly status: Record<string, unknown>;
   }
   const body = (change: (body: Body) => void, of: object): object => {
-    const copy = structuredClone(of) as Body; // each case changes only what its body contains
+    const copy = structuredClone(of) as Body; // each case changes only fields that its body has
     change(copy);
     return copy;
   };
@@ -309,7 +309,7 @@ describe("the write gateway checks the run", () => {
   const elsewhere = { namespace: "bank" };
   const deployment: Owner = { ...owner, resource: "deployments" };
   const controlledBy = (change: object, row: SeenRow = ofSet): SeenRow =>
-    ({ ...row, controller: { ...row.controller, ...change } }) as SeenRow; // one that has a controller
+    ({ ...row, controller: { ...row.controller, ...change } }) as SeenRow; // the row of an object with a controller
   const podOf = (reference: object): CreateRequest => ({
     ...createPod,
     body: { ...podBody, metadata: { ...podBody.metadata, ownerReferences: [{ ...podBody.metadata?.ownerReferences?.[0], ...reference }] } },

@@ -14,7 +14,7 @@ const d3 = deployment({ name: "d3", uid: "uid-d3", selector: { matchLabels: { ap
 function lookups(ds: readonly CachedDeployment[], rss: readonly CachedReplicaSet[] = []): Lookups {
   const all: readonly (CachedDeployment | CachedReplicaSet)[] = [...ds, ...rss];
   return {
-    // A test's names are unique across kinds, so the name implies the kind.
+    // Names in a test are unique across kinds, so the name determines the kind.
     get: (_resource, key) => all.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key) as never,
     primaries: () => ds as never,
   };

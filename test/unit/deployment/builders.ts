@@ -23,7 +23,7 @@ export const NOW = "2026-03-01T10:00:00Z";
 export const NOW_MS = Date.parse(NOW);
 export const EARLIER = "2026-03-01T09:00:00Z";
 export const D_UID = "uid-web";
-/** The template hash of every Deployment here, before it is encoded. */
+/** The template hash of every Deployment in these tests, before encoding. */
 export const HASH_STATE = 394_966_528;
 export const OWNER: Owner = { resource: "deployments", namespace: "shop", name: "web", uid: D_UID };
 
@@ -34,7 +34,7 @@ function template(name: string, labels: Labels = { app: "web" }): CachedTemplate
 
 const digester = createDigester("a key of the builders");
 
-/** Annotations as they are cached: in plain text, or as digests. */
+/** Returns annotations as they are cached: in plain text, or as digests. */
 function cachedAnnotations(annotations: Labels): Pick<CachedMeta, "annotations" | "annotationDigests"> {
   const { metadata } = strip(
     "replicasets",
@@ -45,7 +45,7 @@ function cachedAnnotations(annotations: Labels): Pick<CachedMeta, "annotations" 
   return { ...(clear && { annotations: clear }), ...(annotationDigests && { annotationDigests }) };
 }
 
-/** The copied annotations of a write; `seen`: all annotations of the Deployment, if there are more. */
+/** Returns the copied annotations of a write; `seen` has all annotations of the Deployment if there are more. */
 export function copiedOf(annotations: Labels, seen: Labels = annotations): CopiedAnnotations {
   return { keys: Object.keys(annotations), digests: cachedAnnotations(seen).annotationDigests ?? {} };
 }
@@ -72,7 +72,7 @@ export interface DeploymentOptions {
   readonly status?: DeploymentStatus;
 }
 
-/** `web` in `shop`: RollingUpdate, surge 0, unavailable 0, no deadline, template "v1". */
+/** The Deployment `web` in `shop`: RollingUpdate, surge 0, unavailable 0, no deadline, template "v1". */
 export function deployment(options: DeploymentOptions = {}): CachedDeployment {
   const { strategy = "RollingUpdate", revision, selector, deadline, historyLimit, minReadySeconds, paused } = options;
   const annotations = { ...options.annotations, ...(revision === undefined ? {} : { [REVISION]: revision }) };
@@ -110,10 +110,10 @@ export interface ReplicaSetOptions {
   readonly size?: number;
   readonly available?: number;
   readonly template?: string;
-  /** Minutes after EARLIER. */
+  /** Age in minutes after EARLIER. */
   readonly age?: number;
   readonly revision?: string;
-  /** desired-replicas and max-replicas. */
+  /** The value of the annotations desired-replicas and max-replicas. */
   readonly desired?: number | string;
   readonly max?: number | string;
   readonly annotations?: Labels;
@@ -130,7 +130,7 @@ export function ownedBy(name = "web", uid = D_UID, more: Partial<OwnerReference>
   return { apiVersion: "apps/v1", kind: "Deployment", name, uid, controller: true, blockOwnerDeletion: true, ...more };
 }
 
-/** Owned by `web`, template "v1", uid `uid-<name>`, created in the order of `age`. */
+/** A ReplicaSet that `web` owns, with template "v1" and uid `uid-<name>`, created in the order of `age`. */
 export function replicaSet(name: string, options: ReplicaSetOptions = {}): CachedReplicaSet {
   const annotations = {
     ...options.annotations,

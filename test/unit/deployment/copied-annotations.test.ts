@@ -1,4 +1,4 @@
-// Annotations copied from a Deployment to its ReplicaSets, and the live reads that this costs.
+// Annotations that are copied from a Deployment to its ReplicaSets, and the live reads that this needs.
 import { describe, expect, it } from "vitest";
 import { NOW } from "./builders.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";

@@ -4,7 +4,7 @@ import type { CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { cleanupDeployment } from "../../../shared/controllers/deployment/history.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
-/** `specR/statusR` of the specification. */
+/** A ReplicaSet with the sizes `specR/statusR` of the specification. */
 const sized = (name: string, spec: number, status: number, more: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet =>
   replicaSet(name, { size: spec, status: { replicas: status, observedGeneration: 1 }, template: name, ...more });
 const deleted = (limit: number | undefined, rss: readonly CachedReplicaSet[]): readonly string[] =>
@@ -90,13 +90,13 @@ describe("cleanupDeployment", () => {
 
   it("orders ReplicaSets as Go's sort does if an invalid revision makes the order cyclic", () => {
     const circle = ["3", "", "1"].map((revision, age) => sized(`rs${age}`, 0, 0, { revision, age }));
-    // By age rs0 < rs1 < rs2, but rs2 < rs0 by revision: each neighbouring pair is ordered, so nothing moves.
+    // By age, rs0 < rs1 < rs2, but by revision, rs2 < rs0: each neighbouring pair is in order, so the sort moves nothing.
     expect(deleted(0, circle)).toEqual(["rs0", "rs1", "rs2"]);
     // Youngest first: rs1 precedes rs2 by age; rs0 does not precede rs2 by revision, so it stays last.
     expect(deleted(0, circle.toReversed())).toEqual(["rs1", "rs2", "rs0"]);
     const longer = ["5", "4", "", "2", "1"].map((revision, age) => sized(`rs${age}`, 0, 0, { revision, age }));
     expect(deleted(0, longer)).toEqual(["rs1", "rs0", "rs2", "rs4", "rs3"]);
-    // As printed by a Go program.
+    // The order that a Go program printed.
     const twelve = ["5", "4", "", "2", "1", "7", "", "3", "0", "9", "", "6"].map((revision, age) =>
       sized(`rs${age}`, 0, 0, { revision, age }),
     );

@@ -20,12 +20,12 @@ export function podTemplate(image: string, labels: Labels = { app: "web" }): Jso
 }
 
 /**
- * Absent is 600 s; this means no deadline. Source: pkg/controller/deployment/util/deployment_util.go,
+ * Upstream's value for "no deadline"; an absent deadline means 600 s. Source: pkg/controller/deployment/util/deployment_util.go,
  * HasProgressDeadline.
  */
 const NO_DEADLINE = 2 ** 31 - 1;
 
-/** `web`: R replicas, RollingUpdate with surge and unavailable 1, no deadline. */
+/** The Deployment `web` with R replicas: RollingUpdate with surge and unavailable 1, no deadline. */
 export function liveDeployment(
   replicas: number,
   {
@@ -71,7 +71,7 @@ export function liveDeployment(
 }
 
 export interface LiveReplicaSetOptions {
-  /** Pods that exist; absent: the wanted number. */
+  /** Number of existing pods; absent: the desired number. */
   readonly pods?: number;
   readonly available?: number;
   readonly revision?: string;

@@ -19,7 +19,7 @@ import { condition, deployment, NOW_MS, pod, replicaSet } from "./builders.ts";
 
 const few = fc.nat(12);
 
-/** Sizes written, without the accompanying annotations. */
+/** Returns the written sizes without the accompanying annotations. */
 const sizes = (steps: readonly { readonly write: { readonly name: string; readonly replicas?: number } }[]): unknown =>
   steps.map(({ write }) => [write.name, write.replicas]);
 
@@ -75,7 +75,7 @@ describe("the reasons contain each input that changes the decision to", () => {
   });
 
   it("scale down old ReplicaSets with unavailable pods", () => {
-    // Unavailable pods of the new one have no effect.
+    // Unavailable pods of the new ReplicaSet have no effect.
     const { surge: _, newSize: _size, ...inputs } = ROLLOUT;
     expectChangesExplained(inputs, (some): Decided => {
       const { d, split } = rollout({ surge: 1, newSize: 6, ...some });

@@ -64,14 +64,14 @@ function start() {
     web: async (): Promise<Live> => (await json({ method: "GET", path: `${DEPLOYMENTS}/web` })) as Live,
     patch: (path: string, body: object): Promise<unknown> =>
       json({ method: "PATCH", path, body, contentType: "application/merge-patch+json" }),
-    /** Pods appear at once. */
+    /** Sets statuses as if all pods had become available immediately. */
     async settle(): Promise<void> {
       for (const { metadata, spec } of await list(REPLICASETS)) {
         const counts = { replicas: spec.replicas, readyReplicas: spec.replicas, availableReplicas: spec.replicas, terminatingReplicas: 0 };
         await this.patch(`${REPLICASETS}/${metadata.name}/status`, { status: { ...counts, observedGeneration: metadata.generation } });
       }
     },
-    /** One sync on a cache that is up to date. */
+    /** Runs one sync on an up-to-date cache. */
     async sync(): Promise<SyncResult> {
       const rows = (await list(REPLICASETS)).map((rs) => rowOf("replicasets", rs));
       const primary = rowOf("deployments", await this.web());
@@ -166,7 +166,7 @@ describe("on an API server", () => {
       ["Progressing", "NewReplicaSetAvailable"],
     ]);
 
-    // Back to v2: the ReplicaSet that is still there gets a new revision and remembers the old one.
+    // Returns to v2: its existing ReplicaSet gets a new revision and records its previous one.
     await cluster.patch(`${DEPLOYMENTS}/web`, image("app:v2"));
     await cluster.converge();
     expect((await cluster.rss()).at(-1)?.metadata.annotations).toMatchObject({
@@ -204,7 +204,7 @@ describe("on an API server", () => {
     const [first] = await cluster.rss();
     const path = `${REPLICASETS}/${first?.metadata.name ?? ""}`;
     await cluster.patch(path, { metadata: { labels: { app: "else" } } });
-    // The released ReplicaSet has the name of the one to create.
+    // The released ReplicaSet has the name that the new one needs.
     await expect(cluster.sync()).rejects.toThrow("already exists");
     expect(((await cluster.json({ method: "GET", path })) as KubeObject).metadata.ownerReferences ?? []).toEqual([]);
     await cluster.converge();

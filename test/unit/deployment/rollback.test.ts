@@ -250,7 +250,7 @@ describe("a sync with a pending request", () => {
       expect(harness.written()).toEqual([]);
       expect(harness.events).toEqual([]);
     }
-    // The row is deleted: the next sync finds no such revision.
+    // The row is deleted, so the next sync does not find the revision.
     await gone.handle();
     expect(gone.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
@@ -267,7 +267,7 @@ describe("a sync with a pending request", () => {
     };
     await expect(harness.handle()).rejects.toMatchObject({ code: 409 });
     expect(harness.events).toEqual([]);
-    await harness.handle(); // based on what was written through
+    await harness.handle(); // uses the rows that were written through
     expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 

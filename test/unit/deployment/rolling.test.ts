@@ -1,4 +1,4 @@
-// Steps of a rolling update within surge and minimum.
+// The steps of a rolling update within maxSurge and maxUnavailable.
 import { describe, expect, it } from "vitest";
 import type { CachedDeployment, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import type { ReplicaSetSplit } from "../../../shared/controllers/deployment/replica-sets.ts";
@@ -91,12 +91,12 @@ describe("old ReplicaSets", () => {
 
 describe("shrinkBudget", () => {
   it("counts unavailable new pods as missing, so that a rollout of broken pods removes no old ones", () => {
-    // R 10, surge 3, unavailable 2, upstream's example: old 8, of which a node failure removes one, new 5 that never
-    // become available.
+    // Upstream's example with 10 replicas, surge 3 and unavailable 2: 8 old pods, of which one is lost in a node failure, and 5 new pods
+    // that never become available.
     const d = deployment({ replicas: 10, surge: 3, unavailable: 2 });
     expect(shrinkBudget(d, split([sized("old", 8, 7)], sized("new", 5, 0, 1))).decided).toBe(0);
     expect(shrinkBudget(d, split([sized("old", 8, 8)], sized("new", 5, 1, 1))).decided).toBe(1);
-    // Rolled back: the broken ones are now the old ones.
+    // After a rollback, the broken pods are the old ones.
     expect(shrinkBudget(d, split([sized("broken", 5, 0, 1)], sized("new", 8, 7))).decided).toBe(4);
     expect(shrinkBudget(d, split([], sized("new", 8, 7))).decided).toBe(0);
   });
@@ -162,7 +162,7 @@ describe("scaleDownOldReplicaSets", () => {
   });
 });
 
-// deployment §18.3, percentage order checks: which side moves first when both bounds round to less than one pod.
+// deployment §18.3, percentage order checks: which ReplicaSet changes first if both bounds round to less than one pod.
 describe("order of small rollouts", () => {
   interface State {
     readonly old: number;

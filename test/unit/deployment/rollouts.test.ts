@@ -1,4 +1,4 @@
-// Whole rollouts with an immediate ReplicaSet controller, restating upstream's integration and e2e tests.
+// Whole rollouts with a ReplicaSet controller that acts immediately, as in upstream's integration and e2e tests.
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
@@ -142,7 +142,7 @@ describe("failing rollouts", () => {
 describe("twenty random steps", () => {
   const REQUEST = "deprecated.deployment.rollback.to";
 
-  /** Random user requests, as in upstream's test; a sync may follow each one. */
+  /** Sends random user requests, as in upstream's test; a sync may follow each one. */
   async function hurry(harness: SyncHarness, seed: number): Promise<void> {
     const random = createSeededRandom(seed);
     const below = (n: number): number => Math.floor(random.next() * n);

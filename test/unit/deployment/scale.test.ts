@@ -5,7 +5,7 @@ import { replicaSetFraction } from "../../../shared/controllers/deployment/propo
 import { isSaturated, scalingEvent, scale } from "../../../shared/controllers/deployment/scale.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
-/** Name, size, then what differs from "sized for the old R". v1 is the oldest. */
+/** Name and size; then the fields that differ from the state after scaling to the old R. v1 is the oldest. */
 type Before = readonly [name: string, size: number, more?: { readonly desired?: number; readonly available?: number }];
 interface Case {
   readonly id: string;
@@ -13,11 +13,11 @@ interface Case {
   readonly to: number;
   readonly surge?: readonly [from: number, to: number];
   readonly unavailable?: number;
-  /** Youngest first, as the specification lists them. */
+  /** The ReplicaSets, youngest first, as in the specification. */
   readonly before: readonly Before[];
   readonly hasNew?: boolean;
   readonly want: readonly number[];
-  /** Names of the ReplicaSets written, in order. */
+  /** Names of the written ReplicaSets, in order. */
   readonly written?: readonly string[];
 }
 
@@ -253,7 +253,7 @@ describe("scale", () => {
     const d = deployment({ replicas: 10, surge: 2 });
     const newRS = replicaSet("v2", { size: 2, age: 1, desired: 9, max: 11 });
     const { decided: steps } = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 10, desired: 10, max: 11 })] });
-    // To add 12 − 12 = 0: sizes stay, annotations are updated.
+    // There are 12 − 12 = 0 replicas to add: sizes stay, annotations are updated.
     expect(steps).toEqual([
       {
         write: {
@@ -306,11 +306,11 @@ describe("scale", () => {
       const { decided: steps } = scale(deployment({ replicas }), { newRS: undefined, oldRSs: rss });
       return rss.map((rs) => steps.find(({ write }) => write.name === rs.metadata.name)?.write.replicas ?? rs.spec.replicas);
     };
-    // a's share would be 50 − 5 = 45, but only 10 − 6 = 4 are to be added; nothing is left for b.
+    // a's share would be 50 − 5 = 45, but only 10 − 6 = 4 replicas are to be added; none is left for b.
     expect(sizesOf(10, { size: 5, max: 1 }, { size: 1, max: 6 })).toEqual([9, 1]);
-    // a's share would be 1 − 10 = −9, but only 7 are to be removed.
+    // a's share would be 1 − 10 = −9, but only 7 replicas are to be removed.
     expect(sizesOf(5, { size: 10, max: 100 }, { size: 2, max: 100 })).toEqual([3, 2]);
-    // Without sizes to compute shares from, the largest absorbs it all: 1 − 2 is cut at 0.
+    // Without sizes from which to compute shares, the largest ReplicaSet takes the whole difference: 1 − 2, limited to 0.
     expect(sizesOf(0, { size: 1 }, { size: 1 })).toEqual([0, 0]);
     expect(sizesOf(1, { size: 2 }, { size: 2 })).toEqual([2, 0]);
   });

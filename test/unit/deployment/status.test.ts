@@ -1,4 +1,4 @@
-// Status counts and conditions, as `kubectl rollout status` reads them.
+// Status counts and conditions, which `kubectl rollout status` reads.
 import { describe, expect, it } from "vitest";
 import { getCondition, removeCondition, setDeploymentCondition } from "../../../shared/kube/objects/conditions.ts";
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../../../shared/kube/objects/cached.ts";
@@ -40,7 +40,7 @@ describe("calculateStatus", () => {
     "[deployment T128] calculateStatus of ReplicaSets $of: unavailable, existing and terminating replicas $want",
     ({ of, want }) => {
       const { decided: status } = calculateStatus(deployment(), { newRS: undefined, oldRSs: of.map((n) => rs[n]) }, NOW_MS);
-      // No pod is available, so unavailable equals desired.
+      // No pod is available, so the number of unavailable pods equals the desired number.
       expect([status.unavailableReplicas, status.replicas, status.terminatingReplicas]).toEqual(want);
     },
   );
@@ -274,7 +274,8 @@ describe("progressRecheckMs", () => {
     expect(recheck(stuck(60, "ProgressDeadlineExceeded"), "18:49:30")).toBeUndefined();
   });
 
-  // Upstream's "now" requeues until the deadline; here it is the millisecond after it, or at once if it has passed.
+  // Upstream requeues with its current time until the deadline; ours requeues at the millisecond after the deadline, or immediately if it
+  // has passed.
   it.each([
     ["18:49:30", 31_000],
     ["18:49:59", 2_000],

@@ -21,7 +21,7 @@ const statusOf = (harness: SyncHarness): Json => harness.live("deployments", "we
 const revisionOf = (harness: SyncHarness): string | undefined => harness.live("deployments", "web").metadata.annotations?.[REVISION];
 const quota = refusal(403, "Forbidden", "exceeded quota");
 
-/** Syncs until a sync writes nothing; the ReplicaSet controller follows at once. */
+/** Syncs until a sync writes nothing; the ReplicaSet controller acts immediately in between. */
 async function converge(harness: SyncHarness, check: () => void = () => undefined): Promise<void> {
   for (let i = 0; i < 30; i++) {
     const result = await harness.handle();
@@ -191,7 +191,7 @@ describe("entry", () => {
       ),
     ).toEqual({ kind: "done" });
     expect(gone.spoken()).toEqual([]);
-    // Today's API servers reject these.
+    // Current API servers reject these.
     const invalid = await SyncHarness.of([liveDeployment(1)]);
     await invalid.forgeSpec("deployments", "web", { selector: { matchExpressions: [{ key: "a", operator: "Near" }] } });
     await expect(invalid.handle()).rejects.toThrow("deployment shop/web has invalid label selector: ");
@@ -216,7 +216,7 @@ describe("entry", () => {
 
 describe("creation of the new ReplicaSet", () => {
   let harness: SyncHarness;
-  /** Old ReplicaSet of 4; the Deployment has just received image v2 and a deadline. */
+  /** An old ReplicaSet of 4; the Deployment has just received image v2 and a deadline. */
   beforeEach(async () => {
     harness = await SyncHarness.of([
       liveDeployment(4, {
@@ -234,12 +234,12 @@ describe("creation of the new ReplicaSet", () => {
     await harness.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     await harness.handle();
     expect(harness.names("replicasets")).toEqual(["web-1", "web-2"]);
-    // Read beside the list.
+    // The Deployment is read in parallel with the list.
     expect(harness.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", "patch deployments/status web"]);
     expect(conditionsOf(harness)).toContainEqual(
       condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "web-2"' }),
     );
-    // The cache contains it from now on.
+    // The cache contains the listed ReplicaSet from now on.
     expect((await harness.snapshot()).dependents.map(({ key }) => key)).toEqual(["shop/web-1", "shop/web-2"]);
   });
 
@@ -247,7 +247,7 @@ describe("creation of the new ReplicaSet", () => {
     await harness.put(liveReplicaSet("web-x", "vx", 1, { age: 1, revision: "7" }));
     await harness.handle();
     const body = harness.live("replicasets", created() === "web-x" ? (harness.names("replicasets").at(-1) ?? "") : created());
-    // 5 of at most 5 exist already.
+    // All 5 of at most 5 pods exist already.
     expect([body.spec?.["replicas"], body.metadata.annotations?.[REVISION]]).toEqual([0, "8"]);
     expect(harness.events).toEqual(["ScalingReplicaSet: Scaled down replica set web-1 from 4 to 2"]);
   });
@@ -288,13 +288,13 @@ describe("creation of the new ReplicaSet", () => {
   it.each(["before the list", "beside the list"])(
     "[deployment T108] adopts nothing from a list for a Deployment that is deleted after it was read %s",
     async (when) => {
-      // The cache contains it as an orphan: it is adopted first, after a read of the Deployment.
+      // The cache contains the ReplicaSet as an orphan: it is adopted first, after a read of the Deployment.
       if (when === "before the list") await harness.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
       await harness.stream();
       harness.api.script = {
         "list replicasets": async () => {
           await harness.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
-          await setImmediate(); // read at this point
+          await setImmediate(); // time for the read
           await harness.api.remove("deployments", "web");
         },
       };
@@ -310,7 +310,7 @@ describe("creation of the new ReplicaSet", () => {
   ])("reads the Deployment again after $name, and decides on that version", async ({ get, list }) => {
     harness.api.script = {
       "list replicasets": async () => {
-        await setImmediate(); // read at this point
+        await setImmediate(); // time for the read
         await harness.clock.advance(list);
         await harness.change(
           "deployments",
@@ -361,13 +361,13 @@ describe("creation of the new ReplicaSet", () => {
   });
 
   it("[deployment S2] uses an existing ReplicaSet of that name with an equal template, without an Event, condition or collision", async () => {
-    // The list is read too early; a delayed run creates the ReplicaSet in between.
+    // The list returns the state before a delayed run creates the ReplicaSet.
     let made = false;
     harness.api.script = {
       "create replicasets": async ({ body }) => {
         if (made) return;
         made = true;
-        const { metadata, spec } = body as Live; // created by this controller
+        const { metadata, spec } = body as Live; // the body that this controller sends
         const ours = liveReplicaSet(metadata.name, "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 });
         await harness.put({ ...ours, metadata: { ...ours.metadata, labels: metadata.labels ?? {} }, ...(spec && { spec }) });
       },
@@ -406,7 +406,7 @@ describe("creation of the new ReplicaSet", () => {
     await harness.stream();
     await harness.handle();
     expect(harness.names("replicasets")).toHaveLength(3);
-    // Labels restored: the old one is adopted again.
+    // The labels are restored, so that the old ReplicaSet is adopted again.
     await harness.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "web" } } }));
     await harness.stream();
     await harness.handle();
@@ -448,7 +448,7 @@ describe("rolling update", () => {
     ]);
     await harness.handle();
     const fresh = harness.names("replicasets")[1] ?? "";
-    /** The ReplicaSet controller follows, `available` new pods are available; then one sync. */
+    /** Sets the ReplicaSets' statuses with `available` available new pods, then runs one sync. */
     const step = async (available: number): Promise<readonly [unknown, unknown]> => {
       await harness.settle((rs) => (rs.metadata.name === fresh ? available : Number(rs.spec?.["replicas"])));
       await harness.handle();
@@ -489,7 +489,7 @@ describe("rolling update", () => {
     expect(Object.values(harness.sizes()).toSorted()).toEqual([0, 0, 0, 20]);
   });
 
-  /** New one complete except for old pods; S6 concerns the cached view of it. */
+  /** The new ReplicaSet is complete and only old pods remain; S6 concerns the cached view of it. */
   const shrinking = (): Promise<SyncHarness> =>
     SyncHarness.of([
       liveDeployment(4, { image: "v2", annotations: { [REVISION]: "2" } }),
@@ -502,7 +502,7 @@ describe("rolling update", () => {
     await harness.handle();
     expect(harness.spoken().slice(0, 2)).toEqual(["list replicasets", "patch replicasets web-1"]);
     const stale = await shrinking();
-    // The new pods are unavailable meanwhile; the cache does not know.
+    // The new pods become unavailable, but the cache does not contain that yet.
     await stale.change("replicasets", "web-2", (rs) => ({ ...rs, status: { ...rs.status, availableReplicas: 1 } }));
     await stale.handle();
     expect(stale.sizes()["web-1"]).toBe(2);
@@ -542,7 +542,7 @@ describe("rolling update", () => {
   });
 
   it("does not count available pods of a ReplicaSet beyond its desired size", async () => {
-    // 4 + 4 wanted, 8 needed: budget 0. The old one still reports 10 available.
+    // 4 + 4 desired pods and a minimum of 8: the budget is 0. The old ReplicaSet still reports 10 available pods.
     const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 4, { revision: "1", sizedFor: [10, 10], pods: 10 }),
@@ -626,7 +626,7 @@ describe("recreate", () => {
     harness.spoken();
     await harness.handle();
     expect(harness.sizes()).toEqual({ "web-1": 0 });
-    // The cached view suffices to wait.
+    // The cached view suffices for the decision to wait.
     expect(harness.spoken()).toEqual(["patch deployments/status web"]);
     await harness.api.remove("pods", "p");
     await harness.stream();
@@ -666,7 +666,7 @@ describe("recreate", () => {
     expect(harness.names("replicasets")).toHaveLength(2);
   });
 
-  /** The ReplicaSet controller's report; without `terminating` the API server has the feature gate off. */
+  /** Reports a ReplicaSet's status as its controller does; without `terminating`, as from an API server whose feature gate is off. */
   const reports = async (harness: SyncHarness, name: string, replicas: number, terminating?: number): Promise<void> => {
     const { metadata } = harness.live("replicasets", name);
     const counts = { replicas, readyReplicas: replicas, availableReplicas: replicas };
@@ -703,7 +703,7 @@ describe("recreate", () => {
       };
       await harness.handle();
       expect(harness.sizes()).toEqual({ "web-1": 0 });
-      // Their grace period runs: the pods exist, but are no longer replicas.
+      // During their grace period, the pods exist but do not count as replicas.
       for (const name of ["a", "b", "c", "d", "e", "f"]) await harness.api.terminate("pods", name);
       await reports(harness, "web-1", 0, told(6));
       await harness.handle();
@@ -719,7 +719,7 @@ describe("recreate", () => {
       await harness.handle();
       expectCounts(6, 0);
 
-      // One pod is deleted and replaced; then 7 are wanted, then 5.
+      // One pod is deleted and replaced; then the desired size is 7, then 5.
       await reports(harness, fresh, 6, told(1));
       await harness.handle();
       expectCounts(6, 1);
@@ -969,7 +969,7 @@ describe("history and deadline", () => {
 });
 
 describe("[deployment S27] a ReplicaSet after a patch with an unknown outcome", () => {
-  /** 7 are old, and the surge allows 8: the rollout grows the new one to 1. */
+  /** With 7 old pods and a limit of 8, the rollout scales the new ReplicaSet to 1. */
   const rolling = (): Promise<SyncHarness> =>
     SyncHarness.of([
       liveDeployment(7, { image: "v3", surge: 1, unavailable: 0, annotations: { [REVISION]: "3" } }),
@@ -992,7 +992,7 @@ describe("[deployment S27] a ReplicaSet after a patch with an unknown outcome", 
     };
     await harness.sync();
     expect(harness.sizes()["web-3"]).toBe(1);
-    // The stream has no event of the ReplicaSet, and a user scales up by one.
+    // The stream has not delivered the ReplicaSet's event yet, and a user scales up by one.
     await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas: 8 } }));
     await harness.stream(({ resource }) => resource === "deployments");
     await harness.clock.advance(1_000);

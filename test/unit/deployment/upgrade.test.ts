@@ -1,4 +1,4 @@
-// What follows the cluster's release: template hashes across an upgrade, and behaviour that changed between releases.
+// Behaviour that depends on the cluster's release: template hashes across an upgrade, and changes between releases.
 import { describe, expect, it } from "vitest";
 
 import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";

@@ -1,4 +1,4 @@
-/** Entries of a pod's status lists, one per state that upstream's own tables know. */
+/** Entries of a pod's status lists, one for each state in upstream's own tables. */
 import { deepFreeze } from "../../../shared/base/freeze.ts";
 import type { ContainerStatusEntry } from "../../../shared/node-agent/kubelet/types/pod.ts";
 import { IMAGE, ago } from "./fixtures.ts";
@@ -9,7 +9,7 @@ export function entry(name: string, fields: Partial<ContainerStatusEntry> = {}):
   return deepFreeze({ name, image: IMAGE, imageID: "", ready: false, restartCount: 0, state: {}, lastState: {}, ...fields });
 }
 
-/** Not started: a startup probe may have to succeed first. */
+/** Running but not started, as before a startup probe has succeeded. */
 export const running = (name: string, fields: Partial<ContainerStatusEntry> = {}): ContainerStatusEntry =>
   entry(name, { state: { running: { startedAt: ago(40) } }, containerID: `containerd://${name}-0`, ...fields });
 export const started = (name: string): ContainerStatusEntry => running(name, { started: true, ready: true });
@@ -17,10 +17,10 @@ export const ended = (name: string, exitCode: number, fields: Partial<ContainerS
   entry(name, { state: terminated(exitCode), containerID: `containerd://${name}-0`, ...fields });
 export const succeeded = (name: string): ContainerStatusEntry => ended(name, 0);
 export const failed = (name: string): ContainerStatusEntry => ended(name, 1);
-/** Never ran. */
+/** A container that has never run. */
 export const waiting = (name: string, reason = "ContainerCreating"): ContainerStatusEntry =>
   entry(name, { state: { waiting: { reason } } });
-/** Ended with that code, and waits to be started again. */
+/** A container that exited with that code and waits for its restart. */
 export const backOff = (name: string, exitCode: number): ContainerStatusEntry =>
   entry(name, { state: { waiting: { reason: "CrashLoopBackOff" } }, lastState: terminated(exitCode), restartCount: 1 });
 

@@ -1,5 +1,5 @@
 /**
- * Pods and what the runtime says of them, with defaults. Everything is frozen: a decision that changes its input throws.
+ * Pods and their states in the runtime, with defaults. Everything is frozen, so that a decision that changes its input throws.
  *
  *     nodePod({ containers: ["foo1"], restartPolicy: "Never" })
  *     observed({ containers: [container({ name: "foo1", state: "CONTAINER_EXITED", exitCode: 1 })] })
@@ -23,17 +23,17 @@ export const IMAGE = "registry.test/foo:v1";
 /** The default pod of every builder. */
 const POD = { uid: "12345678", name: "foo", namespace: "new" } as const;
 
-/** The RFC 3339 time this long before NOW_MS. */
+/** Returns the RFC 3339 time this long before NOW_MS. */
 export function ago(seconds: number): string {
   return new Date(NOW_MS - seconds * 1000).toISOString().replace(".000Z", "Z");
 }
 
-/** A container of a spec. */
+/** A regular container of a spec. */
 export function containerSpec(name: string, fields: Partial<ContainerSpec> = {}): ContainerSpec {
   return deepFreeze({ name, image: IMAGE, imagePullPolicy: "IfNotPresent", ...fields });
 }
 
-/** An init container that keeps running. */
+/** A sidecar: an init container with the restart policy Always. */
 export function sidecarSpec(name: string, fields: Partial<ContainerSpec> = {}): ContainerSpec {
   return containerSpec(name, { restartPolicy: "Always", ...fields });
 }
@@ -46,15 +46,15 @@ export interface PodOptions {
   readonly annotations?: Labels;
   readonly deletionTimestamp?: string;
   readonly deletionGracePeriodSeconds?: number;
-  /** Whatever else of the metadata. */
+  /** Other metadata. */
   readonly metadata?: Partial<NodePodMeta>;
-  /** A name means a container with IMAGE. Default: foo1, foo2, foo3. */
+  /** The containers; a name stands for a container with IMAGE. Default: foo1, foo2, foo3. */
   readonly containers?: readonly (string | ContainerSpec)[];
   readonly initContainers?: readonly (string | ContainerSpec)[];
   readonly ephemeralContainers?: readonly (string | ContainerSpec)[];
   readonly restartPolicy?: "Always" | "OnFailure" | "Never";
   readonly hostNetwork?: boolean;
-  /** Whatever else of the spec. */
+  /** Other fields of the spec. */
   readonly spec?: Partial<PodSpec>;
   readonly status?: PodStatus;
 }
@@ -108,7 +108,7 @@ export function nodePod({
   });
 }
 
-/** An observed sandbox: attempt 0, READY, with an IP, made 50 s ago. */
+/** An observed sandbox: attempt 0, READY, with an IP, created 50 s ago. */
 export function sandbox(fields: Partial<ObservedSandbox> = {}): ObservedSandbox {
   return deepFreeze({
     id: "sandbox-0",
@@ -122,8 +122,8 @@ export function sandbox(fields: Partial<ObservedSandbox> = {}): ObservedSandbox 
 }
 
 /**
- * An observed container: foo1, RUNNING since 40 s, with the hash of IMAGE and id `<name>-0`. One that EXITED did so 10 s ago
- * with code 0.
+ * An observed container: foo1, RUNNING for 40 s, with the hash of IMAGE and id `<name>-0`. In the state EXITED, it exited 10 s ago with
+ * code 0.
  */
 export function container(fields: Partial<ObservedContainer> = {}): ObservedContainer {
   const { name = "foo1", state = "CONTAINER_RUNNING", exitCode = 0, restartCount = 0 } = fields;
@@ -157,13 +157,13 @@ export interface ObservedOptions {
   readonly uid?: string;
   readonly name?: string;
   readonly namespace?: string;
-  /** Default: one that is READY. */
+  /** Default: one sandbox that is READY. */
   readonly sandboxes?: readonly ObservedSandbox[];
   /** Sorted newest first by the builder. Default: foo1, foo2 and foo3 RUNNING. */
   readonly containers?: readonly ObservedContainer[];
 }
 
-/** What the runtime says of the default pod: one READY sandbox, foo1 to foo3 RUNNING. */
+/** The default pod's state in the runtime: one READY sandbox, and foo1 to foo3 RUNNING. */
 export function observed({
   uid = POD.uid,
   name = POD.name,
@@ -180,7 +180,7 @@ export const NOTHING: ObservedPod = deepFreeze({ ...POD, ips: [], sandboxes: [],
 /** No probe has run yet. */
 export const NO_PROBES: ProbeAnswers = { liveness: () => undefined, startup: () => undefined };
 
-/** Actions that are wanted, where they are not "keep sandbox-0 and do nothing". */
+/** Expected actions; by default "keep sandbox-0 and do nothing". */
 export function podActions(fields: Partial<PodActions> = {}): PodActions {
   return {
     killPod: false,

@@ -1,4 +1,6 @@
-/** Worker records and updates with defaults, and a worker to play with. All records are frozen: a step that changes its input throws. */
+/**
+ * Worker records and updates with defaults, and a worker for tests. All records are frozen, so that a step that changes its input throws.
+ */
 import { deepFreeze } from "../../../shared/base/freeze.ts";
 import { acceptUpdate, endSync, startSync } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 import type { Accepted, PodUpdate, SyncEnd, SyncStart } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
@@ -33,7 +35,7 @@ export function record(rest: Partial<WorkerRecord> = {}): WorkerRecord {
   });
 }
 
-/** One that has had a turn. */
+/** A record after one iteration. */
 export function started(rest: Partial<WorkerRecord> = {}): WorkerRecord {
   return record({ startedAtMs: NOW_MS, token: 1, ...rest });
 }
@@ -45,7 +47,7 @@ const DONE: Readonly<Record<Exclude<SyncStart["work"], "idle" | "finishedUnstart
   terminated: { kind: "terminatedDone" },
 };
 
-/** The queue of one pod: runs iterations while an update is pending, each successful by default. */
+/** The queue of one pod: runs iterations while an update is pending. Iterations succeed by default. */
 export class Worker {
   record: WorkerRecord | undefined;
   gate: StartVerdict = "start";
@@ -66,7 +68,7 @@ export class Worker {
     return turn.work;
   }
 
-  /** @returns whether the state moved on */
+  /** @returns whether the state has changed */
   end(end: SyncEnd): boolean {
     if (this.record === undefined) return false;
     const ended = endSync(this.record, end, this.nowMs);

@@ -30,7 +30,7 @@ it.each([
     },
   };
   const log = recordingLog();
-  const cluster = { store, signer: testSigner(CID) } as unknown as ClusterWiring; // only the calls of this function
+  const cluster = { store, signer: testSigner(CID) } as unknown as ClusterWiring; // the only members that this function uses
   const handler = createApplyDeltas({
     clock: createVirtualClock(0),
     random: createSeededRandom(1),

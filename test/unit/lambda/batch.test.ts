@@ -1,4 +1,4 @@
-/** Batches: isolation of records, order within a group, and the returned ids. */
+/** Batches: independent records, order within a group, and the returned ids. */
 import type { SQSRecord } from "aws-lambda";
 import fc from "fast-check";
 import { expect, it } from "vitest";

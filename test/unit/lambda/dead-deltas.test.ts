@@ -1,4 +1,4 @@
-/** Dead-letter messages: the cache that becomes suspect, the quarantine, and the local host. */
+/** Dead-letter messages: the cache that becomes suspect, the quarantine, and the local function host. */
 import { expect, it } from "vitest";
 
 import { createDeadDeltas } from "../../../functions/dead-deltas/handler.ts";
@@ -35,7 +35,7 @@ function harness() {
           away ? Promise.reject(new Error("redis is unavailable")) : Promise.resolve(void forged.push(entry)),
       },
       signer: testSigner(cid),
-      // Only the calls of this function; any other is a TypeError.
+      // Contains only the members that this function uses; using any other one is a TypeError.
     }) as unknown as ClusterWiring;
   const clusters = new Map<string | undefined, ClusterWiring>(OURS.map((cid) => [cid, clusterOf(cid)]));
   const handler = createDeadDeltas({ clock, log, clusters: OURS, cluster: (cid) => clusters.get(cid) });

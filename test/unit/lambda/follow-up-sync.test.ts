@@ -1,4 +1,4 @@
-/** Inline follow-up syncs: which due keys run in the invocation, and which are rung. */
+/** Inline follow-up syncs: which due keys run in the invocation, and which get a doorbell. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -150,7 +150,7 @@ describe("GO3: a key that becomes due during its own run", () => {
     let looks = 0;
     const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {
-        if (looks++ > 0) return; // busy
+        if (looks++ > 0) return; // busy in later rounds
         await time.after(10);
         await doorbells.ring([bell]);
       },
@@ -194,7 +194,7 @@ it("returns the result of the first sync to its caller, after the others have en
 });
 
 describe("GO6: a key that a write is about to make due", () => {
-  /** The first sync waits for a step with the result `due`, which is returned when `answered` resolves. */
+  /** The first sync waits for a step that returns `due`, once `answered` resolves. */
   function stepRig(
     expected: readonly Doorbell[],
     answer: readonly Doorbell[],

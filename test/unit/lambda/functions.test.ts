@@ -29,7 +29,7 @@ function wiring(store: object) {
     doorbells: { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) },
     reader: {},
     gateway: (controller: string) => (gateways.push(controller), {}),
-    // Only the calls of these functions; any other is a TypeError.
+    // Contains only the members that these functions use; using any other one is a TypeError.
   } as unknown as ClusterWiring;
   const wired: FunctionWiring = {
     clock: createVirtualClock(1_000_000),
@@ -53,7 +53,7 @@ function event(...bodies: readonly (object | string)[]): SQSEvent {
 const context: Context = invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 60_000 });
 const bell = (key: string, more: object = {}): object => ({ v: 1, c: CID, ctl: "replicaset", e: "e1", k: key, ...more });
 
-/** The replicaset function, which also has the Deployment controller. */
+/** The replicaset function, which also runs the Deployment controller. */
 function syncedBy(sync: SyncHandler, deployment: SyncHandler = sync): Parameters<typeof createSyncFunction>[3] {
   return { replicaset: inSession(sync), deployment: inSession(deployment) };
 }
@@ -114,7 +114,7 @@ it("a sync may write until a margin before the end of the invocation", async () 
 });
 
 describe("a key that a run makes due", () => {
-  /** Every key can be taken; the end of the ReplicaSet's run makes `due` due. */
+  /** Every key can be taken; `due` becomes due when the ReplicaSet's run ends. */
   const ends = (due: Doorbell) => {
     const taken: string[] = [];
     const store = {

@@ -29,7 +29,7 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A configuration whose kube secret is `value()`, and the number of its reads. */
+/** A configuration whose kube secret is the current `value()`; counts the reads. */
 async function following(server: string, value: () => string, now: () => number = Date.now) {
   let reads = 0;
   const environment = {

@@ -1,4 +1,4 @@
-/** Secrets that are read again. */
+/** Secrets that are refreshed. */
 import { beforeEach, describe, expect, it as base } from "vitest";
 
 import { ConfigurationError } from "../../../shared/controllers/lambda/configuration.ts";
@@ -28,7 +28,7 @@ const NEW = "CANARY-new-key-of-16";
 let nowMs: number;
 let values: Record<string, string>;
 let reads: (readonly string[])[];
-/** Thrown by the next reads. */
+/** The error of the next reads. */
 let fails: Error | undefined;
 let log = recordingLog();
 

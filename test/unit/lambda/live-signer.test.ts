@@ -1,4 +1,4 @@
-/** A signer whose keys rotate while it runs. */
+/** A signer whose keys are rotated while it runs. */
 import { expect, it } from "vitest";
 
 import { createSigner } from "../../../shared/store/signer.ts";

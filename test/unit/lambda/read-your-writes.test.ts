@@ -17,12 +17,13 @@ const KEY = { controller: "deployment", epoch: EPOCH, key: "shop/web", delayMs: 
 let harness: SyncHarness;
 let rung: Doorbell[];
 
-/** One invocation for `web`, on the cached state. */
+/** Runs one invocation for `web` on the cached state. */
 async function invoke(): Promise<void> {
   const doorbells = { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) };
   const handler = createSyncDeployment({
     ...harness.ports,
-    ...serving("c1", harness.api, "act", { store: harness.store, signer: {} as ClusterWiring["signer"], doorbells }), // nothing is signed here
+    // this test signs nothing
+    ...serving("c1", harness.api, "act", { store: harness.store, signer: {} as ClusterWiring["signer"], doorbells }),
   });
   await harness.store.add(EPOCH, KEY.controller, KEY.key, 0);
   const body = JSON.stringify({ v: 1, c: "c1", ctl: KEY.controller, e: EPOCH, k: KEY.key });
@@ -34,7 +35,7 @@ async function invoke(): Promise<void> {
   expect(await running).toEqual({ batchItemFailures: [] });
 }
 
-/** As if the ReplicaSets had been synced: due keys are not made due again. */
+/** Removes the ReplicaSets' keys, as if they had been synced. */
 async function forgetReplicaSets(): Promise<void> {
   const { store } = harness;
   for (const { key } of await store.queued("replicaset")) {

@@ -1,4 +1,4 @@
-/** Lambda's rules for an SQS event source, under a virtual clock. */
+/** Lambda's rules for SQS event sources, under a virtual clock. */
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { expect, it } from "vitest";
 
@@ -10,7 +10,7 @@ import { recordingLog } from "../recording-log.ts";
 const VISIBILITY_MS = 30_000;
 const ARN = "arn:aws:sqs:eu-central-1:000000000000:q";
 
-/** A queue with visibility and receive counts, without order and group locks. */
+/** A queue with visibility timeouts and receive counts, without order and group locks. */
 function testQueue(clock: VirtualClock) {
   const messages = new Map<string, { readonly body: string; readonly group: string | undefined; visibleMs: number; count: number }>();
   const receives: number[] = [];
@@ -175,7 +175,7 @@ const ALL_FAILED: readonly { readonly name: string; readonly answer: () => unkno
 
 it.each(ALL_FAILED)("EM3 $name fails the whole batch", async ({ answer: bad }) => {
   const { clock, queue, answer, invocations, mapping } = start();
-  // Answers that a typed handler cannot give, as Lambda receives them from JSON.
+  // Responses that a typed handler cannot return, as Lambda may receive them as JSON.
   answer(bad as Parameters<typeof answer>[0]);
   queue.send("one");
   queue.send("two");
@@ -323,7 +323,7 @@ it("waits up to 5 s for running invocations on a stop, and returns undelivered m
   expect(hanging.clock.now() - before).toBeLessThanOrEqual(6_000);
 });
 
-/** Stops the mapping while time passes. */
+/** Stops the mapping while virtual time advances. */
 async function stopped(clock: VirtualClock, mapping: { stop(): Promise<void> }): Promise<void> {
   let done = false;
   const stopping = mapping.stop().then(() => (done = true));

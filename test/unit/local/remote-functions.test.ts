@@ -40,7 +40,7 @@ afterAll(() => server.close());
 
 async function connected(given: SqsHandler | FunctionHandlers, clock = createVirtualClock(0)): Promise<Connected> {
   const accepted = new Promise<Socket>((resolve) => server.once("connection", resolve));
-  const other = connect((server.address() as AddressInfo).port, "127.0.0.1"); // a listening server has a port
+  const other = connect((server.address() as AddressInfo).port, "127.0.0.1"); // a listening TCP server has an AddressInfo
   const connection = await accepted;
   const handlers =
     typeof given === "function" ? { applyDeltas: given, deadDeltas: nothing, sync: tableOf(CONTROLLERS, () => nothing) } : given;

@@ -1,4 +1,4 @@
-// Error descriptions for logs, without text of API servers, webhooks or unparsed input.
+// Error descriptions for logs, without text from API servers, webhooks or unparsed input.
 import { expect, it } from "vitest";
 import { aggregate } from "../../../shared/controllers/kit/errors.ts";
 import { describeError } from "../../../shared/kube/client/describe-error.ts";

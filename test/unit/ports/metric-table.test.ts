@@ -1,4 +1,4 @@
-/** Label values of the metric table: the table imports no package, so it repeats their lists. */
+/** Label values in the metric table, compared with the lists in other packages, which the table repeats because it imports none. */
 import { describe, expect, it } from "vitest";
 
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";

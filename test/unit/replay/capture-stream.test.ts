@@ -211,7 +211,7 @@ describe("a replay of a long capture", () => {
       const query = { resourceVersion, allowWatchBookmarks: true, timeoutSeconds: 1 };
       for await (const group of cluster.watch(resource, query, ends.signal)) told += group.length;
     };
-    // Pods are not watched until half of the stream is over: later watchers receive 410.
+    // Pods are watched only from the middle of the stream on: later watchers receive 410.
     const watching = CACHED_RESOURCES.filter((resource) => resource !== "pods").map((resource) => watched(resource).catch(() => undefined));
     await play(capture, cluster, clock, {
       untilMs: Infinity,

@@ -24,7 +24,7 @@ const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-capture-"));
 afterAll(() => rmSync(TOP, { recursive: true }));
 
-/** A file of these bytes, as readCapture receives it. */
+/** Writes a file with these bytes, for readCapture. */
 function fileOf(name: string, bytes: Uint8Array): string {
   const path = join(mkdtempSync(join(TOP, "of-")), name);
   writeFileSync(path, bytes);
@@ -56,7 +56,7 @@ test("reads a truncated capture up to the cut, and reports it", () => {
       expect(records.length).toBeLessThan(whole);
       const cut = text.at(-1) !== undefined && text.at(-1) !== 0x0a && text.at(-1) !== "}".charCodeAt(0);
       if (cut) expect(notes).toEqual([expect.stringMatching(/^f:\d+: skipped the truncated last line$/)]);
-      // All lines read are whole, and are the first ones.
+      // All returned lines are complete, and are the first ones.
       expect(records).toEqual(parseCapture(`${MANY}\n`, "f").slice(0, records.length));
     }),
     { numRuns: 300 },
@@ -244,7 +244,7 @@ async function record(raw: boolean, kept: object = deployment): Promise<readonly
     },
   );
   const { signal } = new AbortController();
-  // As in a Reflector: a list is captured by its pages, other requests are not.
+  // As with a Reflector, the pages of a list are captured, and other requests are not.
   expect(await kube.newestVersion("deployments", {}, signal)).toBe("7");
   const streamed = { sendInitialEvents: true, resourceVersionMatch: "NotOlderThan", allowWatchBookmarks: true, timeoutSeconds: 1 } as const;
   await expect(drained(kube.watch("deployments", streamed, signal))).rejects.toMatchObject({ code: 422 });
@@ -265,7 +265,7 @@ test("a capture contains no value of a template, annotation or denial message, e
   expect(parseCapture(text, "f").map(({ kind }) => kind)).toEqual(["item", "listed", "event", "event", "close"]);
 });
 
-/** After the content of the lines. */
+/** Returns the cluster of a capture after reading its lines. */
 function clusterOf(lines: readonly string[]): CaptureCluster {
   const records = parseCapture(lines.join("\n"), "f");
   const cluster = captureCluster(heldCapture(records), ["pods"], { now: () => Infinity, after: () => Promise.resolve() });

@@ -310,8 +310,8 @@ describe("an audit log", () => {
         json(
           written("create", pod("a", 3), 1),
           written("patch", pod("a", 5), 2),
-          written("patch", pod("a", 4), 4), // answered after the following request
-          written("update", pod("a", 5), 5), // changed nothing
+          written("patch", pod("a", 4), 4), // the response came after the following request
+          written("update", pod("a", 5), 5), // the request changed nothing
           written("patch", pod("b", 9), 6, { responseStatus: { code: 409 } }),
           written("patch", pod("b", 9), 6, { requestURI: "/api/v1/x?dryRun=All" }),
           written("patch", pod("b", 9), 6, { stage: "RequestReceived" }),

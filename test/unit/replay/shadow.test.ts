@@ -204,7 +204,7 @@ const found = async (findings: AsyncGenerator<Finding>): Promise<readonly string
   return told.toSorted();
 };
 
-/** Reads in batches of this many records, and keeps at most this many changes. */
+/** Reads a capture in batches of this many records, and keeps at most this many changes. */
 async function* streamed(path: string, { batch, keptMax }: { readonly batch: number; readonly keptMax: number }): AsyncGenerator<Finding> {
   const records = parseCapture(gunzipSync(readFileSync(path)), path);
   const { firstLists } = heldCapture(records);
@@ -252,7 +252,7 @@ it("SH1 compares a status that is sent again after scaling with the version befo
   const changes = changed(
     lineOf(rs(1, { metadata: { ...owned, generation: 1 }, spec: { replicas: 1 } }), { k: "item" }),
     lineOf(rs(2, resized)),
-    // Computed from version 1, whose generation it carries; the stored object has the size of version 2.
+    // The status was computed from version 1, whose generation it contains; the stored object has the size of version 2.
     lineOf(rs(3, { ...resized, status: { replicas: 0, terminatingReplicas: 0, observedGeneration: 1 } })),
   );
   const findings: Finding[] = [];
@@ -274,7 +274,7 @@ it("UW1 relates a deletion to the object with the same uid, not to an earlier ob
   const changes = changed(
     lineOf(rs(1), { k: "item" }),
     lineOf(pod("first", 2), { k: "item" }),
-    lineOf(pod("first", 3), { type: "DELETED" }), // deleted by a user, so one pod is missing
+    lineOf(pod("first", 3), { type: "DELETED" }), // a user deletes the pod, so one is missing
     lineOf(pod("second", 4), { type: "ADDED" }),
     lineOf(rs(5, { spec: { replicas: 0 } })),
     lineOf(pod("second", 6, { deletionTimestamp: NOW })),

@@ -1,4 +1,4 @@
-// Skimmed reading: the state of a capture without parsing superseded objects.
+// Skimming: determines the final state of a capture without parsing superseded objects.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -80,7 +80,7 @@ describe("reading a recording without parsing every line", () => {
       fc.asyncProperty(line, fc.double({ min: 0, max: 1, noNaN: true }), fc.constantFrom("", "\n"), async (index, share, joint) => {
         const text = lines[index] ?? "";
         const cut = text.slice(0, Math.floor(share * text.length));
-        // A superseded recording that ends like a whole one is not read.
+        // Skips cuts that look complete, because a superseded object that looks complete is not parsed.
         fc.pre(!cut.endsWith("}}"));
         const torn = [
           ...lines.slice(0, index).map((each) => `${each}\n`),

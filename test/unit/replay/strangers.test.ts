@@ -1,4 +1,4 @@
-/** Captures that are well formed, but contain invalid objects. */
+/** Well-formed captures that contain invalid objects. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-// Event handlers of the ReplicaSet and ReplicationController: affected keys by delta, with delay.
+// Event handlers of the ReplicaSet and ReplicationController controllers: affected keys by delta, with delays.
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import type { View } from "../../../shared/kube/objects/resources.ts";
@@ -15,7 +15,7 @@ function lookupsOf(...sets: CachedReplicaSet[]): Lookups {
     get: () => undefined,
     primaries: <R extends View>(resource: R, namespace: string) => {
       const found: readonly Cached[] = resource === "replicasets" ? sets.filter(({ metadata }) => metadata.namespace === namespace) : [];
-      return found as readonly Cached<R>[]; // only replica sets are looked up
+      return found as readonly Cached<R>[]; // the test only looks up ReplicaSets
     },
   };
 }

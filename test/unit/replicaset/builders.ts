@@ -7,7 +7,7 @@ import type { Owner } from "../../../shared/controllers/kit/writes.ts";
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 export const OWNER: Owner = { resource: "replicasets", namespace: "default", name: "rs", uid: "rs-1" };
 
-/** RFC 3339, this long before NOW_MS. */
+/** Returns the RFC 3339 time this long before NOW_MS. */
 export function ago(seconds: number): string {
   return new Date(NOW_MS - seconds * 1000).toISOString().replace(".000Z", "Z");
 }
@@ -62,12 +62,12 @@ export function rs({
 }
 
 export interface PodFields extends Partial<Omit<CachedPod, "ready" | "owner">> {
-  /** Ready since that time; `true`: ready without a time; `false`: not ready. */
+  /** The time since which the pod is ready; `true`: ready without a time; `false`: not ready. */
   readonly ready?: string | boolean;
   readonly owner?: CachedPod["owner"] | null;
 }
 
-/** Running, ready without a time, on node n1, owned by rs-1. */
+/** A running pod: ready without a time, on node n1, owned by rs-1. */
 export function pod({ ready = true, owner = { kind: "ReplicaSet", name: "rs", uid: "rs-1" }, ...fields }: PodFields = {}): CachedPod {
   return deepFreeze({
     namespace: "default",

@@ -28,9 +28,9 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
   };
   const row = async (name: string): Promise<object | undefined> =>
     (await harness.store.readIndex({ rows: [{ resource: "pods", key: `shop/${name}` }] })).rows[0]?.row;
-  /** The pods that the next run would delete first, or wait for. Takes the key, so it must be called last. */
+  /** Returns the pods that the next run would delete first, or wait for. Takes the key, so it must be called last. */
   const left = async (): Promise<readonly string[]> => {
-    await harness.clock.advance(5_000); // past the back-off, before any deadline
+    await harness.clock.advance(5_000); // later than the back-off, but before any deadline
     const key = "shop/web";
     await harness.store.add("epoch-1", controller, key, 0);
     const take = await harness.store.take({ epoch: "epoch-1", controller, key, token: "next" }, { uid: ownerNow().uid });
@@ -77,7 +77,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "of another size is synced again at once", spoil: () => resize(2), queuedInMs: 0 },
       {
         name: "of another size, at a version older than the cached one, is synced again in a second, after the cache has changed",
-        // Occurs after a restore of etcd, which no watch reports.
+        // Simulates a restore of etcd, which no watch reports.
         spoil: async () => {
           const { metadata, ...live } = harness.api.find(resource, "web");
           const then = { ...live, metadata: { ...metadata, resourceVersion: "1" }, spec: { ...live.spec, replicas: 2 } };
@@ -141,7 +141,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "being deleted", spoil: () => harness.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
     it.each(skipped)("skips a pod that is $name, with one log line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
-      // The first answer is the precondition's, also for a pod deleted before the read.
+      // The first response is a conflict with the precondition, also for a pod that was deleted before the read.
       harness.api.script = { "delete pods": CONFLICT };
       await spoil();
       const live = gone ? undefined : harness.api.find("pods", "a");
@@ -206,7 +206,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
 
     it("is not retried after the lease has ended, and leaves no intent pending", async () => {
-      harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would start after 4.5 s
+      harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second attempt would start after 4.5 s
       harness.api.script = { "delete pods": CONFLICT, "get pods": () => void (harness.invocationMs = undefined) };
       harness.api.latencyMs = 1_500;
       await harness.sync();
@@ -236,7 +236,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     }[] = [
       { name: "5xx, then success", first: OOPS, second: undefined, sent: twice, want: deleted },
       { name: "no response, then success", first: "never", second: undefined, sent: twice, want: deleted },
-      // The first was executed: the second meets its effect, and a read shows the pod being deleted.
+      // The first delete was executed: the second attempt gets a conflict, and a read shows that the pod is terminating.
       {
         name: "a lost response, then a conflict caused by the first attempt",
         first: "lost",
@@ -245,7 +245,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         want: quiet,
       },
       { name: "5xx, then not found", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
-      // Says nothing about the first call, which may still be in flight.
+      // The response says nothing about the first call, which may still be in flight.
       {
         name: "5xx, then forbidden: stays planned",
         first: OOPS,
@@ -253,7 +253,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         sent: twice,
         want: plannedAfter("oops"),
       },
-      // For example by admission: the pod is unchanged, so the first may still be executed.
+      // For example a rejection by admission: the pod is unchanged, so the first call may still be executed.
       {
         name: "5xx, then a conflict although the pod is unchanged: stays planned",
         first: OOPS,
@@ -280,7 +280,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
 
     it("a failed delete stays planned if the invocation ends before its retry", async () => {
-      harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
+      harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second attempt would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;
       await harness.sync();
@@ -290,7 +290,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
   });
 
   it("after a lost response, neither deletes a new pod of the same name nor counts it as deleted", async () => {
-    // A pod without a node is deleted at once.
+    // A pod without a node is deleted immediately.
     await harness.api.remove("pods", "a");
     await harness.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
     await harness.stream();

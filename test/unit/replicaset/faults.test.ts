@@ -1,4 +1,4 @@
-// Random faults: surplus pods after lost answers, intents that block, keys that are never enqueued.
+// Random faults: surplus pods after lost responses, intents that block syncs, and keys that are never enqueued.
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { refusal, type Intercept, type LiveObject } from "../../support/scripted-api.ts";
@@ -19,8 +19,8 @@ function active(harness: SyncHarness): readonly LiveObject[] {
 }
 
 /**
- * One random life of a ReplicaSet: lost, missing and refused answers, an interrupted stream, deletes, relabels and
- * orphans by users.
+ * One random history of a ReplicaSet: lost, missing and rejected responses, an interrupted stream, and users who delete, relabel and orphan
+ * pods.
  */
 async function live(seed: number): Promise<void> {
   const random = createSeededRandom(seed);
@@ -42,7 +42,7 @@ async function live(seed: number): Promise<void> {
   };
   for (let step = 0; step < STEPS; step++) {
     harness.api.script = { "*": faults };
-    // A pod on a node is deleted gracefully, one without a node at once.
+    // A pod on a node is deleted gracefully, one without a node immediately.
     for (const { metadata, spec } of active(harness))
       if (spec?.["nodeName"] === undefined && chance(0.2)) await harness.api.bind(metadata.name, "n1");
     const some = pick(active(harness))?.metadata.name;

@@ -1,4 +1,4 @@
-// A lagging cache: concurrent workers, lost doorbells, a silent watch, collapsed changes.
+// A lagging cache: concurrent workers, lost doorbells, a silent watch, coalesced changes.
 import { describe, expect, it } from "vitest";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet, type ReplicaOptions } from "../../support/workloads.ts";
@@ -23,7 +23,7 @@ describe("two workers on one key", () => {
       "create pods": async (_, nth) => {
         if (nth !== 1) return;
         const before = harness.api.calls.length;
-        await queue(harness); // another client has changed it
+        await queue(harness); // another client has changed the object
         await harness.ring();
         asked = harness.api.calls.slice(before);
       },
@@ -73,10 +73,10 @@ describe("lost messages", () => {
     const owner = { uid: harness.api.uid("replicasets", "web") };
     await harness.api.put("pods", pod({ name: "web-a", owner, readySince: "2026-03-01T10:00:00Z" }));
     await harness.stream();
-    await harness.sync(); // its delayed doorbell is lost: this harness delivers none
+    await harness.sync(); // its delayed doorbell is lost, because this harness delivers none
     const available = (): unknown => harness.api.find("replicasets", "web").status?.["availableReplicas"] ?? 0;
     const swept = async (): Promise<readonly string[]> => {
-      await harness.stream(); // heartbeats
+      await harness.stream(); // delivers heartbeats
       return (await harness.store.sweep(EPOCH)).map(({ key }) => key);
     };
     expect(available()).toBe(0);
@@ -100,7 +100,7 @@ describe("lost messages", () => {
       await harness.stream();
     }
     const before = harness.api.calls.length;
-    await harness.clock.advance(1_000); // a status change is delayed to collapse with others
+    await harness.clock.advance(1_000); // a status change is delayed, so that several share one sync
     await harness.stream();
     await harness.ring();
     expect(harness.api.calls.slice(before).map(({ verb, subresource }) => `${verb} ${subresource}`)).toEqual(["patch status"]);

@@ -1,4 +1,4 @@
-/** First creates and deletes are decided on a live list (replicaset §18), on the API server and the Store in memory. */
+/** The first creates and deletes are decided on a live list (replicaset §18), with the API server and the Store in memory. */
 import { beforeEach, describe, expect, it } from "vitest";
 
 import { statusContradicts } from "../../../shared/controllers/replicaset/live-basis.ts";
@@ -74,7 +74,8 @@ describe.each([
     await resize(2);
     const [lost = ""] = harness.names("pods");
     await harness.api.remove("pods", lost);
-    await harness.stream(({ resource: changed }) => changed === resource); // the pod's DELETED is lost, its watermark is not
+    // the DELETED event of the pod is lost, but its watermark arrives
+    await harness.stream(({ resource: changed }) => changed === resource);
     await harness.sync();
     expect([harness.pods.length, writes("delete pods"), lists()]).toEqual([2, 0, 2]);
   });
@@ -99,7 +100,7 @@ describe.each([
       await harness.stream();
       await owned(`lost-${nth}`);
       await resize(2 + 2 * nth);
-      await harness.stream((change) => change.resource === resource); // the pod's event is lost, its watermark is not
+      await harness.stream((change) => change.resource === resource); // the event of the pod is lost, but its watermark arrives
       await harness.clock.advance(6_000);
       await harness.heartbeat();
       expect((await harness.store.gate(controller)).open).toBe(true);
@@ -125,7 +126,7 @@ describe.each([
     await harness.stream();
     await resize(1);
     await harness.stream((change) => change.resource === resource);
-    await harness.api.put("pods", pod({ name: "other", labels: { app: "other" } })); // the list is newer than every pod lane
+    await harness.api.put("pods", pod({ name: "other", labels: { app: "other" } })); // makes the list newer than every pod lane
     harness.api.script = { "delete pods": refusal(403, "Forbidden", "no") };
     await harness.sync();
     const failure = (): unknown => harness.api.find(resource, "web").status?.["conditions"];

@@ -131,9 +131,9 @@ describe("getPodsToDelete", () => {
   });
 
   it("[replicaset P15] chooses the same pod of three cyclically ordered ones for every input order", () => {
-    const a = pod({ uid: "3", ready: ago(5 * HOUR), restarts: 2 }); // before b: more restarts, ready since the same time
-    const b = pod({ uid: "1", ready: ago(5 * HOUR) }); // before c: lower uid, ready for about as long
-    const c = pod({ uid: "2", ready: ago(8 * HOUR) }); // c before a: the same
+    const a = pod({ uid: "3", ready: ago(5 * HOUR), restarts: 2 }); // a ranks before b: more restarts, and ready since the same time
+    const b = pod({ uid: "1", ready: ago(5 * HOUR) }); // b ranks before c: a lower uid, and ready for about as long
+    const c = pod({ uid: "2", ready: ago(8 * HOUR) }); // c ranks before a: a lower uid, and ready for about as long
     const orders = [
       [a, b, c],
       [a, c, b],

@@ -26,7 +26,7 @@ it("the reasons for the number of pods contain each input that changes the decis
 
 it("[replicaset P15] the reason for the choice of a pod contains each input that changes it", () => {
   const facts = ["its", "others", "by", "survivor"];
-  // Later rules decide only where earlier ones do not.
+  // Makes the usual value likely, because later rules decide only if earlier ones do not apply.
   const mostly = <T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> =>
     fc.constantFrom(...Array.from({ length: 8 }, () => usual), ...others);
   expectChangesExplained(

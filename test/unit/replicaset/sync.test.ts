@@ -9,12 +9,12 @@ import { pod, replicaSet, type PodOptions, type ReplicaOptions } from "../../sup
 
 const EMPTY_STATUS = { replicas: 0, observedGeneration: 1, terminatingReplicas: 0 };
 
-/** Names of the pods that were to be created, in the order of the calls. */
+/** Returns the names of the pods that the sync tried to create, in the order of the calls. */
 function podsAsked(harness: SyncHarness): readonly (string | undefined)[] {
   return harness.api.calls.flatMap(({ verb, resource, name }) => (verb === "create" && resource === "pods" ? [name] : []));
 }
 
-/** A ReplicaSet `web` and pods; `owned`: it is their controller. */
+/** Creates a ReplicaSet `web` and pods; `owned` pods have it as their controller. */
 async function harnessOf(rs: ReplicaOptions, pods: readonly (PodOptions & { readonly owned?: boolean })[] = []): Promise<SyncHarness> {
   const harness = await SyncHarness.create();
   await harness.api.put("replicasets", replicaSet(rs));
@@ -58,7 +58,7 @@ describe("creating", () => {
     expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(15);
     expect(await harness.failures()).toBe(1);
     harness.api.script = {};
-    await harness.sync(); // does not wait for calls that were not tried
+    await harness.sync(); // does not wait for calls that were not attempted
     expect(harness.pods).toHaveLength(100);
   });
 
@@ -122,7 +122,7 @@ describe("creating", () => {
       ),
     ).toBe("ok");
     for (const name of names.slice(0, 3)) await harness.api.put("pods", pod({ name, owner: ownerIn(harness) }));
-    await harness.store.done(token, { kind: "ok" }); // a run that ends without its answers leaves its intents
+    await harness.store.done(token, { kind: "ok" }); // a run that ends before its responses leaves its intents
 
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch replicasets/status"]);
@@ -252,7 +252,7 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).toEqual(EMPTY_STATUS);
     expect(await harness.queuedInMs()).toBeUndefined();
 
-    // The pods are still expected, so a requeued key neither creates nor deletes.
+    // The pods are still pending, so a requeued key neither creates nor deletes pods.
     const posts = (): number => harness.api.writes.filter((write) => write === "create pods").length;
     for (let passedMs = 0; passedMs < EXPECTATION_MS - 20_000; passedMs += 20_000) {
       await harness.clock.advance(20_000);
@@ -262,7 +262,7 @@ describe("creating", () => {
     }
     await harness.clock.advance(20_000);
     await harness.stream();
-    await harness.sync(); // the expectations have expired: reads whether any of them exist
+    await harness.sync(); // the intents' deadlines have passed: reads whether any of the pods exists
     await harness.ring();
     expect(posts()).toBe(100);
     expect(harness.api.events).toEqual([]);
@@ -350,7 +350,7 @@ describe("creating", () => {
     harness.api.latencyMs = 4_000;
     harness.invocationMs = WRITE_MARGIN_MS + 11_000;
     await harness.sync();
-    // The owner is read first. Two rounds start after 4 and 8 s; a third would start after 12.
+    // The owner is read first. Two rounds start after 4 and 8 s; a third one would start after 12 s.
     expect(harness.api.writes).toEqual(Array.from({ length: 2 * CALLS_AT_ONCE_MAX }, () => "delete pods"));
     expect(harness.logged.join()).toContain("lease ends");
     expect(harness.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
@@ -386,7 +386,7 @@ describe("creating", () => {
     await harness.sync();
     expect(harness.api.writes).toEqual([...pods.map(() => "patch pods"), "patch replicasets/status"]);
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 1_100 });
-    // Three groups of claims, and the status.
+    // Three batches of claims, and the status.
     expect(harness.storeCalls.filter((call) => call === "writeThrough")).toHaveLength(4);
     expect(await harness.failures()).toBe(0);
   });
@@ -468,7 +468,7 @@ describe("creating", () => {
 describe("intents", () => {
   const dead = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
 
-  /** A run that registered its deletes and died. */
+  /** Simulates a run that registered its deletes and was killed. */
   async function deletesOf(harness: SyncHarness, names: readonly string[]): Promise<void> {
     await harness.store.add("epoch-1", "replicaset", "shop/web", 0);
     await harness.store.take(dead, ownerIn(harness));
@@ -481,7 +481,7 @@ describe("intents", () => {
     await harness.store.done(dead, { kind: "ok" });
   }
 
-  /** Names of the pending calls, as a run would see them. */
+  /** Returns the names of the pending calls, as a run reads them. */
   async function waitedFor(harness: SyncHarness): Promise<readonly string[]> {
     await harness.store.add("epoch-1", "replicaset", "shop/web", 0);
     const take = await harness.store.take({ ...dead, token: "look" }, ownerIn(harness));
@@ -489,7 +489,7 @@ describe("intents", () => {
     return take.kind === "ok" ? take.snapshot.intents.map(({ name }) => name) : [take.kind];
   }
 
-  /** Deletes the pod, or changes it once more while it is being deleted. */
+  /** Deletes the pod, or changes it again while it is terminating. */
   async function markDeleting(harness: SyncHarness, name: string): Promise<void> {
     const { deletionTimestamp, resourceVersion } = harness.api.find("pods", name).metadata;
     if (deletionTimestamp === undefined) await harness.api.terminate("pods", name);
@@ -517,7 +517,7 @@ describe("intents", () => {
   it.each([
     { verb: "registerIntents", named: "a create", pods: 0, made: 10 },
     { verb: "registerIntents", named: "a delete", pods: 2, made: 0 },
-    // The batches of 1 and 2 were in flight when the first answer was lost.
+    // The batches of 1 and 2 were in flight when the first response was lost.
     { verb: "writeThrough", named: "a create", pods: 0, made: 7 },
   ] as const)(
     "$named whose Store call $verb was executed without a response does not block the owner, and has its effect only once",
@@ -555,7 +555,7 @@ describe("intents", () => {
     await harness.api.remove("pods", "b");
     await harness.api.put("pods", pod({ name: "b", labels: { other: "pod" } }));
     await harness.clock.advance(LEASE_MS);
-    await harness.sync(); // recovers
+    await harness.sync(); // recovers the intents
     await harness.ring();
     expect(harness.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["c"]);
     expect(await waitedFor(harness)).toEqual([]);
@@ -832,7 +832,7 @@ describe("deleting", () => {
   });
 
   it("[informer T76] treats a pod deleted without grace as deleted before the watch reports it", async () => {
-    // A pod without a node has no kubelet to wait for.
+    // A pod without a node is not terminated by a kubelet.
     const harness = await harnessOf({ replicas: 2 }, [...three.slice(0, 2), { name: "c", owned: true, phase: "Pending", nodeName: "" }]);
     await harness.sync();
     expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(["a", "b"]);
@@ -945,7 +945,7 @@ describe("status", () => {
   it("ends the sync without an error for an invalid selector and a missing owner", async () => {
     const harness = await harnessOf({});
     const live = harness.api.find("replicasets", "web");
-    // Today's API servers reject it.
+    // Current API servers reject it.
     const spec = { ...live.spec, selector: { matchExpressions: [{ key: "a", operator: "Near" }] } };
     harness.forge("replicasets", { ...live, spec });
     await harness.stream();

@@ -1,4 +1,7 @@
-/** The context of a sync. Catches: an object of another namespace, a live read that the definition does not allow, a time that moves with a reason. */
+/**
+ * The context of a sync. Catches: an object of another namespace, a live read that the definition does not allow, and a time that changes
+ * within a sync.
+ */
 import { describe, expect, it } from "vitest";
 
 import { createContext } from "../../../shared/sdk/context.ts";
@@ -40,7 +43,7 @@ function contextOf(
   primary = object,
 ): AnyContext {
   const [now, { signal }, log] = [new Date("2026-03-01T12:00:00.500Z"), new AbortController(), { info: () => undefined }];
-  // what `sync` sees through its types
+  // the context as its types present it to `sync`
   return createContext(definition, { object: primary, owned: services, watched: [] }, { now, signal, log, live }) as AnyContext;
 }
 

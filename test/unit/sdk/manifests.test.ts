@@ -14,7 +14,7 @@ const sync = () => undefined;
 
 function specOf(changes: Partial<Parameters<typeof customResource>[0]>): Record<string, never> {
   const { data } = customResource({ ...ID, spec: s.object({}), ...changes });
-  return (crdManifest(data) as unknown as { readonly spec: Record<string, never> }).spec; // our own
+  return (crdManifest(data) as unknown as { readonly spec: Record<string, never> }).spec; // a manifest of this project
 }
 
 const version = (changes: Parameters<typeof specOf>[0]) =>
@@ -113,7 +113,7 @@ describe("a CustomResourceDefinition", () => {
   });
 });
 
-/** `ROLE[@NAMESPACE]: RESOURCE[=NAME] VERBS`, one line per rule. */
+/** Returns `ROLE[@NAMESPACE]: RESOURCE[=NAME] VERBS` for each rule. */
 function rights({ definition }: Controller): readonly string[] {
   type Roles = readonly {
     readonly kind: string;

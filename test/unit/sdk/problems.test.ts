@@ -1,4 +1,7 @@
-/** Mistakes of definitions. Each row has one mistake; the definition without it has none. Catches: a mistake without a line, or a line without its remedy. */
+/**
+ * Mistakes of definitions. Each row has one mistake; without it, the definition has none. Catches: a mistake that is not reported, and a
+ * report without a remedy.
+ */
 import { expect, it } from "vitest";
 
 import { problemsOf } from "../../../shared/sdk/definitions.ts";
@@ -10,7 +13,7 @@ const spec = s.object({ image: s.string(), token: s.string().secret() });
 const status = s.object({ ready: s.integer().optional() });
 const Website = customResource({ ...ID, spec, status });
 
-/** Mistakes that the compiler finds in TypeScript must also be found in JavaScript, hence `unknown`. */
+/** The parameter is `unknown`, because mistakes that the compiler finds in TypeScript must also be reported in JavaScript. */
 function problems(changes: Readonly<Record<string, unknown>>, taken?: readonly string[]): readonly string[] {
   const defined = { name: "a", for: Website, owns: [Deployment], sync: () => undefined, ...changes };
   return problemsOf([defineController(defined as never).definition], taken);

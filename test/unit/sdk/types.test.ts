@@ -1,6 +1,6 @@
 /**
- * What the types reject. Each program has one mistake and must fail on its line with its own error, so that a second mistake, or a change
- * of the types that rejects everything, is no success. Catches also: types that the compiler takes much longer for.
+ * Programs that the types reject. Each has one mistake and must fail on the marked line with its own error, so that another mistake, or
+ * types that reject everything, do not pass the test. Also catches: types that take the compiler much longer.
  */
 import { join } from "node:path";
 
@@ -11,12 +11,12 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 const EXAMPLES = ["pod-janitor", "pull-secret", "scheduled-scaler", "team-guard", "website"].map((name) =>
   join(ROOT, "examples", name, `${name}.ts`),
 );
-/** 1.5 times what the design's sketch of the same programs needs: 17,950. */
+/** Limit of type instantiations: 1.5 times the 17,950 that the design's sketch of the same programs needs. */
 const INSTANTIATIONS_MAX = 26_925;
 
 interface Wrong {
   readonly mistake: string;
-  /** The line that is wrong ends in `// <code>`. */
+  /** The source; the line with the mistake ends in `// <code>`. */
   readonly program: string;
   /** Part of the compiler's message. */
   readonly says: string;

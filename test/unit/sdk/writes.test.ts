@@ -1,4 +1,7 @@
-/** Decisions about own writes. Catches: a request without a reason, a change of another owner's object, and a loop between two writers. */
+/**
+ * Decisions about writes to owned objects. Catches: an unnecessary request, a change of another owner's object, and a loop between two
+ * writers.
+ */
 import { describe, expect, it } from "vitest";
 
 import { customResource, defineController, own, s } from "../../../shared/sdk/index.ts";
@@ -26,7 +29,7 @@ const kinds = [Service, ConfigMap, PersistentVolumeClaim];
 const { definition } = defineController({ name: "site", for: Site, owns: kinds, sync: () => undefined });
 const primary = { name: "a", namespace: "shop", uid: "u1", resourceVersion: "5", generation: 1 };
 const NOW_MS = 1_000_000;
-/** Digests as readable text. */
+/** A digest that is readable text. */
 const digest = (text: string): string => `digest of ${text}`;
 
 const body = (port = 80) => ({ apiVersion: "v1", kind: "Service", metadata: { name: "a" }, spec: { port } });
@@ -38,7 +41,7 @@ function wanted(result: object): Wanted {
   return checked.wanted;
 }
 
-/** What the digest of a sent object or field set would be. */
+/** Returns the digest that a sent object or field set would have. */
 function sent(result: { readonly apply?: readonly object[]; readonly self?: object; readonly status?: object }): string {
   const { apply, self, status: given } = wanted(result);
   return digest(sentText(apply?.[0]?.body ?? self ?? given));
@@ -393,8 +396,8 @@ describe("the managedFields entry of a create", () => {
 
 describe("stages of writes", () => {
   const named = (kind: "create" | "apply" | "prune", of: typeof Service | typeof Namespace, name: string) =>
-    ({ kind, id: { kind: of.data, namespace: "", name } }) as OwnWrite; // what stages depend on
-  const only = (kind: "self" | "status" | "remove") => ({ kind }) as OwnWrite; // what stages depend on
+    ({ kind, id: { kind: of.data, namespace: "", name } }) as OwnWrite; // the fields that determine the stages
+  const only = (kind: "self" | "status" | "remove") => ({ kind }) as OwnWrite; // the fields that determine the stages
   const shown = (writes: readonly OwnWrite[]) =>
     stagesOf(writes).map((stage) => stage.map((write) => ("id" in write ? `${write.kind} ${write.id.name}` : write.kind)));
 

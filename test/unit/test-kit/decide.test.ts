@@ -14,7 +14,7 @@ it("returns the plain result for objects created by the kinds", async () => {
   const deployment = Deployment({ metadata: { name: "a" }, status: { readyReplicas: 1 } });
   const result = await decide(website, { object: Website({ metadata: { name: "a" }, spec: { image: "nginx" } }), owned: [deployment] });
   expect(result?.status).toMatchObject({ ready: 1, conditions: [{ status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }] });
-  // The schema's default.
+  // The default in the schema.
   expect(result?.apply?.[0]).toMatchObject({ kind: "Deployment", spec: { replicas: 1 } });
 });
 
@@ -69,7 +69,7 @@ it("a sync may modify its snapshot without affecting later syncs", async () => {
     name: "mutates",
     for: Namespace,
     sync({ object }) {
-      const labels = object.metadata.labels as Record<string, string>; // a mistake that types allow
+      const labels = object.metadata.labels as Record<string, string>; // a mistake that the types cannot detect
       const before = labels["n"] ?? "0";
       labels["n"] = String(Number(before) + 1);
       return { self: { metadata: { labels: { seen: before } } } };

@@ -1,5 +1,5 @@
 /**
- * Controllers of other frameworks, written for deltaloop: they end in the states in which the originals end.
+ * Controllers of other frameworks, rewritten for deltaloop: they must reach the same final states as the originals.
  *
  * The originals: kubernetes/sample-controller controller.go; operator-framework/java-operator-sdk sample-operators/webpage; metacontroller
  * examples/secretpropagation.
@@ -30,7 +30,7 @@ describe("Kubernetes' sample-controller", () => {
       const template = { metadata: { labels }, spec: { containers: [{ name: "nginx", image: "nginx:latest" }] } };
       return {
         apply: [Deployment({ metadata: { name }, spec: { replicas, selector: { matchLabels: labels }, template } })],
-        // It leaves a Deployment of a former name.
+        // Keeps a Deployment with a former name, as the original does.
         keep: owned(Deployment).map(({ metadata }) => ({ kind: "Deployment", name: metadata.name })),
         status: { availableReplicas: owned(Deployment, name)?.status?.availableReplicas ?? 0 },
         events: [{ type: "Normal", reason: "Synced", message: "Foo synced successfully" }],
@@ -124,12 +124,12 @@ describe("the Java Operator SDK's WebPage", () => {
     sync({ object: { metadata, spec } }) {
       const { name } = metadata;
       const [htmlConfigMap, labels, lower] = [`${name}-html`, { app: name }, spec.html.toLowerCase()];
-      // Objects of the last good page stay.
+      // Keeps the objects of the last valid page.
       if (spec.html.includes("error")) return { status: { errorMessage: "Error: Simulating error" } };
       if (!lower.includes("<html>") || !lower.includes("</html>")) return { status: { errorMessage: "Invalid html." } };
       const volume = { name: "html", configMap: { name: htmlConfigMap } };
       const container = { name: "nginx", image: "nginx", volumeMounts: [{ name: "html", mountPath: "/usr/share/nginx/html" }] };
-      // The original deletes the pods when the page has changed.
+      // The original deletes the pods after a change of the page.
       const page = {
         metadata: { labels, annotations: { page: hash("sha256", spec.html) } },
         spec: { containers: [container], volumes: [volume] },
@@ -210,7 +210,7 @@ describe("metacontroller's Secret propagation", () => {
     spec: s.object({ sourceName: s.string(), sourceNamespace: s.string(), targetNamespaceLabelSelector: selector }),
     status: s.object({ working: s.string().optional() }),
   });
-  // Its rights are for one source namespace; the original reads the Secrets of all.
+  // The permissions cover one source namespace; the original reads the Secrets of all namespaces.
   const source = only(Secret, { namespace: "omega" });
   const propagation = defineController({
     name: "secret-propagation",

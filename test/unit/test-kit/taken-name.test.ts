@@ -1,4 +1,7 @@
-/** A wanted name that another owner has taken. Catches: a condition that comes and goes with each attempt, and one that stays. */
+/**
+ * A desired name that another owner's object has. Catches: a condition that flaps with each attempt, and a condition that remains after the
+ * conflict.
+ */
 import { expect, it } from "vitest";
 import { Website, website } from "../../../examples/website/website.ts";
 import { Service } from "../../../shared/sdk/kinds.ts";

@@ -1,4 +1,4 @@
-/** Controllers whose result differs in each sync, on the real pipeline. */
+/** Controllers whose result differs in each sync, in the real pipeline. */
 import { expect, it } from "vitest";
 import { customResource, defineController, s } from "../../../shared/sdk/index.ts";
 import { Secret } from "../../../shared/sdk/kinds.ts";
@@ -14,7 +14,7 @@ const Probe = customResource({
 const probe = (every?: string) => Probe({ metadata: { name: "a", namespace: "shop" }, spec: every === undefined ? {} : { every } });
 const HOT = 10;
 
-/** Another number for each sync. The world runs each sync twice, and reports a difference between these. */
+/** Returns another number for each sync. The World runs each sync twice, and reports a difference between the results. */
 function counter(): () => string {
   let calls = 0;
   return () => String(Math.floor(calls++ / 2));

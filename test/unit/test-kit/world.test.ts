@@ -152,7 +152,7 @@ it("everyCrash passes for a crash-safe controller, and otherwise reports the cra
     for: ConfigMap,
     where: { labels: { copy: "*" } },
     owns: [Secret],
-    // The first world has another Secret than the others.
+    // The first World has another Secret than the others.
     sync: ({ object }) => ({ apply: [Secret({ metadata: { name: `${object.metadata.name}-${Math.min(lives, 2)}` } })] }),
   });
   const f = await world({ controllers: [forgetful] });

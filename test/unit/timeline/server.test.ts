@@ -1,6 +1,6 @@
 /**
- * The server of the timeline page. Would catch: a page for another user of the machine, for a wrong host name, or for a page of another
- * site.
+ * The server of the timeline page. Would catch: a page that is served to another user of the machine, for a wrong host name, or to a page
+ * of another site.
  */
 import { request } from "node:http";
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
@@ -68,7 +68,7 @@ it("returns 403 for another host name that resolves to this machine, with the co
   for (const host of ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example"])
     for (const target of [path, `${path}events`, new URL(server.url).pathname])
       expect(await get(target, { host, cookie }), host).toMatchObject({ status: 403, body: expect.not.stringContaining("page</p>") });
-  expect((await get(path, { host: "localhost:1234", cookie })).status).toBe(200); // a forwarded port
+  expect((await get(path, { host: "localhost:1234", cookie })).status).toBe(200); // through a forwarded port
 });
 
 it("returns 403 for requests from a page of another origin, and 200 for its own page", async () => {

@@ -1,6 +1,6 @@
 /**
- * What the timeline page shows. Would catch: a filter that hides an owner, a link that restores another view, and marks that no zoom level
- * separates.
+ * The content of the timeline page. Would catch: a filter that hides an owner, a link that restores another view, and marks that no zoom
+ * level separates.
  */
 import { describe, expect, it } from "vitest";
 import type { TimelineInput, TimelineObject } from "../../../shared/timeline/input.ts";

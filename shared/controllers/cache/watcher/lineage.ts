@@ -19,7 +19,7 @@ export const LEASE_APPROVED = "deltaloop.dev/replace-epoch";
 /** How long another cluster's epoch must be unchanged before it is replaced. */
 export const STILL_MS = 60_000;
 
-/** What identifies the epochs of this cluster: the terms in its Lease and those of this process. */
+/** The terms that identify this cluster's epochs: those in its Lease and those of this process. */
 export interface OwnLineage {
   /** Absent if there is no Lease; clusters then cannot be distinguished. */
   readonly lease?: {

@@ -32,7 +32,7 @@ export interface Feed {
 
 export interface ResourceStreamPorts {
   readonly kube: KubeWatch<Resource>;
-  /** At least one. */
+  /** The feeds of the resource; at least one. */
   readonly feeds: readonly Feed[];
   /** By default, the feeds are views of the built-in controllers. */
   readonly registry?: Pick<CacheRegistry, "views">;

@@ -27,7 +27,7 @@ export interface AnswersOf<R extends CachedResource> {
   readonly gone?: WriteThrough["gone"];
   readonly marks?: WriteThrough["marks"];
   readonly ownStatus?: boolean;
-  /** Set on the run's last write: returns the sync's result from the objects as they will be cached. */
+  /** Returns the sync's result from the objects as they will be cached; set on the run's last write. */
   readonly finalResult?: (objects: readonly Cached[]) => Succeeded;
 }
 
@@ -47,7 +47,7 @@ export class RunCalls {
   run: Run;
   /** Number of pod names drawn for the owner so far (IT5). */
   drawn: number;
-  /** Set if the last write-through ended the run. */
+  /** The result of the run, if the last write-through ended it. */
   done: DoneResult | undefined;
   readonly #events: RunEvents;
   #gateway: RunGateway | undefined;

@@ -26,7 +26,7 @@ type CreateOutcome =
   | { readonly kind: "namespaceTerminating" }
   | { readonly kind: "refused"; readonly error: Error; /** The object that already has the name. */ readonly other?: KubeObject }
   | { readonly kind: "unanswered"; readonly error: Error }
-  /** Not sent because the lease ends too soon; emits no failure Event. */
+  /** The create was not sent because the lease ends too soon; emits no failure Event. */
   | { readonly kind: "notSent" };
 
 export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
@@ -112,8 +112,8 @@ interface PodCreate {
 }
 
 /**
- * Creates a pod; after a 5xx the call is sent once more with the same name. If the second call succeeds, or finds this owner's pod under
- * the name, both are settled. If it is rejected and there is no such pod, the first call may still take effect.
+ * Creates a pod; after a 5xx response, retries once with the same name. If the second call succeeds, or finds this owner's pod under the
+ * name, both are settled. If it is rejected and there is no such pod, the first call may still take effect.
  */
 async function createPod(calls: RunCalls, create: PodCreate): Promise<CreateOutcome> {
   const first = await tryCreate(calls, create);

@@ -68,14 +68,16 @@ type DeleteOutcome =
       /** The pod as read between the two attempts. */
       readonly live?: KubeObject;
     }
-  /** Not sent because the lease ends too soon; emits no failure Event. `live` is the pod as read between the two attempts. */
+  /**
+   * The delete was not sent because the lease ends too soon; emits no failure Event. `live` is the pod as read between the two attempts.
+   */
   | { readonly kind: "notSent"; readonly live?: KubeObject };
 
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
 
 /**
- * Deletes a pod; a call without a response is sent once more. The preconditions uid and resourceVersion let at most one of the two succeed,
- * so a success of the second call settles both. Otherwise the first call may still take effect, and the next sync deletes this pod before
+ * Deletes a pod; retries once if there is no response. The preconditions uid and resourceVersion let at most one of the two succeed, so a
+ * success of the second call settles both. Otherwise the first call may still take effect, and the next sync deletes this pod before
  * others.
  */
 async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {

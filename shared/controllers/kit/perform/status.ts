@@ -13,14 +13,14 @@ import type { RunCalls } from "./calls.ts";
 type UpdateStatus = WriteOf<"UpdateStatus">;
 
 /**
- * Writes the status. ReplicaSets and ReplicationControllers: after a failure one live read. With the same generation the status is
- * recomputed on top of it and tried once more; otherwise the object is written through and the sync fails.
- * Deployments: every failure is an error, and a conflict first writes the live object through.
- * Write-through requeues the key at once if the cache was behind. Otherwise the key backs off, so that a permanent conflict, such as a
- * webhook's, is not retried in a tight loop. If the object is gone or has another uid, the sync is done.
+ * Writes the status. ReplicaSets and ReplicationControllers: after a failure one live read. If the generation is unchanged, the status is
+ * recomputed from that read and written again; otherwise the object is written through and the sync fails. Deployments: every failure is an
+ * error, and a conflict first writes the live object through. Write-through requeues the key at once if the cache was behind. Otherwise the
+ * key backs off, so that a permanent conflict, such as a webhook's, is not retried in a tight loop. If the object is gone or has another
+ * uid, the sync is done.
  *
- * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream, which repeats the status
- * computed before (this may undo a condition that another client has set) and does not compare the uid.
+ * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream, which repeats the status computed
+ * before (this may undo a condition that another client has set) and does not compare the uid.
  */
 export async function updateStatus(calls: RunCalls, write: UpdateStatus, { recompute, finalResult }: StatusOptions): Promise<Performed> {
   const first = await patchStatus(calls, write, finalResult);

@@ -1,4 +1,4 @@
-/** What the worker runs for a key of a built-in controller. */
+/** The sync that the worker runs for a key of a built-in controller. */
 import type { Run } from "../run.ts";
 import type { KeySync, RunSync } from "./key-sync.ts";
 import { recover } from "./recover.ts";

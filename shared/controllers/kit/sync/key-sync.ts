@@ -5,7 +5,7 @@ import type { OwnRun, SyncPorts, SyncResult } from "../run.ts";
 /** How a run ended. */
 export interface SyncEnd {
   readonly result: SyncResult;
-  /** Set if the Store already has the result (WQ8). */
+  /** The result, if the Store already has it (WQ8). */
   readonly done?: DoneResult;
 }
 

@@ -259,7 +259,7 @@ async function believing(ports: SyncPorts, run: Run, sync: RunSync): Promise<Syn
 
 interface Ended {
   readonly outcome: Outcome;
-  /** Set if the Store already has the result (WQ8). */
+  /** The result, if the Store already has it (WQ8). */
   readonly done?: SyncEnd["done"];
 }
 

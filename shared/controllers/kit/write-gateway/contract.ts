@@ -16,7 +16,7 @@ export interface ContractRow<R extends string = Resource> {
   readonly verb: "create" | "patch" | "delete";
   readonly resource: R;
   readonly subresource?: "status";
-  /** For patches only. */
+  /** The patch type; only for patches. */
   readonly type?: PatchType;
   /**
    * Relation of the call's object to the run's owner (run-binding.ts): `self` the owner itself, `new` created for it and controlled

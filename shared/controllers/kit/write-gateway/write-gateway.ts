@@ -8,7 +8,7 @@ import { strayPointer, valueAt } from "./json-pointer.ts";
 import { bindingProblem } from "./run-binding.ts";
 import type { BoundCall, PrimaryKind } from "./run-binding.ts";
 
-/** What a controller may write: its registry entry's contract, and the kind of its primaries. */
+/** A controller's permitted writes: its registry entry's contract, and the kind of its primaries. */
 export interface GatewayContract {
   readonly rows: readonly ContractRow<string>[];
   readonly primary: PrimaryKind;

@@ -109,7 +109,7 @@ function shapeProblems(config: Kubeconfig): readonly Problem[] {
   return servers.size === 1 ? [] : ["clusters: has several servers: keep one cluster per file"];
 }
 
-/** What makes two entries one server: its URL, CA and name in the certificate. */
+/** Returns a key that is equal for entries of the same server: its URL, CA and name in the certificate. */
 export function serverKey(cluster: Cluster): string {
   const { server, "certificate-authority-data": ca, "tls-server-name": name, "proxy-url": proxy } = cluster;
   return JSON.stringify([new URL(server).href, ca.replaceAll(/\s/g, ""), name, proxy, cluster["insecure-skip-tls-verify"]]);

@@ -29,7 +29,7 @@ export const UNSEEN_SOURCE: SourceState = { pods: new Map(), seen: false };
 
 export interface Classified {
   readonly state: SourceState;
-  /** In processing order: REMOVE, ADD, UPDATE, DELETE, RECONCILE. */
+  /** The changes in processing order: REMOVE, ADD, UPDATE, DELETE, RECONCILE. */
   readonly changes: readonly PodChange[];
   /** Whether the first SET of a source was empty. An empty SET also makes its source ready. */
   readonly emptyAdd: boolean;

@@ -6,10 +6,10 @@ const SHARES_PER_CPU = 1024;
 
 const MILLI_PER_CPU = 1000;
 
-/** In microseconds. */
+/** The CFS period in microseconds. */
 export const QUOTA_PERIOD = 100_000;
 
-/** In microseconds; the kernel's minimum. */
+/** The kernel's minimum CFS quota in microseconds. */
 const QUOTA_MIN = 1000;
 
 /**

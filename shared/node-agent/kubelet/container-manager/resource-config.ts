@@ -11,12 +11,12 @@ export interface ResourceConfig {
   readonly cpuShares?: number;
   /** Microseconds per period; −1 means unlimited. */
   readonly cpuQuota?: number;
-  /** In microseconds. */
+  /** The CFS period in microseconds. */
   readonly cpuPeriod?: number;
   /** −1 means unlimited. */
   readonly memoryBytes?: number;
   readonly pidsMax?: number;
-  /** In the kernel's list format: `0-3,8`. */
+  /** CPUs in the kernel's list format: `0-3,8`. */
   readonly cpus?: string;
   /** Limits by page size, in cgroup notation. Page sizes that are not listed are limited to 0. */
   readonly hugePageBytes?: Readonly<Record<string, bigint>>;

@@ -147,7 +147,7 @@ class ProviderAnswerError extends Error {
 
 const GLOBAL = "<global>";
 
-/** Parses a plugin response. @throws {ProviderAnswerError} Source: plugin.go ExecPlugin, provide. */
+/** Parses a plugin response. @throws {ProviderAnswerError} if it is invalid. Source: plugin.go ExecPlugin, provide. */
 export function providerAnswer(text: string, provider: CredentialProvider, repository: string): ProviderAnswer {
   let content: Readonly<Record<string, unknown>>;
   try {
@@ -198,7 +198,7 @@ ServiceAccountTokenAttributes{ServiceAccountTokenAudience:s CacheType:s RequireS
 ]);
 
 /**
- * Parses the providers of one configuration file. @throws {Error} with all problems Source: plugin/config.go
+ * Parses the providers of one configuration file. @throws {Error} with all problems. Source: plugin/config.go
  * validateCredentialProviderConfig.
  */
 export function parseProviders(content: unknown): readonly CredentialProvider[] {

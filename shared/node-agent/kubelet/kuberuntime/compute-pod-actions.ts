@@ -12,7 +12,7 @@ import { inUpdateOrder, resizeStep, type ContainerUpdate } from "./resize-action
 export interface PodActions {
   /** Whether to kill all containers and sandboxes, which makes `containersToKill` redundant. */
   readonly killPod: boolean;
-  /** With `killPod`: whether to create a new sandbox afterwards. */
+  /** Whether to create a new sandbox afterwards; only with `killPod`. */
   readonly createSandbox: boolean;
   /** The sandbox that is kept or replaced; empty if there is none. */
   readonly sandboxId: string;

@@ -28,7 +28,7 @@ const TERMINATION_MESSAGE_POLICY = "File";
 
 /**
  * Builds the configuration for CreateContainer; expands `$(NAME)` in command and args. If command and args are absent, those of the image
- * apply. @throws {ContainerConfigError} for a user that the spec forbids Source: pkg/kubelet/kuberuntime/kuberuntime_container.go
+ * apply. @throws {ContainerConfigError} for a user that the spec forbids. Source: pkg/kubelet/kuberuntime/kuberuntime_container.go
  * generateContainerConfig.
  */
 export function containerConfig(input: ContainerConfigInput): ContainerConfig {
@@ -122,8 +122,8 @@ const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
 };
 
 /**
- * Returns the mounts in spec order, then hosts file and termination log, if any. @throws {ContainerConfigError} for an unmounted volume,
- * or an invalid subPath Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
+ * Returns the mounts in spec order, then hosts file and termination log, if any. @throws {ContainerConfigError} for an unmounted volume, or
+ * an invalid subPath. Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
  */
 export function planMounts(input: MountInput): MountPlan {
   const { container, hostsFile, terminationLog } = input;

@@ -35,12 +35,12 @@ export const MISSING_CLUSTER_DNS =
   'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.';
 
 /**
- * Builds the DNS configuration from `dnsPolicy` and `dnsConfig`, within resolver limits. `resolvConf` is the content of `--resolv-conf`;
- * if it is absent, the policy Default uses the machine's own resolver.
+ * Builds the DNS configuration from `dnsPolicy` and `dnsConfig`, within resolver limits. `resolvConf` is the content of `--resolv-conf`; if
+ * it is absent, the policy Default uses the machine's own resolver.
  *
  *     ClusterFirst in namespace ns, machine searches `corp` → cluster DNS, `ns.svc.<d> svc.<d> <d> corp`, ndots:5
  *
- * @throws {PodSandboxConfigError} for an unreadable file Source: pkg/kubelet/network/dns/dns.go GetPodDNS.
+ * @throws {PodSandboxConfigError} for an unreadable file. Source: pkg/kubelet/network/dns/dns.go GetPodDNS.
  */
 export function podDns({ metadata, spec }: NodePod, options: NodeOptions, resolvConf: string | undefined): PodDns {
   const policy = dnsPolicyOf(spec);
@@ -84,7 +84,7 @@ function loopbackOf(address: string): string {
 
 /**
  * Name servers and options accumulate; the last value of an option and the last `search` line win. Removes trailing dots and the root
- * domain. @throws {PodSandboxConfigError} for a name server without an address Source: dns.go parseResolvConf, appendOptions.
+ * domain. @throws {PodSandboxConfigError} for a name server without an address. Source: dns.go parseResolvConf, appendOptions.
  */
 function parseResolvConf(text: string): DnsConfig {
   const lines = text
@@ -181,9 +181,8 @@ function podHostname({ metadata, spec }: NodePod, clusterDomain: string): PodHos
 }
 
 /**
- * The pod's kernel hostname: the short name, or the FQDN if `setHostnameAsFQDN` is set. @throws {PodSandboxConfigError} for an FQDN that
- * is too long
- * Source: pkg/kubelet/util/util.go GetNodenameForKernel.
+ * The pod's kernel hostname: the short name, or the FQDN if `setHostnameAsFQDN` is set. @throws {PodSandboxConfigError} for an FQDN that is
+ * too long. Source: pkg/kubelet/util/util.go GetNodenameForKernel.
  */
 export function kernelHostname(pod: NodePod, clusterDomain: string): string {
   const { domain, hostname } = podHostname(pod, clusterDomain);

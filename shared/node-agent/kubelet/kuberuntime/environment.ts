@@ -41,7 +41,7 @@ export interface EnvironmentInput {
  *
  *     envFrom: ConfigMap {A: "1"}; env: A="$(A)2", B="$(A)$(C)", C="3" → A=12, B=12$(C), C=3
  *
- * @throws {ContainerConfigError} when a required reference does not exist Source: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
+ * @throws {ContainerConfigError} when a required reference does not exist. Source: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
  */
 export function makeEnvironment(input: EnvironmentInput): readonly EnvironmentVariable[] {
   const { container, objects, pod, services } = input;

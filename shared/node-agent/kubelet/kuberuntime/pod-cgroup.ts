@@ -7,7 +7,7 @@ import type { EndOptions } from "./kill-pod.ts";
 
 /**
  * Creates the pod's cgroup (node-agent §5.1 step 7). Stops containers that run outside the cgroup, because the runtime cannot move them
- * into it. @throws {Pause} after stopping them Source: pkg/kubelet/kubelet.go SyncPod.
+ * into it. @throws {Pause} after stopping them. Source: pkg/kubelet/kubelet.go SyncPod.
  */
 export async function ensurePodCgroup(
   ports: Pick<NodePorts, "containerManager" | "podEvent">,

@@ -16,9 +16,9 @@ const HUGE_PAGES_PREFIX = "hugepages-";
 
 type Quantities = Readonly<Record<string, string>>;
 interface CpuAndMemory {
-  /** In millicores; if absent, the limit applies. */
+  /** The CPU request in millicores; if absent, the limit applies. */
   readonly cpuRequest: number | undefined;
-  /** In millicores. */
+  /** The CPU limit in millicores. */
   readonly cpuLimit: number;
   readonly memoryLimitBytes: number;
 }

@@ -20,7 +20,7 @@ export interface PodSandboxInput {
 
 /**
  * Builds the configuration for RunPodSandbox and for the containers of the sandbox; a pure function of its input. @throws
- * {PodSandboxConfigError} if the hostname is too long Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
+ * {PodSandboxConfigError} if the hostname is too long. Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
  */
 export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodSandboxInput): PodSandboxConfig {
   const { annotations = {}, labels = {}, name, namespace, uid } = pod.metadata;

@@ -41,7 +41,7 @@ export interface ContainerSecurityInput {
 
 /**
  * The container's values override the pod's, which override the image's. @throws {ContainerConfigError} if runAsNonRoot is violated or
- * cannot be verified, or if a seccomp profile has no file Source: pkg/kubelet/kuberuntime/security_context.go
+ * cannot be verified, or if a seccomp profile has no file. Source: pkg/kubelet/kuberuntime/security_context.go
  * determineEffectiveSecurityContext; pkg/securitycontext/util.go. Differs from upstream: AppArmor always uses the runtime's default,
  * because pods with other profiles stay Pending (unsupported-features.ts).
  */

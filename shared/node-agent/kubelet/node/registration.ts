@@ -40,8 +40,8 @@ const VALUE_TEXT =
   "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /**
- * Parses `--node-labels`: `a=b,c` is `a: b` and `c: ""`. @throws {RegistrationError} Source: component-base cli/flag/configuration_map.go;
- * cmd/kubelet/app/options/options.go ValidateKubeletFlags.
+ * Parses `--node-labels`: `a=b,c` is `a: b` and `c: ""`. @throws {RegistrationError} for an invalid label. Source: component-base
+ * cli/flag/configuration_map.go; cmd/kubelet/app/options/options.go ValidateKubeletFlags.
  */
 export function parseNodeLabels(text: string): Readonly<Record<string, string>> {
   const pairs = text.split(",").filter((pair) => pair !== "");

@@ -31,11 +31,11 @@ export interface PodUpdate {
   readonly mayRun: boolean;
   /** Set if the pod was found in the runtime and the caller has no spec. Spec, phase and deletion fields are then ignored. */
   readonly runtimeOnly?: true;
-  /** Only for `kill`. */
+  /** A grace period that overrides the pod's; only for `kill`. */
   readonly graceOverrideSeconds?: number;
-  /** Only for `kill`: the reason to report in the status. */
+  /** The reason to report in the status; only for `kill`. */
   readonly abnormal?: AbnormalTermination;
-  /** Only for `kill`. */
+  /** The kill is an eviction; only for `kill`. */
   readonly evict?: true;
 }
 
@@ -228,9 +228,9 @@ export function requeueLastUpdate(record: WorkerRecord, nowMs: number): WorkerRe
 export interface RequestedGrace {
   /** The result of earlier updates; 0 if there is none. */
   readonly recorded: number;
-  /** From the API server, if the pod is being deleted. */
+  /** The grace period of the pod's deletion in the API server, if it is being deleted. */
   readonly deletion?: number | undefined;
-  /** From a kill with its own grace period, such as an eviction. */
+  /** The grace period of a kill that has its own, such as an eviction. */
   readonly override?: number | undefined;
   readonly spec: number;
 }

@@ -55,7 +55,7 @@ const OVERDUE_AFTER_MS = 600_000;
 /** Spreads the refreshes of certificates that were issued together. */
 const REFRESH_JITTER_MS_MAX = 300_000;
 
-/** What the agent does next: create a request, read the pending one, or nothing. */
+/** Returns the agent's next step: create a request, read the pending one, or nothing. */
 export function nextAct(credential: Credential, nowMs: number): "create" | "read" | "none" {
   switch (credential.kind) {
     case "Initial":

@@ -30,7 +30,7 @@ const RESOURCE = "podcertificaterequests";
 
 export class PodCertificates {
   readonly #ports: Ports;
-  /** By pod UID, then by volume and index. */
+  /** The certificates by pod UID, then by volume and index. */
   readonly #held = new Map<string, Map<string, Held>>();
 
   constructor(ports: Ports) {

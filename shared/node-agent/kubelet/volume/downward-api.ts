@@ -15,7 +15,7 @@ const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
  *     metadata.labels          → cluster="c1"\nzone="a \"quoted\" one"
  *     metadata.labels['zone']  → a "quoted" one
  *
- * @throws {VolumeError} for an unsupported field Source: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString.
+ * @throws {VolumeError} for an unsupported field. Source: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString.
  */
 export function podFieldText({ metadata }: NodePod, fieldPath: string): string {
   const [, map, key = ""] = SUBSCRIPT.exec(fieldPath) ?? [];
@@ -51,7 +51,7 @@ function lines(map: Labels): string {
  *     limits.cpu 1250m, divisor 1     → 2
  *     limits.memory 64Mi, divisor 1Ki → 65536
  *
- * @throws {VolumeError} for an unknown container or resource Source: pkg/api/v1/resource/helpers.go
+ * @throws {VolumeError} for an unknown container or resource. Source: pkg/api/v1/resource/helpers.go
  * ExtractResourceValueByContainerNameAndNodeAllocatable.
  */
 export function resourceFieldText(
@@ -75,7 +75,7 @@ export function resourceFieldText(
   return String((value + divideBy - 1n) / divideBy);
 }
 
-/** In nano units, as in quantityNanos. */
+/** One thousandth in nano units, the unit of quantityNanos. */
 const MILLI = 1_000_000n;
 const ONE = 1_000_000_000n;
 

@@ -57,7 +57,7 @@ interface Stored {
   readonly sentAtMs: number;
   visibleAtMs: number;
   receiveCount: number;
-  /** Set while it is in flight; empty otherwise. */
+  /** The receipt while the message is in flight; empty otherwise. */
   receipt: string;
 }
 

@@ -65,7 +65,7 @@ it("sends a timeout of at most eight digits", async () => {
     told.push(headers["grpc-timeout"]);
     stream.respond({ ":status": 200, "grpc-status": "5" }, { endStream: true });
   });
-  await listening(http2 as unknown as Server); // a net.Server that speaks HTTP/2
+  await listening(http2 as unknown as Server); // a net.Server for HTTP/2
   const connection = connect(path);
   for (const timeoutMs of [1_500, LONGER_THAN_A_TIMER_MS, 2 ** 31 * 1_000])
     await connection.call(method, {}, { timeoutMs }).catch(() => undefined);

@@ -3,10 +3,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ListReader } from "../../../../shared/node-agent/cri/listed.ts";
 
-/** By id, which each reader here renders as text: `<id>=<state>`. */
+/** Texts by id; each reader in this file renders an item as `<id>=<state>`. */
 type States = Readonly<Record<string, string>>;
 
-/** Of less than 128 bytes, or of less than 16,384. */
+/** Encodes a field of less than 128 bytes, or of less than 16,384. */
 const field = (number: number, bytes: Buffer): Buffer => {
   const length = bytes.length < 128 ? [bytes.length] : [(bytes.length & 127) | 128, bytes.length >> 7];
   return Buffer.concat([Buffer.from([(number << 3) | 2, ...length]), bytes]);
@@ -106,7 +106,7 @@ describe("[node-agent 481] a list from the runtime", () => {
 });
 
 describe("[node-agent 504] an item with its labels in another order", () => {
-  /** An id, and labels as field 8, read as sorted text. */
+  /** An item with an id and with labels in field 8, which the reader returns as sorted text. */
   const labelled = (id: string, labels: readonly string[]): Buffer =>
     field(1, Buffer.concat([field(1, Buffer.from(id.repeat(64))), ...labels.map((label) => field(8, Buffer.from(label)))]));
 

@@ -1,4 +1,4 @@
-/** CNI plugins for Docker's pods: input, order, release and refusals. */
+/** CNI plugins for Docker's pods: input, order, release and rejections. */
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,13 +24,13 @@ const PORT: PortMapping = { protocol: "TCP", containerPort: 80, hostPort: 8080 }
 const cni = () => createCni({ confDir, binDirs: [join(folder, "none"), binDir] });
 const configure = (name: string, content: object | string): void =>
   writeFileSync(join(confDir, name), typeof content === "string" ? content : JSON.stringify(content));
-/** A program that records its input and answers. */
+/** Writes a plugin that records its input and prints `answer`. */
 const plugin = (type: string, answer: string, code = 0): void => {
   const script = `#!/bin/sh\necho "$CNI_COMMAND ${type} $CNI_CONTAINERID $CNI_NETNS $CNI_IFNAME $CNI_ARGS" >> ${folder}/calls\ncat >> ${folder}/calls\necho >> ${folder}/calls\necho '${answer}'\nexit ${code}\n`;
   writeFileSync(join(binDir, type), script);
   chmodSync(join(binDir, type), 0o755);
 };
-/** For each plugin call: its environment, then its standard input. */
+/** Returns, for each plugin call, its environment and its standard input. */
 const calls = (): readonly string[] => readFileSync(join(folder, "calls"), "utf8").trimEnd().split("\n");
 const commands = (): readonly string[] =>
   calls().flatMap((line, index) => (index % 2 === 0 ? [line.split(" ").slice(0, 2).join(" ")] : []));

@@ -24,7 +24,8 @@ const [START, END] = ["2026-03-01T10:00:00.123456789Z", "2026-03-01T12:00:01+02:
 
 function inspected(state: Partial<State>): Inspected {
   const at = { Running: false, ExitCode: 0, Error: "", OOMKilled: false, StartedAt: NEVER, FinishedAt: NEVER, ...state };
-  return { Id: "1f", Image: "sha256:2e", State: at, HostConfig: { Memory: 9 }, Mounts: [] } as unknown as Inspected; // the decoded fields
+  // the fields that are decoded
+  return { Id: "1f", Image: "sha256:2e", State: at, HostConfig: { Memory: 9 }, Mounts: [] } as unknown as Inspected;
 }
 
 describe("the status of a Docker container [node-agent 410]", () => {
@@ -76,7 +77,8 @@ describe("the status of a Docker container [node-agent 410]", () => {
 
   it("reads memory usage less reclaimable pages in both cgroup versions, or reports nothing", () => {
     const stats = (memory: object) =>
-      ({ read: START, cpu_stats: { cpu_usage: { total_usage: 8 } }, memory_stats: { usage: 100, stats: memory } }) as never; // the decoded fields
+      // the fields that are decoded
+      ({ read: START, cpu_stats: { cpu_usage: { total_usage: 8 } }, memory_stats: { usage: 100, stats: memory } }) as never;
     expect(containerStats("1f", KEPT, stats({ total_inactive_file: 30, inactive_file: 1 }), 7)).toMatchObject({
       cpu: { usageCoreNanoSeconds: 8 },
       memory: { usageBytes: 100, workingSetBytes: 70 },

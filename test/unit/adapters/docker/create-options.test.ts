@@ -48,7 +48,7 @@ describe("create options of a container [node-agent 407]", () => {
   });
 
   it("reports the registry whose password is not UTF-8", async () => {
-    const { pullImage } = createImages({} as Docker); // refused before Docker is called
+    const { pullImage } = createImages({} as Docker); // rejected before Docker is called
     const auth = { auth: Buffer.from([0x6d, 0x65, 0x3a, 0xff]).toString("base64"), serverAddress: "r.test" };
     await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not valid UTF-8");
   });

@@ -24,7 +24,7 @@ beforeEach(() => void (server = createStreamingServer()));
 afterEach(() => server.close());
 const execAt = (docker: Docker): Promise<string> => server.address(execSession(docker, REQUEST));
 
-/** A daemon with one command: it echoes its input, and reports the number of bytes on its other stream at the end. */
+/** A daemon with one command, which echoes its input and finally writes the number of bytes to its other stream. */
 function daemon(exitCode: number): Docker {
   const piece = (stream: number, data: Buffer): Buffer => Buffer.concat([Buffer.from([stream, 0, 0, 0]), uint32(data.length), data]);
   let bytes = 0;
@@ -42,13 +42,11 @@ function daemon(exitCode: number): Docker {
     },
   });
   const exec = { start: async () => command, inspect: async () => ({ Running: false, ExitCode: exitCode }) };
-  return { getContainer: () => ({ exec: async () => exec, attach: async () => command }) } as unknown as Docker; // the methods used
+  // the methods that the server calls
+  return { getContainer: () => ({ exec: async () => exec, attach: async () => command }) } as unknown as Docker;
 }
 
-/**
- * The client's side: opens all streams, writes `input` and ends it; returns each stream's data until the connection
- * ended.
- */
+/** The client's side: opens all streams, writes `input` and ends it. Returns each stream's data once the connection has ended. */
 async function run(address: string, input: Buffer): Promise<Readonly<Record<string, string>>> {
   const socket = await upgrade(address);
   await open(
@@ -56,13 +54,13 @@ async function run(address: string, input: Buffer): Promise<Readonly<Record<stri
     STREAMS.map((streamtype) => ({ streamtype })),
   );
   socket.write(frame(0x8003_0006, 0, uint32(9)));
-  // Split within frames.
+  // Split into two chunks within frames.
   const sent = Buffer.concat([frame(3, 0, input), frame(3, 1, Buffer.alloc(0))]);
   for (let from = 0; from < sent.length; from += 7_001) socket.write(sent.subarray(from, from + 7_001));
   return read(await collect(socket));
 }
 
-/** Streams 1, 3, 5, … */
+/** Opens streams 1, 3, 5, … */
 async function open(socket: Socket, streams: readonly Readonly<Record<string, string>>[]): Promise<void> {
   const deflate = createDeflate({ dictionary: DICTIONARY });
   for (const [index, headers] of streams.entries()) {
@@ -101,8 +99,8 @@ async function upgrade(address: string, protocol = "v4.channel.k8s.io", to = "SP
   const refused = once(call, "response").then(([response]: { readonly statusCode?: number }[]) => {
     throw new Error(`refused: ${response?.statusCode}`);
   });
-  refused.catch(() => undefined); // reported below, if at all
-  const [, socket] = (await Promise.race([once(call, "upgrade"), refused])) as [unknown, Socket]; // as in node:http
+  refused.catch(() => undefined); // the test below reports the error, if there is one
+  const [, socket] = (await Promise.race([once(call, "upgrade"), refused])) as [unknown, Socket]; // the arguments of node:http's event
   return socket;
 }
 
@@ -129,7 +127,7 @@ describe("a command with streams on Docker [node-agent 402]", () => {
       reason: "NonZeroExitCode",
       details: { causes: [{ reason: "ExitCode", message: "7" }] },
     });
-    expect([said["control 2"], said["control 6"]]).toEqual(["++++", "+"]); // answers each stream and the ping
+    expect([said["control 2"], said["control 6"]]).toEqual(["++++", "+"]); // the server acknowledges each stream and the ping
   });
 
   it("returns Success for exit code 0", async () => {
@@ -138,7 +136,7 @@ describe("a command with streams on Docker [node-agent 402]", () => {
 
   it("returns InternalError if the command cannot be started", async () => {
     const away = { getContainer: () => ({ exec: async () => Promise.reject(Object.assign(new Error("gone"), { code: "ECONNREFUSED" })) }) };
-    const address = await execAt(away as unknown as Docker); // the methods used
+    const address = await execAt(away as unknown as Docker); // the methods that the server calls
     expect((await run(address, Buffer.from("x")))["error"]).toContain('"reason":"InternalError"');
   });
 
@@ -209,7 +207,7 @@ describe("attach to a container's process on Docker [node-agent 461]", () => {
       attach: async () => Duplex.from({ readable: screen, writable: new PassThrough() }),
       resize: async (size: object) => sizes.push(size),
     };
-    const docker = { getContainer: () => container } as unknown as Docker; // the methods used
+    const docker = { getContainer: () => container } as unknown as Docker; // the methods that the server calls
     const socket = await upgrade(await server.address(attachSession(docker, { ...REQUEST, tty: true, stderr: false })));
     await open(
       socket,
@@ -232,16 +230,16 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     const listening = createServer({ allowHalfOpen: true }, onSocket).listen(0, host);
     servers.push(listening);
     await once(listening, "listening");
-    return String((listening.address() as AddressInfo).port); // of TCP
+    return String((listening.address() as AddressInfo).port); // a listening TCP server has an AddressInfo
   };
   const echo = (prefix: string) => (socket: Socket) => {
     socket.write(prefix);
     socket.pipe(socket);
   };
-  /** In the network of this test. */
+  /** Opens a session in the network namespace of this test. */
   const session = (): Promise<string> => server.address(portForwardSession("sandbox-1", "/proc/self/ns/net"));
 
-  /** Data and error stream of each, until all have ended. */
+  /** Returns the data and the error stream of each connection after all have ended. */
   async function forwarded(connections: readonly { readonly port: string; readonly input: string }[]): Promise<readonly string[]> {
     const socket = await upgrade(await session(), "portforward.k8s.io");
     const names = connections.flatMap((_one, index) => [`error ${index}`, `data ${index}`]);
@@ -314,7 +312,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
   });
 });
 
-/** Without the last part of a frame. */
+/** Returns the bytes without an incomplete frame at the end. */
 function whole(bytes: Buffer): Buffer {
   let at = 0;
   while (at + 8 <= bytes.length && at + 8 + (bytes.readUInt32BE(at + 4) & 0xff_ffff) <= bytes.length)

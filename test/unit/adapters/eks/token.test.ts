@@ -1,5 +1,5 @@
 /**
- * Tokens for EKS. Golden values: botocore 1.44.8, with the moment and the credentials below, as `aws eks get-token` makes them:
+ * Tokens for EKS. Golden values: botocore 1.44.8, with the time and the credentials below, created as in `aws eks get-token`:
  *
  *     signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", Credentials(id, secret, session_token), HierarchicalEmitter())
  *     params = {"method": "GET", "url": f"https://{host}/?Action=GetCallerIdentity&Version=2011-06-15", "body": {},
@@ -7,8 +7,8 @@
  *     url = signer.generate_presigned_url(params, region_name=region, expires_in=60, operation_name="")
  *     "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
  *
- * Catches: a token that the cluster's authenticator rejects, a signature for every call, an expired token, and endless signing of rejected
- * tokens.
+ * Catches: a token that the cluster's authenticator rejects, a new signature for every call, an expired token, and unlimited signing after
+ * rejections.
  */
 import { describe, expect, it } from "vitest";
 

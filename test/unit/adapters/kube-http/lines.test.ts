@@ -1,4 +1,4 @@
-/** A watch whose reader is slow: what is read ahead, and the inactivity timeout. */
+/** A watch with a slow reader: how much is read ahead, and the inactivity timeout. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { expect, it } from "vitest";
@@ -9,7 +9,7 @@ import { UnansweredError } from "../../../../shared/kube/client/errors.ts";
 
 const INACTIVITY_MS = 100;
 const CHUNK = Buffer.concat([Buffer.alloc(1024 * 1024 - 1, "x"), Buffer.from("\n")]);
-/** One MiB more than is buffered without a reader. */
+/** Chunks of 1 MiB; one more than is buffered without a reader. */
 const CHUNKS = 65;
 
 function paused(): { readonly response: AnswerStream; readonly isPaused: () => boolean; readonly push: (chunk: Buffer) => void } {

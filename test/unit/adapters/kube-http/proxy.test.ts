@@ -1,4 +1,4 @@
-/** The proxy that the environment configures for a server. */
+/** The proxy that environment variables configure for a server. */
 import { describe, expect, it } from "vitest";
 
 import { proxyFor, proxyOf } from "../../../../shared/kube/http/proxy.ts";
@@ -14,7 +14,7 @@ const SERVERS = [
   "https://API.Example.com",
   "https://notexample.com",
 ];
-/** By NO_PROXY: whether golang.org/x/net/http/httpproxy v0.56.0 takes a proxy (`x`) for each server. Recorded from Go. */
+/** For each NO_PROXY, whether golang.org/x/net/http/httpproxy v0.56.0 uses a proxy (`x`) for each server. Recorded from Go. */
 const VERDICTS: readonly (readonly [noProxy: string, used: string])[] = [
   ["", "xxx...xxx"],
   ["*", "........."],

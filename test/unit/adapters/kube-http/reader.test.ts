@@ -5,7 +5,7 @@ import type { KubeClient } from "../../../../shared/kube/http/client.ts";
 import { createReader } from "../../../../shared/kube/http/reader.ts";
 import { AnswerTooLargeError } from "../../../../shared/kube/client/errors.ts";
 
-/** Returns pages of one object, each with a token for the next, up to `last`. */
+/** Returns pages of one object, each with a token for the next one, up to page `last`. */
 function endless(last: number) {
   let calls = 0;
   const client = {
@@ -15,11 +15,11 @@ function endless(last: number) {
       return { metadata, items: [{ metadata: { name: `p${calls}`, uid: "u", resourceVersion: "1" } }] };
     },
   };
-  // The only request of a list.
+  // a list only sends this request
   return { reader: createReader(client as unknown as KubeClient), calls: () => calls };
 }
 
-/** Returns as many objects as fit, of `count` in all. */
+/** A server with `count` objects that returns at most `fits` objects per response. */
 function narrow(count: number, fits: number) {
   const client = {
     requestTimeoutMs: 12_000,
@@ -31,7 +31,7 @@ function narrow(count: number, fits: number) {
       return { metadata: { resourceVersion: "1", ...(next < count && { continue: String(next) }) }, items };
     },
   };
-  return createReader(client as unknown as KubeClient); // as above
+  return createReader(client as unknown as KubeClient); // a list only sends this request
 }
 
 it("[informer T112] reads a list with pages as small as necessary: more than 400 pages, and single objects", async () => {

@@ -1,6 +1,5 @@
 /**
- * Which requests are sent again and after how long, following client-go's rest/request_test.go and with_retry_test.go
- * row by row.
+ * Which requests are retried and after which delay; the cases follow client-go's rest/request_test.go and with_retry_test.go row by row.
  */
 import { describe, expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Which calls of a starting command are repeated, for how long, and the command's error when it gives up. */
+/** Calls of a command at startup: which are retried and for how long, and the error if the command gives up. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";

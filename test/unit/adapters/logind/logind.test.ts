@@ -14,7 +14,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Replaces busctl: it answers requests, and writes `lines` while it listens. */
+/** Replaces busctl by a program that answers requests, and writes `lines` when it listens for signals. */
 function busctlWrites(lines: readonly string[]): void {
   const file = join(folder, "busctl");
   const [last = "", ...others] = lines.toReversed();

@@ -1,4 +1,4 @@
-// Would catch: a process that was paused and discards responses that have arrived.
+// Would catch: a process that, after it was suspended, discards responses that have arrived.
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { Redis } from "ioredis";
@@ -7,7 +7,7 @@ import "../../../../shared/store/redis/client.ts";
 
 const TIMEOUT_MS = 200;
 
-/** Answers all commands except those that contain `hangs`. */
+/** A server that answers all commands except those that contain `hangs`. */
 async function respond(afterwards: () => void): Promise<{ readonly client: Redis; stop(): void }> {
   const server = createServer((socket) => {
     socket.on("data", (bytes) => {

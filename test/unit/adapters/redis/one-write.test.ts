@@ -15,7 +15,7 @@ function setUp() {
       },
     });
   const client = { status: "ready", stream: socket() };
-  const before = corkPerTurn(client as unknown as Corkable); // only the writable part of a socket is used
+  const before = corkPerTurn(client as unknown as Corkable); // only the writable half of a socket is used
   const send = (command: string): void => {
     before();
     client.stream.write(command);

@@ -1,4 +1,4 @@
-/** Names of KEYS and ARGV: the table of scripts/layouts.ts against the scripts. */
+/** Names of KEYS and ARGV: the table in scripts/layouts.ts, compared with the scripts. */
 import { globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -30,9 +30,9 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-beforeEach(() => void vi.spyOn(Math, "random").mockReturnValue(0)); // between two attempts
+beforeEach(() => void vi.spyOn(Math, "random").mockReturnValue(0)); // no delay between two attempts
 
-/** A server that gives each request the next answer, and records requests. */
+/** A server that responds to each request with the next of `answers`, and records requests. */
 async function scripted(...answers: readonly Answer[]) {
   const asked: { readonly head: IncomingMessage; readonly body: string; readonly from: number | undefined }[] = [];
   const server = createServer((request, response) => {

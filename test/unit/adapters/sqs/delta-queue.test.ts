@@ -9,7 +9,7 @@ interface Sent {
   readonly Entries: readonly { readonly Id: string; readonly MessageDeduplicationId: string }[];
 }
 
-/** Rejects those ids, or does not answer at all. */
+/** A queue that rejects those ids, or never responds. */
 function harness(refused: readonly string[] | "all" = []) {
   const calls: (readonly string[])[] = [];
   const call = async (_: string, input: unknown): Promise<unknown> => {

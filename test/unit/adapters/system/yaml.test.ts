@@ -1,4 +1,4 @@
-// YAML errors must not quote the file, which may hold a token.
+// YAML errors, which must not quote the file, because it may contain a token.
 import { expect, it, vi } from "vitest";
 import { parseYaml } from "../../../../shared/kube/yaml/yaml.ts";
 

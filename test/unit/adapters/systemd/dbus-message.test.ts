@@ -14,7 +14,7 @@ const CALL: DBusMessage = {
   body: ["a.slice", "replace"],
 };
 
-/** As systemd 252 accepted it. */
+/** A message that systemd 252 accepted. */
 const STOP = `
   6c01000118000000 02000000a0000000 01016f0019000000 2f6f72672f667265 656465736b746f70 2f73797374656d64
   3100000000000000 0201730020000000 6f72672e66726565 6465736b746f702e 73797374656d6431 2e4d616e61676572
@@ -45,7 +45,7 @@ it("[node-agent 283] decodes one encoded message with values of every type, even
 
 it("[node-agent 283] decodes big-endian messages, which the agent never sends, and types that only systemd sends", () => {
   const body = Buffer.alloc(38);
-  body.writeUInt32BE(24, 0); // of the dictionary, which begins at byte 8
+  body.writeUInt32BE(24, 0); // the length of the dictionary, which begins at byte 8
   body.writeUInt32BE(1, 8);
   body.write("k\0\u0001x\0", 12, "latin1");
   body.writeBigInt64BE(-5n, 24);

@@ -24,7 +24,10 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** A peer with D-Bus authentication that answers calls in order. @returns its socket and the calls */
+/**
+ * A peer with D-Bus authentication that responds to calls in order.
+ * @returns its socket and the calls
+ */
 async function answering(
   replies: readonly Reply[],
   { greeting = "OK 0\r\n" } = {},
@@ -52,7 +55,7 @@ async function answering(
         });
       if ("body" in reply) return say({ replySerial: serial, body: reply.body });
       const path = `/job/${(job += 1)}`;
-      // As systemd may: the job's end precedes the answer to the call.
+      // The job's end precedes the response to the call, which systemd permits.
       say({
         kind: "signal",
         path: "/",

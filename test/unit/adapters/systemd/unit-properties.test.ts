@@ -1,4 +1,4 @@
-// Unit properties of a slice against the kernel's cgroup files.
+// Unit properties of a slice, compared with the kernel's cgroup files.
 import { expect, it } from "vitest";
 import { unitProperties } from "../../../../shared/node-agent/systemd/unit-properties.ts";
 import { cgroupFiles } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";

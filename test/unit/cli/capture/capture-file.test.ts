@@ -1,6 +1,6 @@
 /**
- * Catches a capture with secrets that other users of the machine can read, a path that ends in a stack trace, flushed lines of a killed
- * process that are unreadable, and more files than requested.
+ * Catches: a capture with secrets that other users of the machine can read, an invalid path that causes a stack trace, a killed process
+ * whose flushed lines are unreadable, and more files than requested.
  */
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -142,7 +142,7 @@ it("continues the numbering of an earlier run's files, and counts them towards t
   };
   expect(await run("a", "b")).toEqual(["c.0001.jsonl", "c.0002.jsonl"]);
   expect(await run("c")).toEqual(["c.0002.jsonl", "c.0003.jsonl"]);
-  // Ended before its first line, as in a crash loop.
+  // Ends before its first line, as in a crash loop.
   expect(await run()).toEqual(["c.0002.jsonl", "c.0003.jsonl", "c.0004.jsonl"]);
   expect(await run("d", "e")).toEqual(["c.0004.jsonl", "c.0005.jsonl"]);
   expect(await readFile(path.replace("c.", "c.0004."), "utf8")).toBe("d\n");

@@ -1,4 +1,4 @@
-/** Catches a process that is started later and then uses another cluster than the running ones. */
+/** Catches: a process that is started later and uses another cluster than the processes that are running. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Would catch: a start on a version whose objects we cannot compare or do not know, and a version rejected because of a distribution's
-// suffix.
+// Would catch: a start on a version whose objects we do not know or cannot compare, and a version that is rejected because of a
+// distribution's suffix.
 import { expect, test } from "vitest";
 
 import { unsupported } from "../../../../cli/cluster/kubernetes-versions.ts";

@@ -1,4 +1,4 @@
-/** Catches an error about an unusable Redis without its address, or with its password. */
+/** Catches: an error about an unusable Redis without its address, or with its password. */
 import { expect, it } from "vitest";
 
 import { redisFailure } from "../../../../cli/cluster/redis-failure.ts";

@@ -1,5 +1,5 @@
-// Would catch: a resume beside a controller that still writes, one that also accepts future writes, one that accepts less than it prints
-// or more than it saw, an unread page.
+// Would catch: a resume while another controller still writes, a resume that also accepts future writes, one that accepts more or fewer
+// writes than it prints, and a page of the list that is not read.
 import { expect, test } from "vitest";
 
 import { decideResume, newestForeignWrite } from "../../../../cli/cluster/resume.ts";

@@ -1,4 +1,4 @@
-/** Which cluster's functions get a record. Catches text from a queue that selects a cluster without that cluster's signature. */
+/** Routing of queue records to clusters. Catches: text from a queue that selects a cluster without a signature of that cluster. */
 import type { Context, SQSRecord } from "aws-lambda";
 import { it as base, expect } from "vitest";
 
@@ -10,7 +10,7 @@ import { createSqsDoorbells } from "../../../../shared/store/sqs/doorbells.ts";
 import { silentLog } from "../../../support/silent-log.ts";
 
 const SECRETS = ["a mac key of this test"];
-const [BLUE, RED, NEW] = ["b", "e", "a"].map((digit) => digit.repeat(32)) as [string, string, string]; // three digits
+const [BLUE, RED, NEW] = ["b", "e", "a"].map((digit) => digit.repeat(32)) as [string, string, string]; // three hexadecimal digits
 const bell = (c: string): { readonly c: string; readonly ctl: string; readonly e: string; readonly k: string } => ({
   ...{ c, ctl: "deployment", e: "e1", k: "shop/web" },
 });
@@ -20,11 +20,11 @@ const signedBell = (c: string, signer = c, more: object = {}): string => {
 };
 
 interface Harness {
-  /** Bodies by cluster, in the order of handling. */
+  /** The bodies that each cluster's handler received, in order. */
   readonly handled: (readonly [cid: string, bodies: readonly string[]])[];
   readonly postponed: string[];
   readonly refreshed: string[];
-  /** What the next handler calls wait for. */
+  /** The next calls of handlers wait for this. */
   gate: Promise<unknown>;
   readonly failing: Set<string>;
   route(records: RouterPorts["records"], ...bodies: readonly string[]): Promise<readonly string[]>;
@@ -65,7 +65,7 @@ const it = base.extend<{ harness: Harness }>({
     const harness: Harness = {
       ...{ handled: [], postponed: [], refreshed: [], gate: Promise.resolve(), failing: new Set() },
       async route(records, ...bodies) {
-        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body })) as SQSRecord[]; // the router reads nothing else
+        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body })) as SQSRecord[]; // the router reads only these fields
         const answer = await routers.get(records)?.({ Records }, {} as Context);
         return (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
       },

@@ -1,4 +1,7 @@
-/** Sessions of several clusters in virtual time. Catches a cluster that waits for another, or keys that are deleted while they are served. */
+/**
+ * Sessions of several clusters in virtual time. Catches: a cluster that waits for another one, and keys that are deleted while their
+ * cluster is still served.
+ */
 import { it as base, expect } from "vitest";
 
 import { watchClusters } from "../../../../cli/watch/watch-clusters.ts";
@@ -9,11 +12,11 @@ import { silentLog } from "../../../support/silent-log.ts";
 
 interface Harness {
   readonly clock: VirtualClock;
-  /** What happened: `begin`, `end` and `forget` with the cluster id, and the second. */
+  /** Events so far: `begin`, `end` and `forget`, with the cluster id and the second. */
   readonly history: string[];
-  /** Clusters whose sessions fail at once. */
+  /** Clusters whose sessions fail immediately. */
   readonly failing: Set<string>;
-  /** How long a session needs to end, in milliseconds. */
+  /** Duration of the end of a session in milliseconds. */
   endMs: number;
   change(kind: ClusterChange["kind"], cid: string, isPaused?: boolean): void;
   stop(): Promise<void>;
@@ -40,7 +43,7 @@ const it = base.extend<{ harness: Harness }>({
       {
         directory: { follow: (listener) => (onChange = listener) },
         ...{ log: silentLog, clock },
-        random: { next: () => 1 } as never, // the longest back-off
+        random: { next: () => 1 } as never, // selects the longest back-off
         async serve(cluster, signal) {
           note("begin", cluster);
           if (harness.failing.has(cluster.cid)) throw new Error("unreachable");

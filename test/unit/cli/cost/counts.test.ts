@@ -1,4 +1,4 @@
-/** Catches a month without idle costs, a wrong size of a rollout, or an invalid file of counts or prices that is accepted. */
+/** Catches: a month without idle costs, a wrong size of a rollout, and an invalid file of counts or prices that is accepted. */
 import { expect, it } from "vitest";
 
 import counted from "../../../../cli/cost/counts.json" with { type: "json" };
@@ -67,7 +67,8 @@ it("the shipped files are readable, and state when and where they were measured"
   expect(file.date).toMatch(/^\d{4}-\d\d-\d\d$/);
   expect(file.commit).toMatch(/^[0-9a-f]{7,}$/);
   expect(Object.keys(file.idleHour.functions).toSorted()).toEqual(["apply-deltas", "sweep"]);
-  // Each of 23 lanes gets a heartbeat every 15 s, in a request to send, to receive and to delete, of ten or fewer.
+  // Each of the 23 lanes gets a heartbeat every 15 s; each batch of up to ten needs one request to send, one to receive and one to delete
+  // it.
   expect(file.idleHour.fifo).toBeGreaterThan((23 / 10) * 240 * 3);
   expect(file.idleHour.fifo).toBeLessThan(23 * 240 * 3 * 1.3);
   expect(file.idleHour.standard).toBe(0);

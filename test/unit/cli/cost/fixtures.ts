@@ -31,14 +31,14 @@ export const COUNTS: CountsFile = {
   otherPod: counts({ fifo: 15 }),
 };
 
-/** A dollar for each unit, or for a million requests. */
+/** One dollar per unit, or per million requests. */
 export const PRICES: Prices = {
   date: "2026-11-25",
   region: "nowhere-1",
   about: "made up",
   prices: Object.fromEntries(
     PRICE_NAMES.map((name) => [name, { usd: 1, per: /Request|Read|sqs/.test(name) ? 1_000_000 : 1, unit: "units", source: "made up" }]),
-  ) as unknown as Prices["prices"], // all names
+  ) as unknown as Prices["prices"], // has all names
   nodes: {
     "cache.t4g.small": { usd: 1, per: 1, unit: "hours", source: "made up" },
     "db.t4g.small": { usd: 2, per: 1, unit: "hours", source: "made up", uncertain: "a guess" },

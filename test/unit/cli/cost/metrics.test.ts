@@ -1,11 +1,14 @@
-/** Catches a sum of the wrong metric, a histogram's buckets taken for its sum, heartbeats billed twice, and a file of another process. */
+/**
+ * Catches: a sum of the wrong metric, histogram buckets that are added to the histogram's sum, heartbeats billed twice, and metrics of
+ * another process.
+ */
 import { expect, it } from "vitest";
 
 import { measuredIn, usageOfMeasured } from "../../../../cli/cost/metrics.ts";
 import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
 import { COUNTS } from "./fixtures.ts";
 
-/** 23 lanes get four heartbeats a minute. */
+/** Heartbeats per hour: four per minute for each of 23 lanes. */
 const HEARTBEATS = 23 * 240;
 
 async function measured(hours?: number) {
@@ -34,7 +37,7 @@ it("extrapolates a month: heartbeats when idle, one batch per other message and 
   expect(idle.fifo).toBe(730 * 400);
   const [messages, doorbells] = [100 * 730, 20 * 730];
   expect(work).toMatchObject({ fifo: messages * 3, standard: doorbells * 3, apiBytes: (messages + 3.5 * 730) * 6_000 });
-  // The cost of a changed pod in the fixture: 10 ms of sync-replicaset, and nothing of apply-deltas.
+  // The cost of a changed pod in the fixture: 10 ms of sync-replicaset, and nothing for apply-deltas.
   expect(work.functions).toEqual({
     "apply-deltas": { invocations: messages, ms: messages, atOnce: 1 },
     sync: { invocations: doorbells, ms: doorbells * 10 + 375 * 730, atOnce: 1 },

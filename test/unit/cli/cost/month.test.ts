@@ -1,4 +1,4 @@
-/** Catches an item that is omitted or billed twice, a parameter without effect, and a report that understates an expensive item. */
+/** Catches: an item that is omitted or billed twice, an option without effect, and a report that understates an expensive item. */
 import { expect, it } from "vitest";
 
 import { residentsOf, savingsOf } from "../../../../cli/cost/compare.ts";
@@ -31,7 +31,7 @@ it("an idle month lists each item once, and includes continuous long polls of ea
     "watchers, 2: CPU": 365,
     "watchers, 2: memory": 730,
     "KMS key": 1,
-    // Three sandboxes and two watchers read four secrets every five minutes; a message key is requested three times an hour.
+    // Three sandboxes and two watchers read four secrets every five minutes, and request a message key three times an hour.
     "KMS requests": 5 * 12 * 730 * 4 + 3 * 730,
     secrets: 14,
     "reads of secrets": 5 * 12 * 730 * 4,

@@ -1,4 +1,4 @@
-// Would catch: a process of `dev` that does not collect garbage while memory is free: with 20,000 pods that was two thirds of the
+// Would catch: a process of `dev` that does not collect garbage while memory is free; with 20,000 pods, garbage was two thirds of the
 // functions' memory.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,11 +1,11 @@
-// Would catch: a log that repeats itself, a picture that scrolls instead of being redrawn.
+// Would catch: a log with repeated lines, and a picture that scrolls instead of being redrawn.
 import { expect, test } from "vitest";
 import { demoView } from "../../../../cli/dev/demo-view.ts";
 import type { Scene } from "../../../../cli/dev/demo-view.ts";
 
 function screen(isTTY: boolean): { readonly out: NodeJS.WriteStream; readonly text: () => string } {
   const written: string[] = [];
-  // Only these three members are used.
+  // A stream with only the three members that the view uses.
   const out = { isTTY, columns: 80, write: (text: string) => written.push(text) > 0 } as unknown as NodeJS.WriteStream;
   return { out, text: () => written.join("") };
 }

@@ -1,4 +1,4 @@
-// Would catch: a lag that is counted for the wrong owner, twice, or for a write that follows no event.
+// Would catch: a lag that is attributed to the wrong owner, counted twice, or counted for a write that no event caused.
 import { expect, test } from "vitest";
 import { LagMeter } from "../../../../cli/dev/lag-meter.ts";
 import type { RequestRecord } from "../../../../shared/api-server/api-server.ts";

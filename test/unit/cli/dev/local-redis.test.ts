@@ -1,4 +1,4 @@
-/** Would catch: a cache that every user of this machine may write, and a password that every user may read. */
+/** Would catch: a cache that every user of this machine can change, and a password that every user can read. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";

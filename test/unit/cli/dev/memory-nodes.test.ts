@@ -1,4 +1,4 @@
-/** Would catch: a demo whose node agents do not start pods, put them all on one node, never end them, or leave files on the machine. */
+/** Would catch: a demo whose node agents do not start pods, start all of them on one node, never end them, or leave files behind. */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ it("[node-agent 312] pods start and terminate on in-memory node agents", { timeo
   const kube = createInProcessKube(server, { component: "test" });
   const running = runMemoryNodes(kube, { count: 2, clock, random, log: recordingLog() }, ends.signal);
   const names = ["a", "b", "c", "d"];
-  const podOf = (name: string): NodePod | undefined => server.peek("pods", "default", name) as NodePod | undefined; // created below
+  const podOf = (name: string): NodePod | undefined => server.peek("pods", "default", name) as NodePod | undefined; // pods created below
   try {
     for (const name of names) {
       const spec = { containers: [{ name: "main", image: `any:${name}` }], automountServiceAccountToken: false };

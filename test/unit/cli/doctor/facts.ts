@@ -1,11 +1,11 @@
-/** A healthy system, as `doctor` sees it; each test changes one fact. */
+/** The facts that `doctor` collects from a healthy system; each test changes one of them. */
 import type { Facts, Seen } from "../../../../cli/doctor/facts.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../../shared/kube/objects/resources.ts";
 import { LANES } from "../../../../shared/store/lane.ts";
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "../../../../shared/local/queues.ts";
 import { ROLES } from "../../../../shared/controllers/registry/rights.ts";
 
-/** A whole second, so that Date states it exactly; the API server's responses are half a second later. */
+/** A whole second, because the API server's Date header has no fractions; its responses are half a second later. */
 export const NOW_MS = 1_772_359_200_000;
 const CLUSTER = "0123456789ab";
 

@@ -1,6 +1,6 @@
 /**
- * The doctor's findings for collected facts. Catches: a fault that is reported as healthy, a verdict that is too strict or too lenient at
- * its limit, a finding without a remedy, and an unavailable component that prevents the checks of others.
+ * The doctor's findings for collected facts. Catches: a fault that is reported as healthy, a check that is wrong at its threshold, a
+ * finding without a remedy, and an unavailable component that prevents checks of others.
  */
 import { expect, it } from "vitest";
 

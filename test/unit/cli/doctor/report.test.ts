@@ -1,4 +1,6 @@
-/** Catches a report that buries failures, repeats itself for a healthy system, breaks a terminal, or prints a secret. */
+/**
+ * Catches: a report that hides failures among other output, repeats itself for a healthy system, corrupts a terminal, or prints a secret.
+ */
 import { expect, it } from "vitest";
 
 import { failure, notChecked, ok, warning } from "../../../../cli/doctor/finding.ts";

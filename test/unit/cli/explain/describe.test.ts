@@ -1,4 +1,4 @@
-// Would catch: a decision shown only with counters, without its condition or revision; a change with only one readable side.
+// Would catch: a decision that is printed with counters only, without its condition or revision, and a change with only one readable value.
 import { expect, it } from "vitest";
 
 import { describeTrace } from "../../../../cli/explain/describe.ts";

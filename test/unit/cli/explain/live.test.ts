@@ -1,4 +1,4 @@
-/** `deltaloop explain deploy/web` with an in-memory API server, and what access problems of explain and capture look like. */
+/** `deltaloop explain deploy/web` with an in-memory API server, and the output of explain and capture for access problems. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -31,11 +31,11 @@ interface Ended {
 }
 
 interface RunOptions {
-  /** Called with the first output. */
+  /** Called when the first output arrives. */
   readonly onText?: () => void;
 }
 
-/** Not synchronous: the API server is in this process. */
+/** Asynchronous, because the API server runs in this process. */
 async function run(url: string, parameters: readonly string[], { onText }: RunOptions = {}): Promise<Ended> {
   writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: url }));
   const child = spawn(process.execPath, [MAIN, ...parameters, "--kubeconfig", "kubeconfig"], {
@@ -151,7 +151,7 @@ describe("exits with code 2 from explain and capture on a permanent failure", ()
     { name: "a server that is not Kubernetes", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
   ])("exits with code 2: $name", async ({ code, body, says }) => {
     answer = { code, body };
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // of a TCP server
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // a listening TCP server has an AddressInfo
     for (const parameters of [
       ["explain", "deploy/web"],
       ["capture", "-o", "c.jsonl"],

@@ -1,4 +1,4 @@
-/** `deltaloop explain --html`. Would catch: a page whose data lacks what happened, a secret in a page, and a page that could request something. */
+/** `deltaloop explain --html`. Would catch: a page whose data lacks changes, a secret in a page, and a page that can send requests. */
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -34,10 +34,10 @@ function recorded(name: string): string {
 
 function dataIn(html: string): TimelineInput {
   const [, packed = ""] = /id="data">([^<]*)</.exec(html) ?? [];
-  return JSON.parse(gunzipSync(Buffer.from(packed, "base64")).toString()) as TimelineInput; // checked against the schema
+  return JSON.parse(gunzipSync(Buffer.from(packed, "base64")).toString()) as TimelineInput; // the schema check has passed
 }
 
-/** The page of a capture, and its data, which fits the schema. */
+/** Returns the page of a capture, and its data after the schema check. */
 function pageOf(capture: string, ...words: readonly string[]): { readonly html: string; readonly input: TimelineInput } {
   const { status, stderr } = explain(capture, ...words, "--html", "page.html", "--force");
   expect(status, stderr).toBe(0);
@@ -95,7 +95,7 @@ describe("the data of a page", () => {
     const node = named(input, /^node-b$/);
     expect(finding?.objects.map((index) => input.objects[index]?.kind)).toEqual(["Pod", "Pod", "Node"]);
     expect(node.states?.map(([, state]) => state)).toEqual(["ready", "failed"]);
-    // The condition states 20:42:10, in whole seconds.
+    // The condition's time is 20:42:10, with a resolution of one second.
     expect(finding).toMatchObject({ from: node.states?.[1]?.[0], begin: { clock: "recorded" } });
     expect(new Date(input.startMs + (finding?.from ?? 0)).toISOString()).toMatch(/^2026-11-28T20:42:10\.[1-9]/);
   });
@@ -160,7 +160,7 @@ describe("the file of a page", () => {
     ]);
     expect(html).toContain(`<script>${script}</script>`);
     expect(Buffer.byteLength(script + style)).toBeLessThan(400 * KIB);
-    expect(script).toContain("Jason Miller"); // Preact's licence
+    expect(script).toContain("Jason Miller"); // the author in Preact's licence
   });
 
   it("contains markup and reordering characters of names and messages as harmless text", () => {

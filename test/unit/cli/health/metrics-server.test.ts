@@ -1,5 +1,5 @@
-// Would catch: a wrong status code for a probe, a reason that leaves the process, a check that delays the response, a server on another
-// address.
+// Would catch: a wrong status code for a probe, a reason in a response, a check that delays the response, and a server that listens on
+// another address.
 import { afterEach, describe, expect, it } from "vitest";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/health/health-checks.ts";
 import { healthAnswer } from "../../../../cli/health/healthz.ts";

@@ -1,4 +1,4 @@
-// Would catch: a fate that the sum lacks, a lane that is not counted, a queue whose waiting keys count as due.
+// Would catch: an item outcome that the sum omits, a lane that is not counted, and waiting keys of a queue that count as due.
 import { expect, it } from "vitest";
 import { RunningSyncs } from "../../../../cli/health/running-syncs.ts";
 import { tellStore } from "../../../../cli/health/store-metrics.ts";

@@ -1,4 +1,6 @@
-/** Catches a token that would be sent unencrypted or shown, a credential that is not the file's, and a setting that is silently ignored. */
+/**
+ * Catches: a token that would be sent unencrypted or printed, a credential from outside the file, and a setting that is silently ignored.
+ */
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +39,7 @@ async function configFor(server: string, user: object, cluster: object = {}): Pr
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const SERVER = "https://k8s:6443";
-/** A plugin that runs this script. */
+/** A credential plugin that runs this script. */
 const plugin = (script: string, more: object = {}): object => ({
   exec: { apiVersion: "client.authentication.k8s.io/v1", command: process.execPath, args: ["-e", script], ...more },
 });
@@ -342,7 +344,7 @@ it("reads a rejected token from its file again once, and keeps an accepted token
   expect(await token?.("one")).toBe("two");
   expect(await token?.("two")).toBe("two");
   await configFor(server, { token: "three" });
-  expect(await token?.("two")).toBe("two"); // requested again already; next in a minute
+  expect(await token?.("two")).toBe("two"); // a second request was sent; the next one follows in a minute
 });
 
 it("runs a plugin again when its token was rejected, whatever its expiry", async () => {

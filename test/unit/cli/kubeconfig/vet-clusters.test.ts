@@ -1,4 +1,7 @@
-/** Which kubeconfigs of others a deployment with several clusters accepts. Catches a field that runs, reads or reaches more than the cluster. */
+/**
+ * Vetting of kubeconfigs from other users in a deployment with several clusters. Catches: a field that runs a program, reads a file, or
+ * reaches more than the cluster.
+ */
 import { describe, expect, it } from "vitest";
 
 import { changesBetween, clusterId, repeatedServers } from "../../../../shared/kube/kubeconfig/clusters/directory.ts";
@@ -22,7 +25,7 @@ interface Row {
   readonly cluster?: Readonly<Record<string, unknown>>;
   readonly user?: object;
   readonly place: string;
-  /** Absent if nothing allows it. */
+  /** Absent if nothing can allow it. */
   readonly allowance?: Allowance;
 }
 

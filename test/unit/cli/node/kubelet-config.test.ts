@@ -1,6 +1,6 @@
 /**
- * Would catch: an ignored field, a field that overrides a flag, a value with another meaning in the file, and a setting that is silently
- * not applied.
+ * Would catch: an ignored field, a field that overrides a flag, a value with another meaning than in the kubelet, and a setting that is
+ * silently not applied.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

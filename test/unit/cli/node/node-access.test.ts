@@ -1,4 +1,6 @@
-/** Would catch: an agent that continues forever with an expired certificate, and one that exits because the API server is unavailable. */
+/**
+ * Would catch: an agent that continues forever with an expired certificate, and an agent that exits because the API server is unavailable.
+ */
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
@@ -46,7 +48,7 @@ afterEach(async () => {
 
 async function accessAfter(days: number, user: object): Promise<NodeAccess> {
   clock = createVirtualClock(Date.now() + days * DAY_MS);
-  const { port } = server.address() as AddressInfo; // a listening server has a port
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
   const config = {
     clusters: [{ name: "c", cluster: { server: `http://127.0.0.1:${port}` } }],
     users: [{ name: "u", user }],
@@ -67,7 +69,7 @@ describe("an expired certificate [node-agent 453]", () => {
     const ending = new AbortController();
     const rotating = access.rotate(ending.signal).catch((error: unknown) => String(error));
     await expect.poll(() => asked).toBeGreaterThan(0);
-    await new Promise((resolve) => setTimeout(resolve, 100)); // its answer is read
+    await new Promise((resolve) => setTimeout(resolve, 100)); // until the agent has read the response
     await clock.advance(311_000);
     expect(await rotating).toContain("CertificateLostError: no valid client certificate is found");
     ending.abort();

@@ -1,4 +1,5 @@
-// Would catch: an agent that is killed first when memory runs out, or that does not start where it may not change that.
+// Would catch: an agent that the kernel kills first when memory runs out, and an agent that does not start without permission to change its
+// OOM score.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

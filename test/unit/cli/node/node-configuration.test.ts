@@ -1,4 +1,4 @@
-/** Would catch: a setting with another name or form than upstream's, a missing setting, and a secret that is shown. */
+/** Would catch: a setting with another name or format than upstream's, a missing setting, and a secret that is exposed. */
 import { Command } from "commander";
 import { expect, it } from "vitest";
 
@@ -13,7 +13,7 @@ function configurationOf(...args: readonly string[]): Readonly<Record<string, un
   const [node] = program.commands;
   node?.parseOptions(["--node-ip", "10.0.0.7", ...args]);
   const flags = node?.opts<NodeFlags>() as NodeFlags; // the program has exactly one command
-  return kubeletConfiguration(flags, nodeOptions(flags)) as Record<string, unknown>; // it is an object
+  return kubeletConfiguration(flags, nodeOptions(flags)) as Record<string, unknown>; // the configuration is an object
 }
 
 it("[node-agent 305] reports options that are not set with upstream's defaults", () => {

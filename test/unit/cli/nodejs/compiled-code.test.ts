@@ -1,4 +1,4 @@
-/** Would catch: code that runs from a folder that another user can choose, and a start that compiles all code again. */
+/** Would catch: code that is loaded from a folder to which other users can write, and a start that compiles all code again. */
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
@@ -38,7 +38,7 @@ describe("keepCompiledCode", () => {
   });
 
   it("Node's own variables take precedence", () => {
-    expect(dirname(folderOf({ NODE_COMPILE_CACHE: elsewhere }))).toBe(elsewhere); // the cache of this Node.js only
+    expect(dirname(folderOf({ NODE_COMPILE_CACHE: elsewhere }))).toBe(elsewhere); // a folder of this Node.js version only
     expect(readdirSync(elsewhere)).not.toEqual([]);
     expect(folderOf({ NODE_DISABLE_COMPILE_CACHE: "1" })).toBe("undefined");
   });

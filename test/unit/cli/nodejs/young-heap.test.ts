@@ -1,4 +1,4 @@
-// Would catch: a node agent that starts without its limit, one that restarts itself forever, and a user's own setting that is lost.
+// Would catch: a node agent that starts without its heap limit, restarts itself forever, or ignores a user's own setting.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -1,5 +1,6 @@
 /**
- * Log lines of processes. Would catch: keys that the functions' lines lack, a line below the level, a message that is not exactly one line.
+ * Log lines of processes. Would catch: fields that differ from those of the functions, a line below the log level, and a message that is
+ * not exactly one line.
  */
 import { Command } from "commander";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -10,7 +11,7 @@ import type { Log } from "../../../../shared/base/log.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
-/** The lines that `speak` writes to standard error, or, as Powertools does, to standard output. */
+/** Returns the lines that `speak` writes to standard error, or to standard output, as Powertools does. */
 function linesOf(stream: "stderr" | "stdout", speak: () => void): readonly string[] {
   const lines: string[] = [];
   vi.spyOn(process[stream], "write").mockImplementation((text) => lines.push(String(text)) > 0);

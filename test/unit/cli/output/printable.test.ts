@@ -1,4 +1,4 @@
-/** Catches an object of the cluster that moves the cursor, colours or reorders output, or adds a line. */
+/** Catches: text of a cluster's object that moves the cursor, colours or reorders output, or adds a line. */
 import { expect, it } from "vitest";
 
 import { describeTrace } from "../../../../cli/explain/describe.ts";

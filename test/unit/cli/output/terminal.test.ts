@@ -1,4 +1,4 @@
-/** Catches a line that is truncated without a mark, and text in YAML that a terminal would interpret. */
+/** Catches: a line that is truncated without a mark, and text in YAML that a terminal would interpret. */
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 

@@ -1,7 +1,7 @@
 /**
- * `deltaloop rotate digest-key`. Catches: a key that is printed, or weaker than docs/internals/threat-model.md requires, one written to
- * another secret, a "done" before the gates of the new epoch are open, a duration that includes earlier steps, and an abort because Redis
- * was unavailable for a moment.
+ * `deltaloop rotate digest-key`. Catches: a key that is printed, weaker than docs/internals/threat-model.md requires, or written to another
+ * secret; a "done" before the gates of the new epoch are open; a duration that includes earlier steps; and an abort because Redis was
+ * briefly unavailable.
  */
 import { afterEach, expect, it } from "vitest";
 
@@ -35,7 +35,7 @@ const CONFIGURATION = {
   metrics: "none",
 } as const;
 
-/** A clock that only waits advance, and the output. */
+/** A clock that only waits advance, and the recorded output. */
 function scene() {
   const said: string[] = [];
   const ending = new AbortController();
@@ -51,7 +51,7 @@ function scene() {
   };
 }
 
-/** Returns the next of `epochs`, then of `gates`, at each read; the last one stays. */
+/** A Store that returns the next of `epochs` and of `gates` at each read; the last value repeats. */
 function storeOf(epochs: readonly (string | Error | undefined)[], gates: readonly (GateState | Error)[]): Pick<Store, "epoch" | "gate"> {
   const next = <T>(list: readonly T[], at: number): T => list[Math.min(at, list.length - 1)] as T; // never empty
   const looks = { epoch: 0, gate: 0 };
@@ -59,7 +59,7 @@ function storeOf(epochs: readonly (string | Error | undefined)[], gates: readonl
     epoch: async () => {
       const prefix = next(epochs, looks.epoch++);
       if (prefix instanceof Error) throw prefix;
-      return prefix === undefined ? undefined : ({ digestPrefix: prefix } as EpochInfo); // only this is read
+      return prefix === undefined ? undefined : ({ digestPrefix: prefix } as EpochInfo); // the verb reads only this field
     },
     gate: async (controller) => {
       const gate = next(gates, looks.gate);
@@ -140,7 +140,7 @@ it("writes a new key of 256 bits once, only to its own secret, and prints no key
   };
   const say = (line: string): void => {
     waits.say(line);
-    // No watcher runs to open an epoch.
+    // Without a watcher, no epoch is opened.
     ending.abort();
   };
   expect(await rotateDigestKey({ ...waits, say, environment, finish: false })).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * `deltaloop rotate tokens`. Catches: a token written to another function's secret, one that stops all others, a renewal that ends with the
- * first failure, a token in the output, a service account that the renewer may not request, a CronJob that the image cannot run.
+ * `deltaloop rotate tokens`. Catches: a token that is written to another function's secret, a failed token that prevents the others, a
+ * token in the output, a service account whose token the rotation has no permission to request, and a CronJob that the image cannot run.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";

@@ -1,10 +1,11 @@
-// Would catch: room that a pod holds which will never use it, and room that is given away while its pod still runs.
+// Would catch: resources that stay reserved for a pod that will never use them, and resources that are given to another pod while their pod
+// still runs.
 import { expect, test } from "vitest";
 import { NodeHarness, startedNode } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 
-/** The node has 64 CPUs. */
+/** A container that requests this many of the node's 64 CPUs. */
 const asking = (cpu: number, image = "app:1") => ({ name: "app", image, resources: { requests: { cpu: String(cpu) } } });
 
 test("[node-agent 133] a rejected pod takes no resources away from another pod in the same message", async () => {
@@ -51,7 +52,7 @@ test("[node-agent 133] pods that ended earlier use no resources after an agent r
   await node.advance(2 * SECONDS);
   await node.create("b-runs", { containers: [asking(60)] });
   await node.until("it runs", () => node.isReady("b-runs"));
-  // The runtime takes longer to answer than the API server.
+  // The runtime takes longer to respond than the API server.
   node.fateOf = ({ port, verb }) => (port === "cri" && verb === "listPodSandbox" ? { after: node.clock.after(5 * SECONDS) } : "live");
   node.start();
   await node.advance(30 * SECONDS);

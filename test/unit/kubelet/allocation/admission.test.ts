@@ -1,5 +1,5 @@
-// Would catch: a pod that runs where it must not, one that is turned away for nothing, and a reason or message that users, or
-// controllers, do not know.
+// Would catch: a pod that is admitted although it must not run, a pod that is rejected needlessly, and a reason or message that differs
+// from upstream's.
 import { describe, expect, it } from "vitest";
 import { admit } from "../../../../shared/node-agent/kubelet/allocation/admission.ts";
 import type { AdmissionInput } from "../../../../shared/node-agent/kubelet/allocation/admission.ts";
@@ -19,7 +19,7 @@ function admitting(given: Partial<AdmissionInput>): ReturnType<typeof admit> {
   return admit({ pod: pod(), others: [], node: NODE, allocatable: ALLOCATABLE, ...given });
 }
 
-/** The reason; none = admitted. */
+/** Returns the reason of the rejection; undefined if the pod is admitted. */
 function reason(given: Partial<AdmissionInput>): string | undefined {
   const admission = admitting(given);
   return admission.admitted ? undefined : admission.reason;
@@ -112,7 +112,7 @@ describe("admit", () => {
 
   describe("node selector and affinity", () => {
     const required = (...nodeSelectorTerms: object[]): Partial<PodSpec> =>
-      // The tables write terms as a manifest would.
+      // The tables state terms in the form of a manifest.
       ({ affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } } }) as Partial<PodSpec>;
     const expression = (key: string, operator: string, ...values: string[]): object => ({ matchExpressions: [{ key, operator, values }] });
     const field = (operator: string, ...values: string[]): object => ({ matchFields: [{ key: "metadata.name", operator, values }] });

@@ -1,4 +1,5 @@
-// Would catch: a resize that is granted where there is no room, one that waits for what never comes, and one that overtakes another.
+// Would catch: a resize that is granted without sufficient resources, a resize that waits for resources that never become available, and a
+// resize that overtakes another one.
 import { describe, expect, it } from "vitest";
 import { inResizeOrder, resizeRefusal } from "../../../../shared/node-agent/kubelet/allocation/admit-resize.ts";
 import { granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";

@@ -1,4 +1,5 @@
-// Would catch: a resize that is not seen, one that is seen where only the writing differs, and a grant that forgets what runs.
+// Would catch: a resize that is not detected, a resize that is detected although only the notation differs, and a granted allocation that
+// ignores running pods.
 import { describe, expect, it } from "vitest";
 import { allocatedPod, isResizeRequested, granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
 import { readAllocations, writtenAllocations } from "../../../../shared/node-agent/kubelet/allocation/checkpoint.ts";

@@ -1,5 +1,5 @@
-// Would catch: a critical pod that starts beside who should have gone, one that is turned away, a pod that goes without its owner hearing why, and
-// a wait that has no end.
+// Would catch: a critical pod that starts before its victims have ended, a critical pod that is rejected, a preempted pod whose status does
+// not state the reason, and an endless wait.
 import { expect, test } from "vitest";
 import { countedMetrics } from "../../../support/counted.ts";
 import { startedNode } from "../../../harness/node/node.ts";
@@ -8,7 +8,7 @@ import type { NodeHarness } from "../../../harness/node/node.ts";
 const SECONDS = 1_000;
 const CRITICAL = 2_000_000_000;
 
-/** Of the node's 64 CPUs. */
+/** A container that requests some of the node's 64 CPUs. */
 const asking = (cpu: string, image = "app:1"): { readonly name: string; readonly image: string; readonly resources: object } => ({
   ...{ name: "app", image },
   resources: { requests: { cpu } },

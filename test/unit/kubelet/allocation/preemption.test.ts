@@ -1,5 +1,5 @@
-// Would catch: a critical pod that is turned away beside pods that could go, a guaranteed pod that goes where a lesser one would do, more that go
-// than must.
+// Would catch: a critical pod that is rejected although other pods could be preempted, a Guaranteed pod that is preempted instead of one
+// with a lower QoS class, and more preempted pods than necessary.
 import { describe, expect, it } from "vitest";
 import { admit } from "../../../../shared/node-agent/kubelet/allocation/admission.ts";
 import { preemptionFor } from "../../../../shared/node-agent/kubelet/allocation/preemption.ts";
@@ -119,7 +119,7 @@ describe("a critical pod with insufficient resources", () => {
     const others = [burstable("a", "600m"), burstable("b", "400m")];
     expect(admitting(critical("new", { cpu: "500m" }), others)).toEqual({
       admitted: true,
-      // A place, and half a CPU.
+      // One pod slot and half a CPU are missing.
       preemption: { kind: "preempts", signal: "pods", pods: [others[0]] },
     });
   });

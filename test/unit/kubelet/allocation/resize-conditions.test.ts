@@ -1,4 +1,4 @@
-// Would catch: a flapping condition, an error removed while it lasts, a wrong generation.
+// Would catch: a flapping condition, an error that is removed while it persists, and a wrong generation.
 import { describe, expect, it } from "vitest";
 import { granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
 import {

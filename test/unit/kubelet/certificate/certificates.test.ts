@@ -1,4 +1,6 @@
-/** Would catch: a request that no signer takes, a certificate replaced too late or for nothing, and a signer's answer that is misread. */
+/**
+ * Would catch: a request that signers reject, a certificate that is replaced too late or needlessly, and a misread response of a signer.
+ */
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { describe, expect, it, test } from "vitest";
 import { certificateRequest, isSameAddress, isSameRequest } from "../../../../shared/node-agent/kubelet/certificate/certificate-request.ts";
@@ -11,7 +13,7 @@ import {
 } from "../../../../shared/node-agent/kubelet/certificate/rotation.ts";
 import { joiningRequestName, signingOutcome, usagesOf } from "../../../../shared/node-agent/kubelet/certificate/signing-request.ts";
 
-// Made for this test by Go's crypto/x509; nothing is opened by it.
+// A key generated for this test by Go's crypto/x509; it protects nothing.
 const KEY = createPrivateKey(`-----BEGIN EC PRIVATE KEY-----
 MHcCAQEEIPUlHBV4rbQcBJqvJ7iVCNmVFEprxwkLvhRfL6P16/MdoAoGCCqGSM49
 AwEHoUQDQgAEY/WfrFor0Px4JJ+rWOXtb62AFSOk2cTYp6kitlyAgUs+ub2OLzrv

@@ -1,11 +1,13 @@
-/** Would catch: text between certificates or a header that reaches a pod's file, and a certificate that Go reads and the agent drops. */
+/**
+ * Would catch: text between certificates or a header that ends up in a pod's file, and a certificate that Go accepts and the agent drops.
+ */
 import { expect, it, test } from "vitest";
 import { certificateBlocks, pemBlock } from "../../../../shared/node-agent/kubelet/certificate/pem.ts";
 
 const BEGIN = "-----BEGIN CERTIFICATE-----";
 const END = "-----END CERTIFICATE-----";
 
-// What Go's pem.Decode returns for each of them, type aside.
+// The results of Go's pem.Decode for each text, without the type.
 test.each([
   {
     name: "a PEM file with text before, between and after the blocks",

@@ -1,4 +1,4 @@
-/** Would catch: a certificate that a pod must not trust, one that is missing, and an order that changes with each sync. */
+/** Would catch: a certificate that a pod must not trust, a missing certificate, and an order that changes with each sync. */
 import { describe, expect, it } from "vitest";
 import { certificateBlocks, pemBlock } from "../../../../shared/node-agent/kubelet/certificate/pem.ts";
 import { bundleSelector, trustAnchors } from "../../../../shared/node-agent/kubelet/clustertrustbundle/trust-anchors.ts";
@@ -16,7 +16,7 @@ const CANARY = bundle("canary", pem("two", "three"), { live: "no" });
 const BARE = bundle("bare", pem("four"));
 const BUNDLES = [LIVE, CANARY, BARE];
 
-/** Contents of the certificates, sorted. */
+/** Returns the sorted contents of the certificates. */
 function contents(source: Omit<TrustBundleSource, "path">, bundles: readonly TrustBundle[] | undefined): readonly string[] {
   return certificateBlocks(trustAnchors({ path: "ca", ...source }, bundles, "salt"))
     .map(String)

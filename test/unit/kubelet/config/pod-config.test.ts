@@ -1,4 +1,4 @@
-// Would catch: a change that is missed or invented, a wrong order of changes, local annotations that are compared or lost.
+// Would catch: a missed or spurious change, a wrong order of changes, and local annotations that are compared or lost.
 import { describe, expect, it } from "vitest";
 import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { classify, UNSEEN_SOURCE } from "../../../../shared/node-agent/kubelet/config/pod-config.ts";
@@ -13,12 +13,12 @@ function pod(name: string, options: PodOptions = {}): NodePod {
   return nodePod({ name, uid: `uid-${name}`, containers: ["main"], ...options });
 }
 
-/** The source's state after these pods came as a SET. */
+/** Returns the state of a source after a SET with these pods. */
 function knowing(...pods: readonly NodePod[]): SourceState {
   return classify(UNSEEN_SOURCE, "api", { op: "SET", pods }, NOW_MS).state;
 }
 
-/** `UPDATE a` for each change that the message makes. */
+/** Returns `UPDATE a` for each change that the message causes. */
 function changes(state: SourceState, op: SourceMessage["op"], ...pods: readonly NodePod[]): readonly string[] {
   return classify(state, "api", { op, pods }, LATER_MS).changes.map((change) => `${change.op} ${change.pod.metadata.name}`);
 }
@@ -157,7 +157,7 @@ describe("classify", () => {
     expect(classify(UNSEEN_SOURCE, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(false);
     const added = classify(UNSEEN_SOURCE, "api", { op: "ADD", pods: [pod("a")] }, NOW_MS);
     expect([added.emptyAdd, added.state.seen]).toEqual([false, false]);
-    // The list that makes it seen changes nothing, or only takes away: the loop must hear of it all the same.
+    // The list that completes the source changes nothing or only removes pods, but the sync loop must still receive it.
     expect(classify(added.state, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(true);
     const emptied = classify(added.state, "api", { op: "SET", pods: [] }, NOW_MS);
     expect([emptied.changes.length, emptied.emptyAdd]).toEqual([1, true]);
@@ -210,7 +210,7 @@ describe("classify", () => {
     expect(changes(state, "SET", pod("a"))).toEqual(["RECONCILE a"]);
   });
 
-  // Else each event of one pod would cost a deep look at the specs of all.
+  // Otherwise each event of one pod would cost a deep comparison of all specs.
   it("recognizes an object that the source sends again after a status update by reference", () => {
     const sent = pod("a", running);
     const { state } = classify(knowing(pod("a")), "api", { op: "SET", pods: [sent] }, LATER_MS);

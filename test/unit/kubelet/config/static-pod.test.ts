@@ -1,5 +1,5 @@
-// Would catch: a manifest whose edit keeps its UID (the old pod would run on), a reference to API objects that passes, an
-// unreadable refusal, and a manifest that leads out of the agent's directories.
+// Would catch: an edited manifest that keeps its UID (the old pod would keep running), an accepted reference to API objects, an unreadable
+// error, and a manifest that escapes the agent's directories.
 import { describe, expect, it } from "vitest";
 import { isStaticPod } from "../../../../shared/node-agent/kubelet/types/labels.ts";
 import { classify, UNSEEN_SOURCE } from "../../../../shared/node-agent/kubelet/config/pod-config.ts";
@@ -23,7 +23,7 @@ function refusal(value: unknown, given = FILE): string {
     staticPod(value, given);
   } catch (error) {
     expect(error).toBeInstanceOf(StaticPodError);
-    return (error as Error).message; // was just checked
+    return (error as Error).message; // parsing throws an Error
   }
   return expect.unreachable("it should have been refused");
 }

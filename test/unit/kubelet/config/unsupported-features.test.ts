@@ -1,4 +1,4 @@
-// Would catch: a pod started without a requested feature, and one held back without a reason.
+// Would catch: a pod that starts without a requested feature, and a pod that is rejected without a reason.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { unsupportedFeature } from "../../../../shared/node-agent/kubelet/config/unsupported-features.ts";
@@ -54,7 +54,7 @@ describe("unsupportedFeature", () => {
       ] as const
     ).map(([field, source]): [string, Partial<PodSpec>] => [
       `spec.volumes[0].${field}`,
-      { volumes: [{ name: "a", ...source }] } as Partial<PodSpec>, // alpha fields, which client-node lacks
+      { volumes: [{ name: "a", ...source }] } as Partial<PodSpec>, // alpha fields, which client-node's types lack
     ]),
     [
       undefined,
@@ -98,7 +98,9 @@ describe("unsupportedFeature", () => {
         ["readinessProbe.grpc.mode", { readinessProbe: { grpc: { port: 1, mode: "TLS" } } }],
         [undefined, { startupProbe: { grpc: { port: 1, mode: "Plaintext" } } }],
       ] as const
-    ).map(([want, fields]): [string | undefined, Partial<ContainerSpec>] => [want, fields as unknown as Partial<ContainerSpec>]), // as above
+    )
+      // the same
+      .map(([want, fields]): [string | undefined, Partial<ContainerSpec>] => [want, fields as unknown as Partial<ContainerSpec>]),
   ];
   for (const list of ["initContainers", "containers", "ephemeralContainers"] as const)
     for (const [field, fields] of ofContainer) {

@@ -1,11 +1,12 @@
-// Would catch: a limit in the wrong file, or in none; version 2's weight by another formula than upstream's; huge pages left unbounded.
+// Would catch: a limit in the wrong file or in none, a version 2 weight from another formula than upstream's, and huge pages without a
+// limit.
 import { describe, expect, it } from "vitest";
 import { cgroupFiles, cpuWeight } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";
 import type { ResourceConfig } from "../../../../shared/node-agent/kubelet/container-manager/resource-config.ts";
 
 const CONTROLLERS = ["cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb"];
 
-/** `name=value`, a question mark behind what may be missing. */
+/** Returns `name=value` per file, with a question mark after files that may be absent. */
 function written(
   config: ResourceConfig,
   version: 1 | 2,

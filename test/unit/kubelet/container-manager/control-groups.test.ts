@@ -1,5 +1,5 @@
-// Would catch: a pod that runs unbounded, one killed for nothing, a group that stays when its pod is gone, a node whose limits are
-// given up after the first refusal.
+// Would catch: a pod that runs without limits, a pod that is killed needlessly, a cgroup that remains after its pod, and node limits that
+// are abandoned after the first error.
 import { expect, test } from "vitest";
 import type { NodeEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
 import type { CgroupPolicy, NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
@@ -54,7 +54,7 @@ test("[node-agent 188] creates a pod's cgroup with its limits before the sandbox
   let parent = "";
   node.fateOf = ({ verb, args: [config] }) => {
     if (verb === "runPodSandbox") {
-      parent = (config as { readonly linux: { readonly cgroupParent: string } }).linux.cgroupParent; // its parameter
+      parent = (config as { readonly linux: { readonly cgroupParent: string } }).linux.cgroupParent; // a PodSandboxConfig
       atSandbox = { pod: node.cgroups.files(parent), burstable: node.cgroups.files("/kubepods/burstable") };
     }
     return "live";
@@ -220,11 +220,12 @@ test("[node-agent 192] retries the limits of the kubepods cgroup until the kerne
   node.start();
   await node.advance(130 * SECONDS);
   const message = 'Node: Failed to update Node Allocatable Limits "/kubepods": device or resource busy';
-  expect(events(node, "FailedNodeAllocatableEnforcement")).toEqual([message]); // the second is the same Event, once more
-  expect([refusals, events(node, "NodeAllocatableEnforced").length]).toEqual([2, 2]); // of this agent, and of the one before
+  expect(events(node, "FailedNodeAllocatableEnforcement")).toEqual([message]); // the second Event is the same one, repeated
+  // one Event of this agent, and one of the previous agent
+  expect([refusals, events(node, "NodeAllocatableEnforced").length]).toEqual([2, 2]);
 });
 
-/** By itself, with nothing to do but its own; 65 bytes of memory are kept back. */
+/** Returns a container manager without other components; 65 bytes of memory are reserved. */
 function managerOf(
   cgroups: Cgroups,
   options: Partial<NodeOptions>,

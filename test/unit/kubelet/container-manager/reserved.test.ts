@@ -1,4 +1,4 @@
-// Would catch: a reservation that is misread, a node that offers what is kept back, flags that contradict each other.
+// Would catch: a misread reservation, a node that reports reserved resources as allocatable, and flags that contradict each other.
 import { describe, expect, it } from "vitest";
 import { cgroupPolicy, cgroupRoots, withReserved } from "../../../../cli/node/node-cgroups.ts";
 import type { CgroupFlags } from "../../../../cli/node/node-cgroups.ts";

@@ -1,5 +1,5 @@
-// Would catch: a pod above its limits, one without its requested CPU, a QoS class with a wrong weight, a node whose pods use reserved
-// resources.
+// Would catch: a pod above its limits, a pod without its requested CPU, a QoS class with a wrong weight, and pods that use the node's
+// reserved resources.
 import { describe, expect, it } from "vitest";
 import {
   kubepodsConfig,

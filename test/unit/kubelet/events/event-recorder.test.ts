@@ -1,4 +1,5 @@
-// Would catch: an event per turn of a crash loop, a count that lies, one pod's noise that silences another, memory that grows.
+// Would catch: a new Event for each iteration of a crash loop, a wrong count, Events of one pod that suppress another pod's, and growing
+// memory.
 import { describe, expect, it } from "vitest";
 import { nodeReference, noEvents, recordEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
 import type { EventRequest, NodeEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
@@ -12,7 +13,7 @@ function event(fields: Partial<NodeEvent> = {}, name = "web"): NodeEvent {
   return { involved, type: "Warning", reason: "BackOff", message: "Back-off restarting", ...fields };
 }
 
-/** Records one event after another; times in minutes after NOW_MS. */
+/** Records one Event after another; times are minutes after NOW_MS. */
 function recordAll(events: readonly { readonly atMinutes?: number; readonly event: NodeEvent }[], memory = noEvents()) {
   const requests: (EventRequest | undefined)[] = [];
   for (const { atMinutes = 0, event: said } of events) requests.push(recordEvent(memory, said, NOW_MS + atMinutes * MINUTE_MS, SOURCE));

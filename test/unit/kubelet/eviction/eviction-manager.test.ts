@@ -1,5 +1,5 @@
-// Would catch: a node that runs full without a word, one that throws out more than it must or what it must keep, a pod that goes
-// without its owner hearing why.
+// Would catch: a node that runs out of resources without an Event, a node that evicts more pods than necessary or pods that it must keep,
+// and an evicted pod whose status does not state the reason.
 import { expect, test } from "vitest";
 import { DEFAULT_EVICTION, parseStatements, parseThresholds } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
 import type { EvictionPolicy } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
@@ -18,7 +18,7 @@ function policy(hard: string, more: Partial<EvictionPolicy> = {}): EvictionPolic
 }
 const MEMORY = policy("memory.available<1Gi");
 
-/** The free memory from now on. */
+/** Sets the amount of free memory. */
 function leave(node: NodeHarness, bytes: number): void {
   node.usage = { ...node.usage, workingSetBytes: node.usage.memoryBytes - bytes };
 }

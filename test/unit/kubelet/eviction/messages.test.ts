@@ -1,4 +1,4 @@
-// Would catch: a message that differs from upstream's, a wrongly blamed container, a wrong unit.
+// Would catch: a message that differs from upstream's, a message that names the wrong container, and a wrong unit.
 import { expect, it } from "vitest";
 import { binaryQuantity, evictionMessage, nodeConditionMessage } from "../../../../shared/node-agent/kubelet/eviction/messages.ts";
 import { storageExcess } from "../../../../shared/node-agent/kubelet/eviction/local-storage.ts";

@@ -1,4 +1,5 @@
-// Would catch: a pod that goes before a soft threshold's time, a condition that flaps, a threshold that is resolved before enough is free.
+// Would catch: an eviction before a soft threshold's grace period has passed, a flapping condition, and a threshold that counts as resolved
+// before enough is free.
 import { describe, expect, it } from "vitest";
 import {
   evictionGraceSeconds,
@@ -53,7 +54,7 @@ describe("a met threshold", () => {
   });
 });
 
-/** Rounds of ten seconds; what is available in each, and what is to be reclaimed and said then. */
+/** Plays rounds of ten seconds with the available amount of each; returns what is to be reclaimed and the conditions of each round. */
 function rounds(thresholds: readonly Threshold[], available: readonly number[], pressureTransitionMs = 300_000): readonly string[] {
   let pressure = NO_PRESSURE;
   return available.map((free, round) => {

@@ -1,4 +1,4 @@
-// Would catch: an evicted pod although another one exceeds its requests or has a lower priority.
+// Would catch: the eviction of a pod although another one exceeds its requests or has a lower priority.
 import { expect, it } from "vitest";
 import { rankPods } from "../../../../shared/node-agent/kubelet/eviction/rank.ts";
 import type { Disks, Signal } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
@@ -15,7 +15,7 @@ interface Measured {
   readonly requests?: Readonly<Record<string, string>>;
   readonly memory?: number;
   readonly processes?: number;
-  /** Bytes, and as many inodes. */
+  /** Bytes, and the same number of inodes. */
   readonly rootfs?: number;
   readonly logs?: number;
   readonly emptyDir?: number;
@@ -51,7 +51,7 @@ const usageOf = ({ memory = 0, processes = 0, rootfs, logs, emptyDir, config, in
   ephemeralBytes: 0,
 });
 
-/** Names of pods, first to go first. */
+/** Returns the names of the pods in the order of their eviction. */
 function ranked(signal: Signal, pods: Readonly<Record<string, Measured>>, disks = ONE_DISK): string {
   const all = Object.entries(pods);
   const usages = new Map(all.flatMap(([name, one]) => (one.unmeasured ? [] : [[name, usageOf(one)] as const])));

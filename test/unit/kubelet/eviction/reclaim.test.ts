@@ -1,4 +1,4 @@
-// Would catch: images removed for a disk that they are not on, or a pod that goes although they could have.
+// Would catch: images removed because of pressure on another disk, and a pod that is evicted although removing images would suffice.
 import { expect, it } from "vitest";
 import { reclaimers } from "../../../../shared/node-agent/kubelet/eviction/reclaim.ts";
 import type { Disks, Signal } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";

@@ -1,5 +1,5 @@
-// Would catch: a pod that is never started or finalised, a foreign or a desired one that is killed, a directory, mirror or status
-// that goes too early or never, a pod that nobody wakes any more; something that is decided by what ran a second ago.
+// Would catch: a pod that is never started or finalised; an unowned or desired container that is killed; a directory, mirror pod or status
+// that is removed too early or never; a pod that is never enqueued again; and a decision that is based on outdated containers.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { needsCurrentList, housekeepingPlan } from "../../../../shared/node-agent/kubelet/housekeeping/housekeeping-plan.ts";
@@ -41,7 +41,7 @@ interface Case {
   readonly want: Partial<HousekeepingPlan>;
 }
 
-/** Everything that is desired is due, unless a case says otherwise. */
+/** Every desired pod is due, unless a case overrides that. */
 function input({ desired = {}, records = {}, running = [], rest = {} }: Case): HousekeepingInput {
   return {
     desired: new Map(Object.entries(desired)),
@@ -207,7 +207,7 @@ describe("housekeepingPlan", () => {
   });
 });
 
-/** A node of three pods, each in any state. */
+/** A node with three pods in random states. */
 const NODES = fc.record({
   desired: fc.dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom(POD, DONE, { ...POD, isMirror: true })),
   records: fc.dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom(started(), TERMINATING, TERMINATED, FINISHED)),

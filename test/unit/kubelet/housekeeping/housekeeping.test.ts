@@ -1,9 +1,9 @@
-// Would catch: a node at rest that lists all running pods twice more every two seconds; an unknown pod that keeps running.
+// Would catch: an idle node that lists all running pods two additional times every two seconds, and an unknown pod that keeps running.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 
-/** One whose pod is unknown. */
+/** Creates a running pod that the agent does not know. */
 async function strayPod(node: NodeHarness): Promise<string> {
   return await node.cri.runPodSandbox({
     metadata: { name: "stray", namespace: "default", uid: "stray", attempt: 0 },

@@ -1,4 +1,5 @@
-// Would catch: a record, message, operation or cached object that stays when its pod is gone, so that a node's agent grows for ever.
+// Would catch: a record, message, operation or cached object that remains after its pod was deleted, so that the agent's memory grows
+// without bound.
 import { expect, test } from "vitest";
 import { NODE_TABLES } from "../../../../shared/node-agent/ports/node-store.ts";
 import { startedNode } from "../../../harness/node/node.ts";
@@ -8,12 +9,15 @@ const SECONDS = 1_000;
 const APP = { name: "app", image: "app:1" };
 const EXEC = { exec: { command: ["look"] }, periodSeconds: 1 };
 const HTTP = { httpGet: { port: 80 }, periodSeconds: 1 };
-/** Pods of each fate. */
+/** Number of pods of each kind. */
 const PODS = 3;
-/** Back-offs are kept for 10 minutes (node-agent §1), objects for as long at most. */
+/** Time in ms after which all records are removed: back-offs are kept for 10 minutes (node-agent §1), cached objects for no longer. */
 const ALL_FORGOTTEN_MS = 700 * SECONDS;
 
-/** How much of what outlives a turn there is: the table of shared/node-agent/README.md, but for Events, of which a bounded number stays. */
+/**
+ * Returns the number of entries in each structure that outlives an iteration (the table of shared/node-agent/README.md), except Events,
+ * whose number is bounded.
+ */
 async function kept({ agent: { ports, queues } }: NodeHarness): Promise<Readonly<Record<string, number>>> {
   const { store, operations, objects, pods, known, condition } = ports;
   const rows = await Promise.all(NODE_TABLES.map(async (table) => [table, (await store.rows(table)).size] as const));

@@ -1,4 +1,7 @@
-/** Would catch: a password sent to another registry, one that is not found for its own, an answer that counts for too much or too long, and a configuration that is taken for another. */
+/**
+ * Would catch: a password sent to another registry, a password that is not found for its own registry, a response that is used for too many
+ * images or too long, and a misread configuration.
+ */
 import { describe, expect, it, test } from "vitest";
 import {
   credentialsFor,
@@ -30,7 +33,7 @@ test.each([
 ])("[node-agent 444] the repository of $image is $want", ({ image, want }) => expect(repositoryOf(image)).toBe(want));
 
 describe("matching of image patterns [node-agent 444]", () => {
-  // As upstream tests its URLsMatch, and more.
+  // Cases of upstream's test of URLsMatch, and others.
   test.each([
     { glob: "*.kubernetes.io", target: "prefix.kubernetes.io", want: true },
     { glob: "prefix.*.io", target: "prefix.kubernetes.io", want: true },
@@ -62,7 +65,7 @@ describe("matching of image patterns [node-agent 444]", () => {
 test("[node-agent 483] matches a pattern with many asterisks in linear time", () => {
   const begun = performance.now();
   expect(urlsMatch(`${"*a".repeat(7)}*b.test`, `${"a".repeat(60)}.test/x`)).toBe(false);
-  expect(performance.now() - begun).toBeLessThan(5_000); // by going back, half a minute
+  expect(performance.now() - begun).toBeLessThan(5_000); // with backtracking, half a minute
 });
 
 describe("credentials selected for an image [node-agent 444]", () => {

@@ -1,5 +1,5 @@
-// Would catch: an image removed that a container has, that the runtime has pinned or that was just pulled; the one used last removed
-// first; too many removed, or too few; a full disk that is not reported.
+// Would catch: the removal of an image that is in use, pinned or just pulled; removal in the wrong order; too many or too few removed
+// images; and a full disk that is not reported.
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -16,7 +16,7 @@ const MINUTE = 60_000;
 const GIB = 1024 ** 3;
 const POLICY: ImageGcPolicy = { highThresholdPercent: 90, lowThresholdPercent: 80, minAgeMs: 2 * MINUTE };
 
-/** A runtime with images of 100 bytes on a disk of 1000, and a collector that looks after it. */
+/** A runtime with images of 100 bytes on a disk of 1000 bytes, and an image collector. */
 function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a", "b", "c"]) {
   const clock = createVirtualClock(Date.UTC(2026, 2, 1));
   const present = new Map(images.map((id) => [id, { pinned: false }]));
@@ -46,7 +46,7 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
     files: { diskSpace: async () => state.space },
     options: { ...OPTIONS, imageGc: policy },
   };
-  const collector = new ImageCollector(ports as unknown as NodePorts); // only this is requested
+  const collector = new ImageCollector(ports as unknown as NodePorts); // the collector uses only these ports
   return {
     present,
     used,
@@ -54,7 +54,7 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
     events,
     counted,
     state,
-    /** So full that `images` of 100 bytes must go to come down to 80 %. */
+    /** Fills the disk so that `need` images of 100 bytes must be removed to reach 80 %. */
     fill: (need: number) => (state.space = { ...disk, availableBytes: 200 - need }),
     collect: () => collector.collect(),
     wait: (ms: number) => clock.advance(ms),

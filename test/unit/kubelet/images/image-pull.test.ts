@@ -1,4 +1,4 @@
-// Would catch: a pull that the policy forbids, one that hammers a registry, one that never comes again, a name misread.
+// Would catch: a pull that the policy forbids, pulls without back-off, a pull that is never retried, and a misread image name.
 import { describe, expect, it } from "vitest";
 import {
   afterFailedPull,

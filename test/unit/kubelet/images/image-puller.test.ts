@@ -1,8 +1,8 @@
 /**
  * The queue of image pulls.
  *
- * Catches: more pulls at once than allowed, or fewer; a place that is lost, kept for ever, or given out of order; a registry that is
- * asked more often than it may be.
+ * Catches: more or fewer concurrent pulls than allowed; a slot that is lost, never released, or given out of order; and more requests to a
+ * registry than the limits allow.
  */
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -14,7 +14,7 @@ import type { ImagePullPolicy } from "../../../../shared/node-agent/kubelet/type
 const UNLIMITED: ImagePullPolicy = { serialize: false, registryQps: 0, registryBurst: 0 };
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Pulls that each take as long as the test says, and what becomes of them. */
+/** A puller whose pulls take as long as the test determines, with their results. */
 function line(policy: Partial<ImagePullPolicy>) {
   const clock = createVirtualClock(0);
   const puller = new ImagePuller(clock, { ...UNLIMITED, ...policy });
@@ -109,7 +109,7 @@ describe("the pull queue", () => {
 
 describe("tokens", () => {
   const rate = { perSecond: 5, burst: 10 };
-  /** How many of `asked` were given, at each time. */
+  /** Returns how many of the requests were granted at each time. */
   const given = (times: readonly (readonly [number, number])[], of = rate): readonly number[] => {
     let bucket: TokenBucket | undefined;
     return times.map(([atMs, asked]) => {

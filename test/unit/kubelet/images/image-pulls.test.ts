@@ -1,4 +1,5 @@
-// Would catch: pulls that come side by side, or not at all; a pod that waits for another's image; a back-off that is forgotten, or another's; words that are not upstream's.
+// Would catch: pulls that run concurrently when they must not, or not at all; a pod that waits for another pod's image; a back-off that is
+// lost or applied to another image; and messages that differ from upstream's.
 import { describe, expect, test } from "vitest";
 import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
 import type { RemoteImage } from "../../../../shared/node-agent/memory/cri/cri-script.ts";
@@ -12,7 +13,7 @@ const APP = { name: "app", image: "app:1" };
 const remote = (pullMs: number, ...names: readonly string[]): Record<string, RemoteImage> =>
   Object.fromEntries(names.map((name) => [name, { pullMs }]));
 
-/** What was pulled, and how many seconds after the first. */
+/** Returns the pulled images, with the seconds since the first pull. */
 function pulls(node: NodeHarness): readonly string[] {
   const sent = node.calls.filter(({ verb }) => verb === "pullImage");
   return sent.map(
@@ -20,7 +21,7 @@ function pulls(node: NodeHarness): readonly string[] {
   );
 }
 
-/** The Events of a pod in order, with repetitions. */
+/** Returns the Events of a pod in order, with repetitions. */
 function said(node: NodeHarness, pod: string): readonly string[] {
   return node.requests.flatMap(({ path, body }) => {
     const event = body as { readonly type: string; readonly reason: string; readonly message: string; readonly involvedObject: object }; // of an Event

@@ -1,8 +1,8 @@
 /**
- * Which entry of a pull secret is used for which image.
+ * Selection of the pull secret's entry for an image.
  *
- * Catches: credentials sent to a registry they are not meant for; Docker Hub under one of its other names; an exact entry tried
- * after a general one; a broken secret that makes the pull throw.
+ * Catches: credentials that are sent to another registry; Docker Hub under one of its other names; an exact entry that is tried after a
+ * general one; and a broken secret that makes the pull throw.
  */
 import { describe, expect, it } from "vitest";
 import { parseDockerConfig } from "../../../../shared/node-agent/kubelet/images/credential-provider.ts";
@@ -121,7 +121,7 @@ describe("pull credentials", () => {
   it("[node-agent 483] matches a pattern with many asterisks in time proportional to its length", () => {
     const begun = performance.now();
     expect(users(`${"a".repeat(60)}.test/x:1`, secret(`${"*a".repeat(7)}*b.test`))).toEqual([]);
-    expect(performance.now() - begun).toBeLessThan(5_000); // by going back 38 s, and seven times that with each star more
+    expect(performance.now() - begun).toBeLessThan(5_000); // with backtracking 38 s, and seven times as long for each additional star
   });
 
   it("[node-agent 483] trims NUL bytes from credentials in time proportional to their length", () => {
@@ -132,6 +132,6 @@ describe("pull credentials", () => {
     ]);
     expect(own?.username).toBe("joe");
     expect(own?.password?.endsWith("x:p")).toBe(true);
-    expect(performance.now() - begun).toBeLessThan(5_000); // by a regular expression, half a minute
+    expect(performance.now() - begun).toBeLessThan(5_000); // with a regular expression, half a minute
   });
 });

@@ -1,4 +1,4 @@
-// Would catch: words of a pull, or a reason of one that failed, that are not upstream's.
+// Would catch: a message or reason of a pull that differs from upstream's.
 import { describe, expect, it } from "vitest";
 import { goDuration } from "../../../../shared/node-agent/kubelet/types/go-duration.ts";
 import { aggregateText, backOffMessage, pulledMessage, pullFailure } from "../../../../shared/node-agent/kubelet/images/pull-messages.ts";
@@ -55,7 +55,7 @@ describe("failures", () => {
       text: "SignatureValidationFailed",
       want: { reason: "SignatureValidationFailed", message: "image pull failed for foo because the signature validation failed" },
     },
-    // Only what begins with the word: a code in front of it is no such answer.
+    // Only a message that starts with the word counts; a code before the word prevents the match.
     {
       error: new CriError("Unavailable", "RegistryUnavailable: no route"),
       text: "rpc error: code = Unavailable desc = RegistryUnavailable: no route",

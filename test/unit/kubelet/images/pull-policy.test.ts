@@ -1,4 +1,4 @@
-// Would catch: flags that mean something else than the kubelet's; a mistake that is taken for a wish.
+// Would catch: flags with another meaning than the kubelet's, and an invalid value that is accepted.
 import { Command } from "commander";
 import { expect, it } from "vitest";
 import { addImagePullFlags, imagePullPolicy } from "../../../../cli/node/node-images.ts";

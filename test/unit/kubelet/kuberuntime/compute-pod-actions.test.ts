@@ -1,4 +1,5 @@
-// Would catch: a container started twice, never again or against its policy, a sandbox made for a pod that is done, a needless kill.
+// Would catch: a container that is started twice, never restarted, or restarted against its policy; a sandbox that is created for a
+// completed pod; and a needless kill.
 import { describe, expect, it } from "vitest";
 import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
 import type { PodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
@@ -13,7 +14,7 @@ const create = (attempt: number, fields: Partial<PodActions> = {}): PodActions =
   podActions({ killPod: true, createSandbox: true, attempt, ...fields });
 const killOnly = (attempt: number, fields: Partial<PodActions> = {}): PodActions => podActions({ killPod: true, attempt, ...fields });
 
-/** foo1 to foo3 RUNNING, but for those named. */
+/** Returns foo1 to foo3 as RUNNING, with the given containers replaced. */
 function running(...others: readonly ObservedContainer[]): readonly ObservedContainer[] {
   const names = ["foo1", "foo2", "foo3"].filter((name) => !others.some((other) => other.name === name));
   return [...names.map((name) => container({ name })), ...others];

@@ -1,5 +1,5 @@
-// Would catch: a command that hides the image's own or is not expanded, a container that cannot be found or ended without its
-// spec, one that runs as root though it must not, or with more rights than its spec gives.
+// Would catch: a command that is not expanded or that wrongly hides the image's own; a container that cannot be found or stopped without
+// its spec; and a container that runs as root or with more capabilities than its spec permits.
 import { describe, expect, it } from "vitest";
 import { containerConfig } from "../../../../shared/node-agent/kubelet/kuberuntime/container-config.ts";
 import type { ContainerConfigInput } from "../../../../shared/node-agent/kubelet/kuberuntime/container-config.ts";

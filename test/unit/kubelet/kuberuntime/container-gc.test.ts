@@ -1,5 +1,5 @@
-// Would catch: the last instance of a container removed (its logs are gone), an exit code lost before it was stored, a sandbox
-// taken from under its containers, and the dead of deleted pods that pile up.
+// Would catch: the removal of a container's last instance, which deletes its logs; an exit code that is lost before it is stored; the
+// removal of a sandbox that still has containers; and dead containers of deleted pods that accumulate.
 import { describe, expect, it } from "vitest";
 import {
   containersToRemove,

@@ -1,5 +1,5 @@
-// Would catch: a variable that a service hides, a value of an optional object that is not there, a wrong order of precedence,
-// an expansion that reads a later variable, a secret's value in a message, limits that do not fall back to the node's.
+// Would catch: a variable that a Service's variable hides, a value from an optional object that does not exist, a wrong order of
+// precedence, an expansion that reads a later variable, a secret's value in a message, and limits that do not fall back to the node's.
 import { bytesOfText } from "../../../../shared/base/byte-text.ts";
 import { describe, expect, it } from "vitest";
 import {
@@ -109,7 +109,7 @@ describe("expand", () => {
     const text = `$(VAR_A)${"$(".repeat(200_000)}$$`;
     const begun = performance.now();
     expect(expand(text, (name) => values.get(name))).toBe(`A${"$(".repeat(200_000)}$`);
-    expect(performance.now() - begun).toBeLessThan(5_000); // each looked to the end: more than a minute
+    expect(performance.now() - begun).toBeLessThan(5_000); // if each search reads to the end, more than a minute
   });
 });
 

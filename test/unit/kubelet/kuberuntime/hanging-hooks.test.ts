@@ -1,4 +1,4 @@
-// Would catch: a hook that continues after its pod: its connection or command, and records of a removed pod.
+// Would catch: a hook whose connection or command continues after its pod has ended, and leftover records of a deleted pod.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
@@ -6,7 +6,7 @@ import type { NodeHarness } from "../../../harness/node/node.ts";
 const SECONDS = 1_000;
 const YEARS_SECONDS = 1_000_000_000;
 
-/** A node on which no hook ever ends by itself; `asked` are the signals of those that began. */
+/** A node on which hooks never end by themselves; `asked` returns the abort signals of the started hooks. */
 async function silentNode(): Promise<{ readonly node: NodeHarness; readonly asked: () => readonly (AbortSignal | undefined)[] }> {
   const signals: (AbortSignal | undefined)[] = [];
   const prober = {

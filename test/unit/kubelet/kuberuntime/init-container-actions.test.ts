@@ -1,5 +1,5 @@
-// Would catch: regular containers before initialisation ends, an init container run twice or skipped, a sidecar left dead, a done pod
-// kept alive.
+// Would catch: regular containers that start before initialisation ends, an init container that runs twice or is skipped, a sidecar that is
+// not restarted, and a completed pod that keeps running.
 import { describe, expect, it } from "vitest";
 import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
 import type { PodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
@@ -185,7 +185,7 @@ describe("sidecars", () => {
     readonly policy?: Policy;
     readonly dead?: true;
     readonly containers: readonly ObservedContainer[];
-    /** Of s2 and s3 where they are not Success. */
+    /** Liveness results of s2 and s3; the default is Success. */
     readonly liveness?: Readonly<Record<string, ProbeAnswer>>;
     readonly startup?: Readonly<Record<string, ProbeAnswer>>;
     readonly want: PodActions;

@@ -1,8 +1,8 @@
 /**
- * Order and time in which a pod's containers end.
+ * The order and timing in which a pod's containers are stopped.
  *
- * Catches: a sidecar stopped while a regular container still needs it; sidecars in the order in which they started; a probe's own
- * grace used for another kill; the grace of a deletion overlooked.
+ * Catches: a sidecar that is stopped while a regular container still needs it; sidecars that are stopped in their start order; a probe's
+ * grace period that is used for another kill; and an ignored grace period of a deletion.
  */
 import { describe, expect, it } from "vitest";
 import { killGraceSeconds, terminationOrder } from "../../../../shared/node-agent/kubelet/kuberuntime/kill-pod.ts";

@@ -1,11 +1,11 @@
-// Would catch: a log that grows without limit, a path that is requested each time, an unreadable log that blocks the others.
+// Would catch: a log that grows without limit, a log path that is requested each time, and an unreadable log that blocks the others.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { KnownStatuses } from "../../../../shared/node-agent/kubelet/node-ports/known-statuses.ts";
 import { LogRotation } from "../../../../shared/node-agent/kubelet/kuberuntime/collect-garbage.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-/** Containers by id, each with its log; `broken` has none that could be read. */
+/** Containers by id, each with a log; that of `broken` is unreadable. */
 function rotating() {
   const running = new Map<string, string>();
   const asked: string[] = [];
@@ -27,7 +27,7 @@ function rotating() {
     clock: createVirtualClock(0),
     log,
   };
-  // Only these verbs are called.
+  // the rotation calls only these verbs
   return { running, asked, rotated, log, rotation: new LogRotation(ports as unknown as ConstructorParameters<typeof LogRotation>[0]) };
 }
 

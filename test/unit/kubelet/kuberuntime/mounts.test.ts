@@ -1,5 +1,5 @@
-// Would catch: a path out of its volume, a volume mounted writable despite readOnly, a hosts file over the
-// container's own, a hosts file without the pod's name or aliases.
+// Would catch: a path that escapes its volume, a volume that is mounted writable despite readOnly, a hosts file that hides the container's
+// own mount, and a hosts file without the pod's name or aliases.
 import { describe, expect, it } from "vitest";
 import { ContainerConfigError } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
 import type { EnvironmentVariable } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";

@@ -1,4 +1,4 @@
-// Would catch: a sandbox that is replaced though it serves, kept though it does not, or numbered so that the runtime refuses it.
+// Would catch: a working sandbox that is replaced, a broken one that is kept, and an attempt number that the runtime rejects.
 import { describe, expect, it } from "vitest";
 import { podSandboxChanged } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
 import { nodePod, NOTHING, NOW_MS, observed, sandbox } from "../fixtures.ts";

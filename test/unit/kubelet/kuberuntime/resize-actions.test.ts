@@ -1,4 +1,4 @@
-// Would catch: a container restarted without need, one that keeps reduced resources, and a temporary overcommit.
+// Would catch: a needless container restart, a container that keeps reduced resources, and a temporary overcommit.
 import { describe, expect, it } from "vitest";
 import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
 import { isResizeInProgress, resizeStep } from "../../../../shared/node-agent/kubelet/kuberuntime/resize-actions.ts";

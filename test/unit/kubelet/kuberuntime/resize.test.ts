@@ -1,4 +1,5 @@
-// Would catch: a resize that restarts what it need not, room given twice, one that waits for ever, and a grant that a restart forgets.
+// Would catch: a resize that needlessly restarts a container, resources that are given out twice, a resize that waits forever, and an
+// allocation that is lost when the agent restarts.
 import { expect, test } from "vitest";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { allocatedPodOf } from "../../../../shared/node-agent/kubelet/allocation/allocation-manager.ts";
@@ -31,7 +32,7 @@ async function resize(node: NodeHarness, resources: Resources, name = "p"): Prom
   await node.patch(name, { spec: { containers: [{ name: "app", resources }] } }, "/resize");
 }
 
-/** Events of resizes, as they were sent. */
+/** Returns the sent Events of resizes. */
 function events(node: NodeHarness): readonly string[] {
   return node.requests
     .filter(({ path }) => path.endsWith("/events"))

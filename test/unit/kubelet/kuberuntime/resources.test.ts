@@ -1,4 +1,4 @@
-// Would catch: a limit that is not enforced or off by a power of ten, a request that does not count, a container that the kernel kills
+// Would catch: a limit that is not enforced or wrong by a power of ten, a request that is ignored, and a container that the kernel kills
 // before those with lower requests.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";

@@ -1,4 +1,5 @@
-// Would catch: a container that its own rule restarts, but whose probe ended with the one before, or whose pod is over.
+// Would catch: a container that is restarted by its own rule but whose probe ended with the previous instance, or whose pod counts as
+// completed.
 import { expect, test } from "vitest";
 import type { ProbeOutcome } from "../../../../shared/node-agent/ports/prober.ts";
 import { startedNode } from "../../../harness/node/node.ts";

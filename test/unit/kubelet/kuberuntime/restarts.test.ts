@@ -1,4 +1,5 @@
-// Would catch: a container that is ended for its restart and then taken for done, or started again though it was to be ended.
+// Would catch: a container that is stopped for a restart and then counts as completed, and a container that is restarted although it must
+// be stopped.
 import { describe, expect, it } from "vitest";
 import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
 import { restartsOf } from "../../../../shared/node-agent/kubelet/kuberuntime/restarts.ts";
@@ -22,7 +23,7 @@ describe("restartsOf", () => {
     readonly containers: readonly ObservedContainer[];
     readonly dead?: true;
     readonly failing?: string;
-    /** Its stop is under way. */
+    /** The container that is being stopped. */
     readonly ending?: string;
     readonly want: Restarts | undefined;
   }[] = [

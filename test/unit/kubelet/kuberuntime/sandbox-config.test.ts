@@ -1,5 +1,5 @@
-// Would catch: a sandbox in the wrong cgroup or namespaces, one that is not found again, a hostname the kernel refuses, a pod with the
-// wrong DNS server, a port mapped twice.
+// Would catch: a sandbox in the wrong cgroup or namespaces, a sandbox that cannot be found again, a hostname that the kernel rejects, a
+// wrong DNS server, and a port that is mapped twice.
 import { describe, expect, it } from "vitest";
 import { podDns, PodSandboxConfigError, resolvConfProblem } from "../../../../shared/node-agent/kubelet/kuberuntime/dns-config.ts";
 import type { NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";

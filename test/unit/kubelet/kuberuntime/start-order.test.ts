@@ -1,4 +1,4 @@
-// Would catch: a container that starts before an earlier one of its pod, or waits for one that cannot start.
+// Would catch: a container that starts before an earlier container of its pod, or that waits for one that cannot start.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
@@ -6,7 +6,7 @@ import type { NodeHarness } from "../../../harness/node/node.ts";
 const SECONDS = 1_000;
 const APP = { name: "app", image: "app:1" };
 
-/** When each container was first requested, in that order. */
+/** Returns the time at which each container was first requested, in order. */
 function created(node: NodeHarness): readonly (readonly [string, number])[] {
   return node.calls.flatMap(({ verb, args, atMs }) =>
     verb === "createContainer" ? [[(args[1] as { readonly metadata: { readonly name: string } }).metadata.name, atMs] as const] : [],

@@ -1,4 +1,4 @@
-/** Would catch: a log option that kubectl sends read as another one, or a request let through that upstream refuses. */
+/** Would catch: a misread log option of kubectl, and an accepted request that upstream rejects. */
 import { describe, expect, it } from "vitest";
 
 import { parseContainerLogRequest } from "../../../../shared/node-agent/kubelet/logs/container-log-request.ts";

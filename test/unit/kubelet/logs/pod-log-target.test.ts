@@ -1,4 +1,4 @@
-/** Would catch: the log of another instance than the one that was meant, and a user left without the reason why there is none. */
+/** Would catch: the log of the wrong container instance, and a missing reason if there is no log. */
 import { describe, expect, it } from "vitest";
 
 import { podLogTarget } from "../../../../shared/node-agent/kubelet/logs/pod-log-target.ts";

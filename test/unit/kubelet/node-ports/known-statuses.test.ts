@@ -1,4 +1,4 @@
-// Would catch: a state that is older than the list, an address that never comes, limits as they were before a resize, memory that grows.
+// Would catch: a state that is older than the list, an address that is never reported, limits from before a resize, and growing memory.
 import { describe, expect, it } from "vitest";
 import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
 import type {
@@ -15,7 +15,7 @@ const metadata = { name: "n", uid: "u", namespace: "ns", attempt: 0 };
 const common = { metadata, createdAtMs: 1, labels: {}, annotations: {} };
 const listedSandbox = (id: string, state: PodSandboxState = "SANDBOX_READY"): PodSandbox => ({ ...common, id, state });
 const listedContainer = (id: string, state: ContainerState = "CONTAINER_RUNNING"): Container =>
-  ({ ...common, id, state, podSandboxId: "s", image: "i", imageRef: "r" }) as unknown as Container; // what of it is read
+  ({ ...common, id, state, podSandboxId: "s", image: "i", imageRef: "r" }) as unknown as Container; // the fields that are read
 
 /** A scripted runtime that records the inspected ids. */
 function runtime() {

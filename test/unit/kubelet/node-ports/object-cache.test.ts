@@ -7,7 +7,7 @@ import { ObjectCache } from "../../../../shared/node-agent/kubelet/node-ports/ob
 
 const MINUTE = 60_000;
 
-/** Every object is there, and immutable, so that a second read is one of something dropped. */
+/** A cache over an API server in which every object exists and is immutable, so that a second read shows that an object was dropped. */
 function emptyCache() {
   const clock = createVirtualClock(0);
   const read: string[] = [];
@@ -17,7 +17,7 @@ function emptyCache() {
       return { metadata: { namespace, name }, immutable: true };
     },
   };
-  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // nothing else is called
+  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // the only method that is called
   return { clock, read, cache, ask: (name: string) => cache.get("secrets", "default", name) };
 }
 
@@ -48,7 +48,7 @@ test("[node-agent 508] OC1 lists a source's bundles every five seconds, and ever
       return { resourceVersion: "1", items: fieldSelector.endsWith("here") ? [{ metadata: { name: "here" } }] : [] };
     },
   };
-  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // nothing else is called
+  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // the only method that is called
   const names = async (selector: string) => (await cache.trustBundles(selector))?.map(({ metadata }) => metadata.name);
   expect(await names("metadata.name=here")).toEqual(["here"]);
   expect(await names("metadata.name=no")).toEqual([]);
@@ -84,7 +84,7 @@ test("[node-agent 488] OC5 a thousand unanswered reads in one namespace delay ea
       return await (namespace === "greedy" ? new Promise<never>(() => undefined) : Promise.resolve({ metadata: { namespace, name } }));
     },
   };
-  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // nothing else is called
+  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // the only method that is called
   const failures: unknown[] = [];
   for (let name = 0; name < 1_000; name++)
     void cache.get("configmaps", "greedy", `c${name}`).catch((error: unknown) => void failures.push(error));

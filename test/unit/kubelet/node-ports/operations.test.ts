@@ -1,8 +1,8 @@
 /**
- * Steps that outlive an iteration.
+ * Operations that outlive an iteration.
  *
- * Catches: a step begun twice; an outcome that nobody gets, or two turns get; a pod that nobody wakes when its step ends; a kill that
- * waits for an image pull.
+ * Catches: an operation that is started twice, a result that no iteration or more than one gets, a pod that is not enqueued when its
+ * operation ends, and a kill that waits for an image pull.
  */
 import { beforeEach, describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -11,7 +11,7 @@ import { Operations, Pause } from "../../../../shared/node-agent/kubelet/node-po
 const PULL = { uid: "u", name: "pull", pause: "it is being pulled" } as const;
 const KILL = { uid: "u", name: "kill", pause: "it is ending" } as const;
 
-/** Whether the iteration learns that the step continues. */
+/** Returns whether the iteration learns that the operation continues. */
 async function paused(running: Promise<unknown>): Promise<boolean> {
   return await running.then(
     () => false,

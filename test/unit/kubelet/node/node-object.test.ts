@@ -1,4 +1,4 @@
-// Would catch: a node that says it has what it has not, conditions that flicker, a write each 10 s, others' fields lost.
+// Would catch: a node that reports capacity that it lacks, flapping conditions, a write every 10 s, and lost fields of other writers.
 import { describe, expect, it } from "vitest";
 import { parseTime } from "../../../../shared/kube/objects/time.ts";
 import {
@@ -169,8 +169,9 @@ describe("nodeStatusPatch", () => {
   it("replaces the addresses of a node whose IP address changed", () => {
     const { addresses: _moved, ...rest } = nodeStatus(input());
     const stored = { status: { ...rest, addresses: [{ type: "InternalIP", address: "192.0.2.99" }] } };
-    const patch = nodeStatusPatch(nodeStatus(input())) as JsonObject; // it is sent as JSON
-    expect(applyStrategicMergePatch("Node", stored as unknown as JsonObject, patch)).toEqual({ status: nodeStatus(input()) }); // so is it stored
+    const patch = nodeStatusPatch(nodeStatus(input())) as JsonObject; // the patch is sent as JSON
+    // the API server stores JSON
+    expect(applyStrategicMergePatch("Node", stored as unknown as JsonObject, patch)).toEqual({ status: nodeStatus(input()) });
   });
 });
 
@@ -269,7 +270,7 @@ describe("Lease", () => {
 });
 
 function reordered(status: NodeStatus): NodeStatus {
-  const backwards = <T extends object>(object: T): T => Object.fromEntries(Object.entries(object).toReversed()) as T; // the same fields
+  const backwards = <T extends object>(object: T): T => Object.fromEntries(Object.entries(object).toReversed()) as T; // has the same fields
   return backwards({ ...status, conditions: (status.conditions ?? []).map(backwards).toReversed() });
 }
 

@@ -1,6 +1,6 @@
 /**
- * Would catch: labels and taints that the API server refuses a node, a cloud's addresses overwritten, and users' changes of a Node undone
- * by a restart.
+ * Would catch: labels and taints that the API server does not let a node set, a cloud provider's addresses that are overwritten, and a
+ * restart that reverts users' changes of a Node.
  */
 import { describe, expect, it, test } from "vitest";
 import { registrationOf } from "../../../../cli/node/node-registration.ts";

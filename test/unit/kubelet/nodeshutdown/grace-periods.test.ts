@@ -1,4 +1,5 @@
-// Would catch: a pod that ends with the wrong group, one that is given more time than its group has, and settings that promise pods what they do not get.
+// Would catch: a pod that is stopped with the wrong priority group, a pod that gets more time than its group has, and settings that promise
+// pods more time than they get.
 import { describe, expect, it, test } from "vitest";
 
 import {

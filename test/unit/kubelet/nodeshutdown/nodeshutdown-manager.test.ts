@@ -1,5 +1,5 @@
-// Would catch: a machine that goes before its pods have, one that waits for nothing, pods that end in the wrong order or without a word
-// why, and a node that never takes pods again after a shutdown that was called off.
+// Would catch: a machine that shuts down before its pods have ended, a shutdown that waits needlessly, pods that are stopped in the wrong
+// order or without a reason, and a node that rejects pods after a cancelled shutdown.
 import { expect, test } from "vitest";
 
 import { createMemoryLogind } from "../../../../shared/node-agent/memory/logind.ts";
@@ -13,7 +13,7 @@ import type { NodeHarness, NodeHarnessOptions } from "../../../harness/node/node
 const SECONDS = 1_000;
 const CRITICAL = 2_000_000_000;
 const APP = { name: "app", image: "app:1" };
-/** It ends only when it is killed. */
+/** A container that ends only when it is killed. */
 const STUBBORN = { name: "app", image: "stubborn:1" };
 const SHUTDOWN: readonly ShutdownGracePeriod[] = [
   { priority: 0, seconds: 20 },
@@ -258,7 +258,7 @@ test("[node-agent 457] exposes the time of the last shutdown even after a reboot
   const startSeconds = Math.trunc(node.clock.now() / SECONDS);
   logind.prepareForShutdown(true);
   await node.until("the lock is let go", () => logind.locks() === 0, 10 * SECONDS);
-  logind.prepareForShutdown(true); // the same one
+  logind.prepareForShutdown(true); // the same signal as before
   await node.advance(SECONDS);
   const endSeconds = told.at(-1)?.[1] ?? 0;
   const [START, END] = ["kubelet_graceful_shutdown_start_time_seconds", "kubelet_graceful_shutdown_end_time_seconds"];

@@ -1,4 +1,5 @@
-// Would catch: a pod counted for a sandbox that has ended, or twice for two of them, and containers of others counted as a pod's.
+// Would catch: a pod that is counted because of an ended sandbox, or twice because of two sandboxes, and containers of other clients that
+// are counted as a pod's.
 import { expect, test } from "vitest";
 
 import { LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";

@@ -1,5 +1,5 @@
-// Would catch: a container whose end is never noticed, an event too many (each costs a sync), a change that is lost when its
-// status could not be read.
+// Would catch: a container whose end is never noticed, a spurious event (each costs a sync), and a change that is lost because the status
+// could not be read.
 import { describe, expect, it } from "vitest";
 import { LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
 import { relist, withUnread } from "../../../../shared/node-agent/kubelet/pleg/relist.ts";

@@ -1,4 +1,4 @@
-// Would catch: a pod that holds room on the node and is not counted, or is counted and holds none.
+// Would catch: a pod that holds resources on the node and is not counted, and a counted pod that holds none.
 import { expect, test } from "vitest";
 import { activePods } from "../../../../shared/node-agent/kubelet/pod-workers/active-pods.ts";
 import type { KnownPods } from "../../../../shared/node-agent/kubelet/pod-workers/active-pods.ts";

@@ -1,5 +1,5 @@
 // Would catch: an agent that cannot continue from any crash: a second sandbox, a duplicate container, a surplus restart, a pod or mirror
-// that stays, a sandbox without limits.
+// pod that remains, and a sandbox without limits.
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
@@ -11,10 +11,10 @@ const SECONDS = 1_000;
 /** The restart delay of a service manager. */
 const RESTART_MS = 2 * SECONDS;
 
-/** How many places to be killed at a check tries, of a story's two or three hundred. */
+/** Number of crash points that `check` tests, of the two or three hundred in a story. */
 const POINTS = 15;
 
-/** The crash point of a run's first agent: its n-th call, before or after its execution. */
+/** The crash point of a run's first agent: its nth call, before or after its execution. */
 interface Crash {
   readonly at: number;
   readonly fate: "dieBefore" | "dieAfter";
@@ -23,7 +23,7 @@ interface Crash {
 
 interface Story {
   readonly name: string;
-  /** `unstarted`: containers that had been made and not started when the first agent ended. */
+  /** `unstarted`: containers that had been created but not started when the first agent was killed. */
   play(node: NodeHarness, unstarted: ReadonlySet<string>): Promise<void>;
 }
 
@@ -51,7 +51,7 @@ const STORIES: readonly Story[] = [
       });
       await node.until("ready", () => node.isReady("p"));
       expect((await node.running(uid)).toSorted()).toEqual(["hooked", "pulled", "side"]);
-      // Such an instance counts, as with upstream (§18.8); nothing else was started twice.
+      // Such an instance counts as a restart, as with upstream (§18.8); nothing else was started twice.
       for (const [name, count] of restarts(node, "p")) expect([name, count]).toEqual([name, unstarted.has(name) ? 1 : 0]);
       await node.delete("p");
       await node.until("gone", () => node.pod("p") === undefined);
@@ -92,7 +92,10 @@ function restarts(node: NodeHarness, pod: string): readonly (readonly [string, n
   return [...initContainerStatuses, ...containerStatuses].map(({ name, restartCount }: ContainerStatusEntry) => [name, restartCount]);
 }
 
-/** The whole run, and a minute and a half more, after which nothing is left. @returns where it can be broken off */
+/**
+ * Plays the whole story, and another minute and a half after which nothing must remain.
+ * @returns the possible crash points
+ */
 async function run(story: Story, crash?: Crash): Promise<readonly Crash[]> {
   const node = new NodeHarness({ manifests: true, images: IMAGES, remoteImages: { "pulled:1": { pullMs: 1.5 * SECONDS } } });
   const points = new Map<string, Crash>();
@@ -118,7 +121,7 @@ async function run(story: Story, crash?: Crash): Promise<readonly Crash[]> {
   await story.play(node, unstarted);
   const left = async (): Promise<number> => {
     const { cri, files, cgroups } = node;
-    const groups = cgroups.children("/kubepods/besteffort"); // all pods here ask for nothing
+    const groups = cgroups.children("/kubepods/besteffort"); // all pods here have no requests
     const lists = await Promise.all([
       cri.listContainers(),
       cri.listPodSandbox(),
@@ -133,15 +136,16 @@ async function run(story: Story, crash?: Crash): Promise<readonly Crash[]> {
   return [...points.values()];
 }
 
-/** No sandbox is made outside of a control group with limits (CM1 of container-manager.ts). */
+/** Every sandbox is created in a control group with limits (CM1 of container-manager.ts). */
 function isBounded(node: NodeHarness, { args: [config] }: Call): boolean {
-  const { linux } = config as { readonly linux: { readonly cgroupParent: string } }; // its parameter
+  const { linux } = config as { readonly linux: { readonly cgroupParent: string } }; // a PodSandboxConfig
   return node.cgroups.files(linux.cgroupParent)?.["cpu.shares"] !== undefined;
 }
 
 /**
- * Only the world outlives a crash. So one before a call that would not have changed it is as good as one before any other such call
- * in the same state; and of the node's own objects and Events, which no pod depends on, one of each kind is enough.
+ * Returns equal keys for equivalent crash points, because only the external state outlives a crash. A crash before a call that would not
+ * have changed that state is equivalent to one before any other such call in the same state. Of calls for the Node's own objects and
+ * Events, on which no pod depends, one of each kind is enough.
  */
 function pointKey(call: Call, fate: Crash["fate"], state: string): string {
   if (isRead(call)) return `read ${state}`;
@@ -153,7 +157,7 @@ function isRead({ verb }: Call): boolean {
   return /^(get|list|watch|status|version|container|image|podSandbox|exists|children)/u.test(verb);
 }
 
-/** Which resource of the API server, or which object. */
+/** Returns the API server's resource, or the object, of a call. */
 function place({ args: [first] }: Call): string {
   return typeof first === "string" ? first : String((first as { readonly resource?: string } | undefined)?.resource ?? ""); // a request to the API server
 }

@@ -7,9 +7,9 @@ import type { ContainerStatusEntry, PodSpec } from "../../../../shared/node-agen
 import { NodeHarness, startedNode } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
-/** Exits with 0, three seconds after its stop: an iteration waits for two. */
+/** A container that exits with 0 three seconds after its stop; an iteration waits only for two. */
 const SLOW = { stopAfterMs: 3 * SECONDS };
-/** Each instance is well for ten seconds. */
+/** A container whose liveness probe succeeds for the first ten seconds of each instance. */
 const SICK = { ...SLOW, exec: (_: unknown, runningForMs: number) => ({ exitCode: runningForMs < 10 * SECONDS ? 0 : 1 }) };
 const IMAGES = { "slow:1": SLOW, "slow:2": SLOW, "sick:1": SICK, "init:1": { exitAfterMs: SECONDS } };
 const CHECK = { exec: { command: ["check"] }, periodSeconds: 1, failureThreshold: 1 };
@@ -135,7 +135,8 @@ test("[node-agent 127] measures the back-off from the previous exit, however lon
   await node.until("the fifth runs", async () => (await node.containers(uid)).at(-1)?.metadata.attempt === 4, 200 * SECONDS);
   const starts = node.calls.filter(({ verb }) => verb === "startContainer").map(({ atMs }) => atMs);
   const gaps = starts.slice(1).map((atMs, index) => (atMs - (starts[index] ?? 0)) / SECONDS);
-  // Ten seconds well, three to end: more than the first waits of 10 s. The next one is 20 s, from this end on.
+  // Each instance takes ten seconds until it fails and three to stop, more than the first back-offs of 10 s. The next back-off is 20 s,
+  // starting with this end.
   for (const gap of gaps.slice(0, 3)) expect.soft(gap).toBeLessThan(10 + 3 + 3);
   expect(gaps[3]).toBeGreaterThanOrEqual(10 + 3 + 20);
 });
@@ -145,7 +146,7 @@ const KEPT = [
   { when: "between stop and start", fatal: { verb: "createContainer", nth: 2 } },
 ];
 
-/** Its agent dies at that call; the next one comes two seconds later. */
+/** Kills the agent at that call and starts the next one two seconds later. */
 async function crashed(kept: boolean, { verb, nth }: { readonly verb: string; readonly nth: number }): Promise<NodeHarness> {
   const node = new NodeHarness({ images: IMAGES });
   const store = createMemoryNodeStore();
@@ -232,7 +233,7 @@ test.each([
   },
 );
 
-/** Its hook takes five seconds, and the container after it waits for that. */
+/** A container whose hook takes five seconds; the next container waits for that. */
 const HOOKED: Spec = {
   containers: [
     { name: "app", image: "hooked:1", lifecycle: { postStart: { exec: { command: ["post"] } } } },
@@ -240,7 +241,7 @@ const HOOKED: Spec = {
   ],
 };
 
-/** `hooks`: when one was run. */
+/** `hooks` has the time of each run of a hook. */
 function hooked(): { readonly node: NodeHarness; readonly hooks: readonly number[] } {
   const hooks: number[] = [];
   const exec = () => {
@@ -294,6 +295,6 @@ test("[node-agent 130] removes the reason of an earlier failure when a start tha
   const uid = await node.create("p", HOOKED);
   await node.until("its hook runs", () => hooks.length === 1);
   expect(failures).toBeGreaterThan(1);
-  await node.advance(5 * SECONDS); // the hook's
+  await node.advance(5 * SECONDS); // the hook's duration
   expect(await node.agent.ports.store.read("reasons", uid)).toBeUndefined();
 });

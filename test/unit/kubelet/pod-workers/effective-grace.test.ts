@@ -1,4 +1,4 @@
-// Would catch: a grace period that grows or is lost, a kill without one, a stop that is not shortened.
+// Would catch: a grace period that grows or is lost, a kill without one, and a stop that is not shortened.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { effectiveGrace } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";

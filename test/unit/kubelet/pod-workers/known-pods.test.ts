@@ -1,4 +1,4 @@
-// Would catch: a record that is never purged, one purged while its containers run, an orphan that is not stopped.
+// Would catch: a record that is never purged, a record that is purged while its containers run, and an orphan that is not stopped.
 import { describe, expect, it } from "vitest";
 import { syncKnownPod } from "../../../../shared/node-agent/kubelet/pod-workers/known-pods.ts";
 import { acceptUpdate, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";

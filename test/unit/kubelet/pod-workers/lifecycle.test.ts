@@ -1,4 +1,4 @@
-// Would catch: a container's life that no longer comes out in its pod's status: restarts, back-off, init order, messages, probes, hooks, deadlines.
+// Would catch: a pod status that does not reflect its containers: restarts, back-off, init order, messages, probes, hooks, deadlines.
 import { expect, test } from "vitest";
 import type { ContainerScript } from "../../../../shared/node-agent/memory/cri/cri-script.ts";
 import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
@@ -82,7 +82,7 @@ test("removes earlier dead instances immediately, with their logs, when an insta
     const instances = await node.containers(uid);
     for (const { logPath } of instances) logs.add(logPath);
     const dead = instances.filter(({ state }) => state === "CONTAINER_EXITED");
-    // One has just died and is not observed yet.
+    // One instance has just ended and has not been observed yet.
     expect(dead.length).toBeLessThanOrEqual(2);
     expect([...logs].filter((path) => node.files.read(path) !== undefined).length).toBe(instances.length);
   }
@@ -96,7 +96,7 @@ test("[node-agent 93] keeps the termination message while the pod's directory is
   await node.until("it runs", async () => (await node.running(uid)).length === 1);
   for (const { mounts } of await node.containers(uid))
     for (const { hostPath, containerPath } of mounts) if (containerPath === "/dev/termination-log") node.files.write(hostPath, "DONE");
-  // The sync that removes the directory gives up waiting after 2 s; the next one observes the container without its log.
+  // The sync that removes the directory stops waiting after 2 s; the next one observes the container without its log.
   node.fateOf = ({ verb }) => (verb === "removePodDirectory" ? { after: node.clock.after(5 * SECONDS) } : "live");
   await node.until("the pod ended", () => node.phase("p") === "Succeeded");
   await node.until("the directory is removed", async () => (await node.files.podsWithDirectories()).length === 0, 60 * SECONDS);

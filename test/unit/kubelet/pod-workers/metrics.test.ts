@@ -1,4 +1,5 @@
-// Would catch: a pod or a container that is counted twice, not at all, or as something it is not, and a count that stays when its pod has gone.
+// Would catch: a pod or container that is counted twice, not at all, or in the wrong state, and a count that remains after the pod was
+// deleted.
 import { expect, test } from "vitest";
 
 import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";

@@ -1,11 +1,11 @@
-// Would catch: a container or volume whose name is that of a member of every object, and that is taken for something which is there.
+// Would catch: a container or volume whose name equals a member of every JavaScript object and is therefore looked up as that member.
 import { describe, expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
-/** A DNS label, and a member of every object. */
+/** A valid DNS label that is also a member of every object. */
 const NAME = "constructor";
 
 function status(node: NodeHarness): ContainerStatusEntry | undefined {

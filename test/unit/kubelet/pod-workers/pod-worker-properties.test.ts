@@ -1,6 +1,6 @@
 /**
- * Pod workers under any order of updates, turns, doubled and lost messages, and turns that write too late. Would catch: a kill that is
- * forgotten, a pod synced after it, an update that no turn sees, a turn that has lost its message and still writes.
+ * Pod workers under random orders of updates, iterations, duplicate and lost messages, and late writes. Would catch: a lost kill, a pod
+ * that is synced after its kill, an update that no iteration handles, and a write of an iteration that has lost its message.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -17,14 +17,14 @@ interface Turn {
   readonly work: SyncStart["work"];
 }
 
-/** A pod of the host: its spec's version in memory, its messages in the queue, at most one of them in hand. */
+/** A pod as its host sees it: the version of its spec in memory, and its messages in the queue, at most one of which is being processed. */
 class Pod {
   readonly #store: ReturnType<typeof createMemoryNodeStore>;
   readonly uid: string;
   version = 0;
   messages = 0;
   turn: Turn | undefined;
-  /** Turns that lost their message and do not know it. */
+  /** Iterations that have lost their message without knowing it. */
   readonly ghosts: Turn[] = [];
   readonly syncedVersions: number[] = [];
   isKilled = false;
@@ -74,7 +74,7 @@ class Pod {
     expect(row).not.toBe("refused");
     this.turn = undefined;
     if (row !== undefined && row !== "refused" && row.pending !== undefined) this.messages += 1;
-    // A turn that failed has a due time.
+    // A failed iteration sets a due time.
     if (isFailed) await this.accept({ kind: "sync" });
   }
 
@@ -86,7 +86,7 @@ class Pod {
     this.messages += 1;
   }
 
-  /** Each abandoned iteration writes; only the latest may succeed. */
+  /** Every abandoned iteration writes its result; only the latest one may succeed. */
   async ghostsWrite(): Promise<void> {
     for (const ghost of this.ghosts.splice(0)) {
       const before = await this.record();
@@ -96,7 +96,7 @@ class Pod {
     }
   }
 
-  /** What housekeeping and the work queue see to: nothing waits for ever. */
+  /** Does what housekeeping and the work queue do: no update waits forever. */
   async drain(): Promise<void> {
     for (let turn = 0; turn < 50; turn++) {
       await this.end();

@@ -1,5 +1,5 @@
-// Would catch: a kill that is forgotten or taken back, a pod synced after it, a grace that grows, a message too few or a turn too
-// many, an orphan that is kept or a real pod taken for one.
+// Would catch: a kill that is lost or reverted, a pod that is synced after its kill, a grace period that grows, a missing message or a
+// surplus iteration, and an orphan that is kept or confused with a known pod.
 import { describe, expect, it } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
 import { acceptUpdate, endSync, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";

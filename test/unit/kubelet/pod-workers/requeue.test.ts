@@ -1,4 +1,4 @@
-// Would catch: a pod that is not requeued, one requeued in a hot loop, or long after its back-off.
+// Would catch: a pod that is not requeued, that is requeued in a hot loop, or that is requeued long after its back-off.
 import { describe, expect, it } from "vitest";
 import { requeueDelayMs } from "../../../../shared/node-agent/kubelet/pod-workers/update-worker.ts";
 import type { SyncOutcome } from "../../../../shared/node-agent/kubelet/pod-workers/update-worker.ts";

@@ -1,4 +1,5 @@
-// Would catch: a crash loop that spins or waits longer than upstream, a wait that outlives a healthy run or a new image.
+// Would catch: a crash loop without back-off or with a longer one than upstream's, and a back-off that is not reset by a long run or a new
+// image.
 import { describe, expect, it } from "vitest";
 import { restartBackOffKey, restartDecision } from "../../../../shared/node-agent/kubelet/pod-workers/back-off.ts";
 import type { RestartDecision } from "../../../../shared/node-agent/kubelet/pod-workers/back-off.ts";
@@ -12,7 +13,7 @@ function decide(containers: readonly ObservedContainer[], entry?: BackOffEntry, 
   return restartDecision({ pod: nodePod(), container: FOO1, observed: observed({ containers }), entry, nowMs });
 }
 
-/** A minimal runtime: waits as decided, runs for `runMs` each time, and returns the length of each wait. */
+/** A minimal runtime: waits for each back-off, runs for the next of `runsMs`, and returns the length of each wait. */
 function waits(runsMs: readonly number[]): readonly number[] {
   let entry: BackOffEntry | undefined;
   let nowMs = NOW_MS;

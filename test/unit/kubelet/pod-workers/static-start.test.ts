@@ -1,4 +1,5 @@
-// Would catch: two static pods of one name at once, one that waits forever behind a dead one, a full name that is never released.
+// Would catch: two static pods with the same name at once, a static pod that waits forever for an ended one, and a full name that is never
+// released.
 import { describe, expect, it } from "vitest";
 import { joinWaiting, releaseFullName, startGate } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
 import type { StartVerdict } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
@@ -17,7 +18,7 @@ describe("startGate", () => {
     start?: StaticStart;
     records: Readonly<Record<string, WorkerRecord>>;
     verdict: StartVerdict;
-    /** Default: the row is the same. */
+    /** Default: the row is unchanged. */
     after?: StaticStart;
   }>([
     {

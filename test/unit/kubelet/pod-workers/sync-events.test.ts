@@ -1,4 +1,4 @@
-// Would catch: an Event that says that a status could not be determined when something else went wrong, and a failure without its own.
+// Would catch: an Event that says that a status could not be determined after a different error, and a failure without an Event of its own.
 import { expect, test } from "vitest";
 import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
 import { NodeFilesError } from "../../../../shared/node-agent/ports/node-files.ts";
@@ -10,7 +10,7 @@ const APP = { name: "app", image: "app:1" };
 const REFUSED = new CriError("Unknown", "no");
 const TROUBLE = new NodeFilesError("the disk says no");
 
-/** Reasons and messages of the Warnings that were sent, each once. */
+/** Returns the reasons and messages of the sent Warnings without repetitions. */
 function warnings(node: NodeHarness): readonly string[] {
   const events = node.requests.flatMap(({ path, body }) => (path.endsWith("/events") ? [body] : [])) as readonly {
     readonly type: string;

@@ -1,4 +1,5 @@
-// Would catch: two concurrent iterations, a pod started during its termination, an operation that never ends, lost state that is needed.
+// Would catch: two concurrent iterations, a pod that is started during its termination, an operation that never ends, and the loss of
+// needed state.
 import { expect, test } from "vitest";
 import type { NodeStore, NodeTable } from "../../../../shared/node-agent/ports/node-store.ts";
 import { CONFIG_ANNOTATIONS, LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
@@ -11,14 +12,14 @@ const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;
 const TABLES: readonly NodeTable[] = ["workers", "staticPods", "statuses", "reasons", "restarts", "allocations", "backOffs", "probes"];
 
-/** Of the Events that the agent sent. */
+/** Returns the reasons of the Events that the agent sent. */
 function reasons(node: NodeHarness): readonly string[] {
   return node.requests
     .filter(({ path }) => path.endsWith("/events"))
     .map(({ body }) => String((body as { readonly reason?: string } | undefined)?.reason)); // an Event
 }
 
-/** The state of a pod without a record. */
+/** Returns the state of a pod without a record. */
 async function orphan(node: NodeHarness, uid: string): Promise<string> {
   const sandbox = { metadata: { name: "lost", namespace: "default", uid, attempt: 0 }, labels: { [LABELS.podUid]: uid } };
   const sandboxId = await node.cri.runPodSandbox(sandbox);
@@ -57,7 +58,8 @@ test("[node-agent 46] kills running orphans with a grace of 1 s and removes thei
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: "never" } } });
   const id = await orphan(node, "nobody");
   await node.until("it ended", async () => (await node.cri.containerStatus(id)).state === "CONTAINER_EXITED", 10 * SECONDS);
-  expect(node.calls.filter(({ verb }) => verb === "stopContainer").map(({ args }) => args)).toEqual([[id, 2]]); // never below 2 s
+  // the grace period is never below 2 s
+  expect(node.calls.filter(({ verb }) => verb === "stopContainer").map(({ args }) => args)).toEqual([[id, 2]]);
   await node.advance(4 * SECONDS);
   expect(await node.agent.ports.store.rows("workers")).toEqual(new Map());
   await node.advance(130 * SECONDS);
@@ -97,7 +99,7 @@ test.each(["createContainer", "runPodSandbox", "startContainer"])(
     const before = await node.agent.ports.store.read("workers", uid);
     await node.advance(60 * SECONDS);
     await node.until("ready", () => node.isReady("p"));
-    if (verb !== "runPodSandbox") expect(before?.token).toBeGreaterThan(1); // else the turn itself did not wait
+    if (verb !== "runPodSandbox") expect(before?.token).toBeGreaterThan(1); // otherwise the iteration itself did not wait
     expect(await node.running(uid)).toEqual(["app"]);
     expect(await node.cri.listPodSandbox({ state: "SANDBOX_READY" })).toHaveLength(1);
     expect(await node.agent.ports.store.read("reasons", uid)).toBeUndefined();
@@ -126,7 +128,7 @@ test("[node-agent 119] a pod deleted during its pull never gets a container", as
   await node.advance(120 * SECONDS);
   expect(node.calls.filter(({ verb }) => verb === "createContainer")).toEqual([]);
   expect(await node.containers(uid)).toEqual([]);
-  expect(await node.cri.imageStatus({ image: "big:1" })).toBeUndefined(); // the pull was broken off, too
+  expect(await node.cri.imageStatus({ image: "big:1" })).toBeUndefined(); // the pull was aborted, too
 });
 
 test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] stops starting a pod that is deleted during %s", async (verb) => {
@@ -169,7 +171,7 @@ test.each(["while the agent keeps running", "together with the agent"])(
     const before = node.calls.length;
     if (how === "together with the agent") node.start();
     else await flush(node.agent.ports.store);
-    // Without the loss it would be 80 s and more.
+    // Without the loss of the back-off, the wait would be at least 80 s.
     await node.until(
       "it is started again",
       () => (node.pod("loops")?.status?.containerStatuses?.[0]?.restartCount ?? 0) > counted,

@@ -1,4 +1,4 @@
-// Would catch: something taken away of a pod that may still run, or of an unknown one before all sources have spoken.
+// Would catch: a resource that is removed while its pod may still run, or that belongs to an unknown pod before all sources are ready.
 import { describe, expect, it } from "vitest";
 import * as queries from "../../../../shared/node-agent/kubelet/pod-workers/worker-queries.ts";
 import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";

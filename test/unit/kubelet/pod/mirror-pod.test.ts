@@ -1,4 +1,5 @@
-// Would catch: a mirror that the API server refuses or the garbage collector takes, and a mirror of an older manifest that stays.
+// Would catch: a mirror pod that the API server rejects or the garbage collector deletes, and a mirror pod of an older manifest that
+// remains.
 import { describe, expect, it } from "vitest";
 import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { mirrorPod, mirrorStep } from "../../../../shared/node-agent/kubelet/pod/mirror-client.ts";

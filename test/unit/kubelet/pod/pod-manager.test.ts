@@ -1,5 +1,5 @@
-// Would catch: static pods and mirrors that do not find each other, a pod that is forgotten while its worker still ends it, a mirror
-// that counts as a pod to run.
+// Would catch: static pods and mirror pods that are not matched, a pod that is removed while its worker still terminates it, and a mirror
+// pod that counts as a pod to run.
 import { describe, expect, it } from "vitest";
 import { mirrorStep } from "../../../../shared/node-agent/kubelet/pod/mirror-client.ts";
 import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";

@@ -1,4 +1,7 @@
-/** Would catch: a request that is repeated or forgotten, a key that is used with another key's certificate, and a late one unreported. */
+/**
+ * Would catch: a request that is repeated or lost, a key that is used with another key's certificate, and a late certificate that is not
+ * reported.
+ */
 import { describe, expect, it, test } from "vitest";
 import { pemBlock } from "../../../../shared/node-agent/kubelet/certificate/pem.ts";
 import { nextAct, reportLate, requestCreated, requestRead } from "../../../../shared/node-agent/kubelet/podcertificate/credential.ts";

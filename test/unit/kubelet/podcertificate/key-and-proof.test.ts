@@ -1,4 +1,4 @@
-/** Would catch: a key of another type or size than the pod asks for, and a request that a signer rejects. */
+/** Would catch: a key of another type or size than the pod requests, and a request that a signer rejects. */
 import { spawnSync } from "node:child_process";
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { expect, it, test } from "vitest";
@@ -36,7 +36,7 @@ it("[node-agent 509] an unknown key type is a volume error", async () => {
 });
 
 it("[node-agent 509] an empty certificate request equals Go's bytes", () => {
-  // Made for this test by Go's crypto/x509; nothing is opened by it.
+  // A key generated for this test by Go's crypto/x509; it protects nothing.
   const key = createPrivateKey(`-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
 -----END PRIVATE KEY-----`);

@@ -1,4 +1,7 @@
-/** Would catch: a second request for one certificate, a request for nothing, a key in a log or Event, and a key kept for a deleted pod. */
+/**
+ * Would catch: a second request for the same certificate, an unnecessary request, a key in a log or Event, and a key that is kept for a
+ * deleted pod.
+ */
 import { beforeEach, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import type { VirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -61,7 +64,7 @@ class Harness {
       condition: this.condition,
       options: { nodeName: "n1" },
     };
-    return new PodCertificates(ports as unknown as ConstructorParameters<typeof PodCertificates>[0]); // nothing else is called
+    return new PodCertificates(ports as unknown as ConstructorParameters<typeof PodCertificates>[0]); // the only methods that are called
   }
 
   issue(index: number): void {
@@ -71,7 +74,7 @@ class Harness {
     request.status = { conditions: [{ type: "Issued" }], certificateChain: CHAIN, beginRefreshAt: time(HOUR), notAfter: time(2 * HOUR) };
   }
 
-  /** The private key, or the error's message. */
+  /** Returns the private key, or the error's message. */
   async current(from: Partial<CertificateSource> = {}): Promise<string> {
     const source = { signerName: "a.test/s", keyType: "ED25519" };
     const given = { volume: "certs", index: 0, source, ...from };

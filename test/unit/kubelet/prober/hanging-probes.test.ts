@@ -1,4 +1,5 @@
-// Would catch: a probe that waits for an answer after its container has ended: its connection and its memory, and the next container's probe.
+// Would catch: a probe that still waits for a response after its container has ended, and so keeps its connection and memory and delays the
+// next container's probe.
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { startedNode } from "../../../harness/node/node.ts";
@@ -12,7 +13,7 @@ interface Asked {
   answer(): void;
 }
 
-/** A node whose network answers probes only on request. */
+/** A node whose network responds to probes only when the test says so. */
 async function silentNode(): Promise<{ readonly node: NodeHarness; readonly asked: readonly Asked[] }> {
   const asked: Asked[] = [];
   const ask = async (signal?: AbortSignal) =>
@@ -71,7 +72,7 @@ test("[node-agent 485] abandons an unanswered probe when its container ends, and
   await node.until("the next one is asked", () => asked.length === 2);
   expect(statusOf(node)?.restartCount).toBe(1);
   expect(asked.map(({ signal }) => signal?.aborted)).toEqual([true, false]);
-  asked[0]?.answer(); // of the previous container, without a listener
+  asked[0]?.answer(); // the probe of the previous container, whose result is no longer used
   await node.advance(SECONDS);
   expect(node.isReady("p")).toBe(false);
   asked[1]?.answer();

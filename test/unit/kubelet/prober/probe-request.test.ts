@@ -1,4 +1,5 @@
-// Would catch: a probe or hook that goes to the wrong host or port, without its headers, or with more environment than it has.
+// Would catch: a probe or hook that is sent to the wrong host or port, or without its headers, and a command that gets more environment
+// variables than its container.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
@@ -180,7 +181,7 @@ describe("outcomes", () => {
     const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
     expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
     setFlagsFromString("--expose-gc");
-    const collect = runInNewContext("gc") as () => void; // which the flag makes
+    const collect = runInNewContext("gc") as () => void; // the function that the flag exposes
     const held = (): number => {
       collect();
       const { heapUsed, external } = process.memoryUsage();
@@ -190,7 +191,7 @@ describe("outcomes", () => {
     const kept = Array.from({ length: 20 }, () =>
       execOutcome({ exitCode: 1, stdout: Buffer.alloc(8_000_000, "x").toString(), stderr: "" }),
     );
-    expect(held() - before).toBeLessThan(80_000_000); // the whole output is 160 MB
+    expect(held() - before).toBeLessThan(80_000_000); // the whole output would be 160 MB
     expect(kept).toHaveLength(20);
   });
 

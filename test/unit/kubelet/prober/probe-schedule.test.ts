@@ -1,4 +1,4 @@
-// Would catch: probes that drift, catch up on missed slots, start in step, or run late with a full node.
+// Would catch: probes that drift, catch up on missed slots, start simultaneously, or run late on a full node.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { firstDueMs, nextDueMs } from "../../../../shared/node-agent/kubelet/prober/probe.ts";

@@ -1,4 +1,4 @@
-// Would catch: a probe that runs too early, counts for the wrong container, kills twice, or is published when nothing changed.
+// Would catch: a probe that runs too early, counts for the wrong container, kills twice, or publishes an unchanged result.
 import { describe, expect, it } from "vitest";
 import {
   afterProbe,
@@ -14,7 +14,7 @@ import { containerSpec, nodePod, NOW_MS, sidecarSpec } from "../fixtures.ts";
 
 const KINDS: readonly ProbeKind[] = ["readiness", "liveness", "startup"];
 
-/** Running for 40 s; started, unless it is a startup probe that looks at it. */
+/** A container that has run for 40 s and is started, except for a startup probe. */
 function running(kind: ProbeKind, fields: Partial<ProbedContainer> = {}): ProbedContainer {
   return { id: "c1", running: true, startedAtMs: NOW_MS - 40_000, started: kind !== "startup", ...fields };
 }
@@ -195,7 +195,7 @@ describe("beforeProbe", () => {
   });
 });
 
-/** Feeds outcomes (`S`, `F`, `E`) to a probe of a running container as the edge does; what was published, `.` for nothing. */
+/** Feeds outcomes (`S`, `F`, `E`) to the probe of a running container, and returns the published results, with `.` for none. */
 function play(kind: ProbeKind, outcomes: string, spec: ProbeInput["spec"] = {}): { readonly said: string; readonly record: ProbeRecord } {
   const names = { S: "Success", F: "Failure", E: "error" } as const;
   const letters: { readonly [R in ProbeResult]: string } = { Success: "S", Failure: "F", Unknown: "U" };

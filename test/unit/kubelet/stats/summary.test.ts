@@ -1,4 +1,4 @@
-/** Would catch: a value under another name than upstream's, one of another pod or disk, and a sum in place of a part. */
+/** Would catch: a value under another name than upstream's, a value of another pod or disk, and a total instead of a part. */
 import { describe, expect, it } from "vitest";
 
 import { machineStats } from "../../../../shared/node-agent/system/node-usage.ts";
@@ -101,7 +101,7 @@ describe("the stats summary", () => {
           },
         ],
         cpu: { time: AT, usageNanoCores: 7, usageCoreNanoSeconds: 300 },
-        memory: { time: AT, workingSetBytes: 30 }, // not all say what they take in all
+        memory: { time: AT, workingSetBytes: 30 }, // not all containers report their total usage
         volume: [{ ...shown, usedBytes: 14, inodesUsed: 4, name: "scratch" }],
         "ephemeral-storage": { ...shown, usedBytes: 50, inodesUsed: 6 },
         process_stats: { process_count: 7 },

@@ -1,4 +1,5 @@
-// Would catch: a status sent for nothing or never, a start time that moves, a container that rises from the dead in the API.
+// Would catch: a status that is sent needlessly or never, a start time that changes, and a terminated container that is reported as running
+// again.
 import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../../../../shared/base/freeze.ts";
 import { acceptStatus } from "../../../../shared/node-agent/kubelet/status/accept-status.ts";

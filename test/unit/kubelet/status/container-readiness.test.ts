@@ -1,4 +1,4 @@
-// Would catch: traffic sent to a container that did not pass its probes, or withheld from one that has none.
+// Would catch: a container that is ready although its probes have not succeeded, and a container without probes that is not ready.
 import { describe, expect, it } from "vitest";
 import { withReadiness } from "../../../../shared/node-agent/kubelet/status/container-statuses.ts";
 import type { ProbeAnswer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";

@@ -1,5 +1,5 @@
-// Would catch: a status that hides what a container has, one that shows rounding of the kernel's units, and amounts that the API server
-// writes otherwise, so that they would be sent for ever.
+// Would catch: a status that omits a container's resources, a status that shows rounding to the kernel's units, and amounts that the API
+// server formats differently, so that the agent would resend them forever.
 import { expect, it } from "vitest";
 import { statusResources } from "../../../../shared/node-agent/kubelet/status/container-resources.ts";
 import type { ObservedContainer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";

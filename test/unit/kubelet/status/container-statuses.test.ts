@@ -1,4 +1,4 @@
-// Would catch: a restart that is not counted or counted twice, an exit code that is lost, a running pod thrown back to Pending.
+// Would catch: a restart that is not counted or counted twice, a lost exit code, and a running pod that is reported as Pending.
 import { describe, expect, it } from "vitest";
 import { containerStatuses } from "../../../../shared/node-agent/kubelet/status/container-statuses.ts";
 import type { ObservedContainer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
@@ -25,7 +25,7 @@ interface Case {
   readonly reason?: WaitingReason;
 }
 
-/** Of the regular container `a`. */
+/** Returns the status of the regular container `a`. */
 function statusOf({ pod = nodePod({ containers: ["a"] }), instances = [], previous, reason }: Case): Partial<ContainerStatusEntry> {
   const known = { ...RUNTIME, pod, observed: observed({ containers: instances }), reasons: reason === undefined ? {} : { a: reason } };
   const group = { containers: pod.spec.containers, previous: previous && [previous], isInit: false };

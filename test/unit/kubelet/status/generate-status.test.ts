@@ -1,4 +1,5 @@
-// Would catch: a pod that leaves a terminal phase, a reason that is lost or stale, a restart that is not counted, others' conditions lost.
+// Would catch: a pod that leaves a terminal phase, a reason that is lost or stale, a restart that is not counted, and lost conditions of
+// other writers.
 import { describe, expect, it } from "vitest";
 import { generateApiPodStatus } from "../../../../shared/node-agent/kubelet/status/generate-status.ts";
 import { isPastActiveDeadline } from "../../../../shared/node-agent/kubelet/pod-workers/active-deadline.ts";

@@ -1,4 +1,5 @@
-// Would catch: a terminal phase shown too early, others' conditions touched, a patch that does not bring the API server to what was meant.
+// Would catch: a terminal phase that is reported too early, changed conditions of other writers, and a patch that does not produce the
+// intended status.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../../../../shared/base/freeze.ts";
@@ -26,7 +27,7 @@ function merge(api: PodStatus | undefined, cached: PodStatus, containersMayRun =
   return deepFreeze(mergePodStatus(api && deepFreeze(api), deepFreeze(cached), containersMayRun, NOW_MS));
 }
 
-/** `api` after the patch, or as it is when there is nothing to send. */
+/** Returns `api` after the patch, or `api` itself if there is nothing to send. */
 function patched(api: PodStatus | undefined, merged: PodStatus): PodStatus {
   const patch = statusPatch({ uid: "u" }, api, merged);
   const object = { status: api ?? {} } as unknown as JsonObject; // plain JSON
@@ -125,7 +126,7 @@ describe("statusPatch", () => {
       conditions: [{ ...ready("True"), lastProbeTime: null }],
       containerStatuses: [{ ...ended("a", 1), state: { terminated: { ...ended("a", 1).state?.terminated, startedAt: null } } }],
       podIPs: [],
-    } as unknown as PodStatus; // null where the client's types know only absence
+    } as unknown as PodStatus; // null, where the client's types only allow absence
     expect(statusPatch({ uid: "u" }, served, merged)).toBeUndefined();
   });
 

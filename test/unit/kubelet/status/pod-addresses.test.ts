@@ -1,4 +1,4 @@
-// Would catch: addresses in the wrong order or family, and a pod that loses its address before its end.
+// Would catch: addresses in the wrong order or family, and a pod that loses its address before it has ended.
 import { expect, it } from "vitest";
 import { hostAddresses, podAddresses } from "../../../../shared/node-agent/kubelet/status/generate-status.ts";
 import { nodePod, NOTHING, observed, sandbox } from "../fixtures.ts";

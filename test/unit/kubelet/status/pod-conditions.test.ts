@@ -1,4 +1,5 @@
-// Would catch: a pod shown ready that is not, messages that tools look for, others' conditions taken for ours.
+// Would catch: a pod that is wrongly reported as ready, messages that differ from those that tools expect, and conditions of other writers
+// that are treated as ours.
 import { describe, expect, it } from "vitest";
 import {
   isOwnedCondition,

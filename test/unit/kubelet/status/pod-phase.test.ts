@@ -1,4 +1,4 @@
-// Would catch: a phase that upstream would not give, above all a pod that falls back to Pending or ends while it restarts.
+// Would catch: a phase that differs from upstream's, especially a pod that returns to Pending, or that is terminal while it restarts.
 import { describe, expect, it } from "vitest";
 import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { podPhase } from "../../../../shared/node-agent/kubelet/status/pod-phase.ts";

@@ -1,4 +1,4 @@
-// Would catch: statuses that are sent twice, out of order, to the wrong pod or not at all; a pod deleted before it has ended.
+// Would catch: statuses that are sent twice, out of order, to the wrong pod or not at all, and a pod that is deleted before it has ended.
 import { expect, test } from "vitest";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
 import { flushStatus } from "../../../../shared/node-agent/kubelet/status/status-manager.ts";
@@ -88,7 +88,7 @@ test("[node-agent 470] reads a pod before its first status, and not before later
 test("[node-agent 470] reads the pod again after a lost response", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 20 * SECONDS } } });
   await node.create("p", { containers: [{ ...APP, image: "ends:1" }] });
-  // The next end is followed by a pause.
+  // A pause follows the next exit.
   await node.until("it was started again", () => node.isReady("p") && node.pod("p")?.status?.containerStatuses?.[0]?.restartCount === 1);
   const uid = node.pod("p")?.metadata.uid ?? "";
   let patches = 0;
@@ -116,7 +116,7 @@ test("[node-agent 79] reverts other writers' changes to the agent's fields withi
   await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
   for (const type of ["example.com/theirs", "example.com/once-more"]) {
-    await node.advance(25 * SECONDS); // both are known to say the same by then
+    await node.advance(25 * SECONDS); // by then, both are known to be equal
     const theirs = { type, status: "True" };
     await node.patch("p", { status: { phase: "Pending", conditions: [theirs, { type: "Ready", status: "False" }] } }, "/status");
     expect(node.isReady("p")).toBe(false);

@@ -1,4 +1,5 @@
-// Would catch: a deleted pod that never reaches a terminal phase, or one reported as Succeeded whose end was not observed.
+// Would catch: a deleted pod that never reaches a terminal phase, and a pod that is reported as Succeeded although its end was not
+// observed.
 import { describe, expect, it } from "vitest";
 import { terminatedStatus } from "../../../../shared/node-agent/kubelet/status/accept-status.ts";
 import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
@@ -17,7 +18,7 @@ const plain = nodePod({ containers: ["a"] });
 const withInit = (status?: PodStatus): NodePod =>
   nodePod({ initContainers: ["i", "j", "k"], containers: ["a"], ...(status !== undefined && { status }) });
 
-/** Exit codes, or `-` for one that did not end. */
+/** Returns exit codes, or `-` for a container that did not end. */
 function codes(list: readonly ContainerStatusEntry[] | undefined): readonly (number | "-")[] {
   return (list ?? []).map(({ state }) => state?.terminated?.exitCode ?? "-");
 }

@@ -1,9 +1,10 @@
-// Would catch: a hash that is not the kubelet's, or differs between versions of the agent (every container of the node would restart), or misses an image.
+// Would catch: a hash that differs from the kubelet's or between versions of the agent (every container of the node would restart), or that
+// omits the image.
 import { expect, it } from "vitest";
 import { containerHash } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec } from "../fixtures.ts";
 
-/** What upstream's own HashContainer makes of them. */
+/** The results of upstream's own HashContainer. */
 const table = [
   { container: { name: "foo1", image: "foo:v1" }, want: "a7ccf167" },
   { container: { name: "foo1" }, want: "80f35630" },

@@ -1,4 +1,5 @@
-// Would catch: a setting that is read otherwise than the kubelet reads it, one that is wrong and taken, a file system without thresholds.
+// Would catch: a setting that is read differently than by the kubelet, an invalid setting that is accepted, and a file system without
+// thresholds.
 import { expect, it } from "vitest";
 import {
   amountOf,

@@ -1,4 +1,4 @@
-// Would catch: an update that is invented because two spellings of one object differ, and one that is missed.
+// Would catch: a spurious update because two notations of one object differ, and a missed update.
 import { describe, expect, it } from "vitest";
 import { canonicalJson, jsonEqual } from "../../../../shared/node-agent/kubelet/types/json-equal.ts";
 

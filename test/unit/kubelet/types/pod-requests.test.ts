@@ -1,4 +1,4 @@
-// Would catch: a node that is filled beyond what it has, because init containers, sidecars or the overhead were counted wrongly.
+// Would catch: a node that admits more than its capacity because init containers, sidecars or the overhead are counted wrongly.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { podRequests, wholeAmount } from "../../../../shared/node-agent/kubelet/types/pod-requests.ts";

@@ -1,4 +1,4 @@
-// Would catch: a pod in the wrong cgroup, or one whose class changes while it lives.
+// Would catch: a pod in the wrong cgroup, and a pod whose QoS class changes while it runs.
 import { expect, it } from "vitest";
 import { qosClass } from "../../../../shared/node-agent/kubelet/types/pod-requests.ts";
 import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";

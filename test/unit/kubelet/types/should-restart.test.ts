@@ -1,4 +1,5 @@
-// Would catch: a container that comes back though its policy or its pod's end forbids it, or stays away though it should run.
+// Would catch: a container that restarts although its policy or its pod's end forbids it, and a container that does not restart although it
+// should.
 import { describe, expect, it } from "vitest";
 import { shouldContainerBeRestarted } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
 import type { ObservedContainer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
@@ -64,7 +65,7 @@ describe("shouldContainerBeRestarted", () => {
         shouldContainerBeRestarted(pod, spec, observed({ containers: [exited("foo1", exitCode)] }));
       const spec = containerSpec("foo1", { restartPolicy: policy, restartPolicyRules });
       expect([0, 1, 7, 42].filter((exitCode) => after(exitCode, spec))).toEqual(restarts);
-      expect(after(42, containerSpec("foo1", { restartPolicyRules }))).toBe(false); // no policy of its own
+      expect(after(42, containerSpec("foo1", { restartPolicyRules }))).toBe(false); // the container has no restart policy of its own
     },
   );
 });

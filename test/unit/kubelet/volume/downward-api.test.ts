@@ -1,4 +1,4 @@
-// Would catch: labels that their readers cannot parse, a resource in wrong units, a limit of 0 where the node's is meant.
+// Would catch: labels that readers cannot parse, a resource in the wrong unit, and a limit of 0 instead of the node's limit.
 import { describe, expect, it } from "vitest";
 import { podFieldText, resourceFieldText } from "../../../../shared/node-agent/kubelet/volume/downward-api.ts";
 import { VolumeError } from "../../../../shared/node-agent/kubelet/types/volume-error.ts";

@@ -1,4 +1,4 @@
-// Would catch: an object that is not fetched before a container or volume needs it, one that the agent has no business to read.
+// Would catch: an object that is not fetched before a container or volume needs it, and an object that the agent has no reason to read.
 import { expect, it } from "vitest";
 import { podReferences } from "../../../../shared/node-agent/kubelet/volume/prepare-volumes.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";

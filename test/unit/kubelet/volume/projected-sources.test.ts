@@ -1,4 +1,5 @@
-// Would catch: a pod that starts without what it projects, a request for pods that project nothing, and keys kept for deleted pods.
+// Would catch: a pod that starts without its projected sources, requests for pods without such sources, and keys that are kept for deleted
+// pods.
 import { expect, test, vi } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
@@ -14,7 +15,7 @@ function mountErrors(node: NodeHarness): ReadonlySet<string> {
   return new Set(events.flatMap((event) => (event?.reason === "FailedMount" ? [event.message ?? ""] : [])));
 }
 
-/** Calls of the agent to the API server for the resources of the two sources. */
+/** Returns the agent's calls to the API server for the resources of the two sources. */
 function watched(node: NodeHarness): readonly string[] {
   const calls: string[] = [];
   node.fateOf = ({ port, verb, args }) => {
@@ -25,7 +26,7 @@ function watched(node: NodeHarness): readonly string[] {
   return calls;
 }
 
-// The in-memory API server has neither of the two resources, as releases before 1.37 by default.
+// The in-memory API server serves neither resource, like releases before 1.37 by default.
 test("[node-agent 512] a pod with clusterTrustBundle and podCertificate sources waits if the API server serves neither", async () => {
   const node = await startedNode();
   const calls = watched(node);

@@ -1,4 +1,4 @@
-// Would catch: a token that expires in its volume, one that is requested too often, and simultaneous requests of all pods.
+// Would catch: a token that expires in its volume, a token that is requested too often, and simultaneous requests of all pods.
 import { describe, expect, it } from "vitest";
 import { tokenRenewalAtMs } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
 import { NOW_MS } from "../fixtures.ts";

@@ -1,5 +1,5 @@
-// Would catch: a look that waits for a walk through volumes, or walks again and again; a volume that cannot be measured and hides others, or
-// goes unmentioned, or is mentioned each time.
+// Would catch: a check that waits for the measurement of volumes or repeats it needlessly, and a volume that cannot be measured and either
+// hides others, is never logged, or is logged each time.
 import { expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import type { VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
@@ -21,7 +21,7 @@ interface Measuring {
   readonly look: (...pods: readonly ReturnType<typeof podOf>[]) => Promise<void>;
 }
 
-/** @param answer of a volume, as `uid/name`, after this many ms */
+/** @param answer the usage of a volume, given as `uid/name`, and the ms after which it is returned */
 function measuring(answer: (volume: string) => { readonly afterMs?: number; readonly usage: VolumeUsage | Error | undefined }): Measuring {
   const clock = createVirtualClock(0);
   const asked: string[] = [];

@@ -1,5 +1,5 @@
-// Would catch: a file missing, under a wrong path or with a wrong mode, a token that others can read, a pod that starts without
-// what it needs, and an error that says too little or holds a secret.
+// Would catch: a missing file, a wrong path or mode, a token that others can read, a pod that starts without its required objects, and an
+// error that lacks details or contains a secret.
 import { describe, expect, it } from "vitest";
 import type { ConfigMapData, SecretData } from "../../../../shared/node-agent/kubelet/types/referenced-objects.ts";
 import type { NodePod, VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
@@ -16,7 +16,7 @@ const CONFIG_MAPS: Record<string, ConfigMapData> = {
 };
 const SECRETS: Record<string, SecretData> = { login: { data: { user: base64("bob"), pass: base64("hunter2") } } };
 
-/** `path mode [uid] content`, one per file. */
+/** Returns `path mode [uid] content` for each file. */
 function payload(volume: Omit<VolumeSpec, "name">, pod: NodePod = nodePod()): readonly string[] {
   const files = volumePayload({
     pod,

@@ -1,4 +1,4 @@
-// Would catch: a pod that waits long for a repaired volume, endless retries, concurrent changes of one volume.
+// Would catch: a pod that waits long for a repaired volume, unlimited retries, and concurrent changes of one volume.
 import { expect, test } from "vitest";
 import { NodeFilesError } from "../../../../shared/node-agent/ports/node-files.ts";
 import { startedNode } from "../../../harness/node/node.ts";
@@ -10,7 +10,7 @@ const APP = { name: "app", image: "app:1" };
 const DATA = { containers: [APP], volumes: [{ name: "data", emptyDir: {} }] };
 const SETTINGS = { containers: [APP], volumes: [{ name: "settings", configMap: { name: "settings" } }] };
 
-/** The times of calls of `verb` of NodeFiles, which fail while `fails` is true. */
+/** Returns the times of the calls of `verb` of NodeFiles, which fail while `fails` returns true. */
 function watched(node: NodeHarness, verb: string, fails: (count: number) => boolean): readonly number[] {
   const times: number[] = [];
   node.fateOf = (call) => {
@@ -46,7 +46,7 @@ test("[node-agent 134] doubles the delay up to 122 s while the failure lasts, an
   for (const [index, gap] of gaps(times).slice(0, wanted.length).entries()) {
     const least = (wanted[index] ?? 0) * SECONDS;
     expect.soft(gap, `wait ${index}`).toBeGreaterThanOrEqual(least);
-    expect.soft(gap, `wait ${index}`).toBeLessThanOrEqual(least + 1.1 * SECONDS); // the tick's
+    expect.soft(gap, `wait ${index}`).toBeLessThanOrEqual(least + 1.1 * SECONDS); // plus the duration of a tick
   }
   expect(gaps(times).length).toBeGreaterThanOrEqual(9);
   isBroken = false;
@@ -106,7 +106,7 @@ test("[node-agent 135] housekeeping does not remove volumes while the pod's work
     removals++;
     return { after: node.clock.after(9 * SECONDS) };
   };
-  await node.delete("p", 0); // it is desired no longer at once
+  await node.delete("p", 0); // the pod is undesired immediately
   await node.until("it is taken away", () => removals > 0);
   await node.advance(8 * SECONDS);
   expect(removals).toBe(1);

@@ -1,4 +1,4 @@
-// Would catch: a volume made in the wrong place or on disk instead of memory, one that is ignored, and a tmpfs without bound.
+// Would catch: a volume in the wrong place, or on disk instead of in memory; an ignored volume; and a tmpfs without a size limit.
 import { describe, expect, it } from "vitest";
 import type { VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { fsGroupOf, volumePlans } from "../../../../shared/node-agent/kubelet/volume/volumes.ts";
@@ -89,7 +89,7 @@ describe("volumePlans", () => {
     },
     {
       name: "a volume source of an unknown type, which the pod waits for",
-      // No such field exists.
+      // The field does not exist.
       volume: { projected: { sources: [{ secret: { name: "s" } }, { moon: { path: "ca" } } as object] } },
       want: { name: "v", plugin: "", kind: "unsupported", message: "projected source moon is not supported by this node agent" },
     },

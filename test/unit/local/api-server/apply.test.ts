@@ -1,4 +1,4 @@
-// Server-side apply where upstream-applies.test.ts has no example.
+// Server-side apply: cases that upstream-applies.test.ts does not cover.
 import { afterEach, describe, expect, test } from "vitest";
 import { at, CONFIGMAPS, deployment, DEPLOYMENTS, MERGE, setUp } from "./fixture.ts";
 

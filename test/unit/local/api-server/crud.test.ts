@@ -373,7 +373,8 @@ test("listeners receive the user who made a write", async () => {
 
 test("[informer T126] treats keys such as __proto__ as ordinary keys: rejects them as invalid labels, keeps them as data", async () => {
   const { get, post, patch } = setUp();
-  const wire = (text: string): object => JSON.parse(text) as object; // in source code `{ __proto__: … }` would have another meaning
+  // parses JSON, because `{ __proto__: … }` in source code has another meaning
+  const wire = (text: string): object => JSON.parse(text) as object;
   await post(PODS, pod("web"));
   for (const type of [MERGE, STRATEGIC])
     expect(await patch(`${PODS}/web`, type, wire('{"metadata":{"labels":{"__proto__":"x"}}}'))).toMatchObject({ status: 422 });
@@ -393,7 +394,7 @@ test("[informer T126] treats keys such as __proto__ as ordinary keys: rejects th
   expect((created.body["metadata"] as { readonly finalizers?: unknown }).finalizers).toBeUndefined();
 });
 
-/** From kubernetes/kubectl#712: `kubectl apply` of a large object. */
+/** The case of kubernetes/kubectl#712: `kubectl apply` of a large object. */
 test.each([
   ["just at the limit", 262_144, 201],
   ["one byte more", 262_145, 422],

@@ -1,4 +1,4 @@
-/** CustomResourceDefinitions and their objects: what is served, stored, refused and deleted. */
+/** CustomResourceDefinitions and their objects: what is served, stored, rejected and deleted. */
 import { describe, expect, test } from "vitest";
 import { type JsonObject, objectAt, objectsAt } from "../../../../shared/base/json.ts";
 import { CONFIGMAPS, MERGE, setUp, STRATEGIC, type Fixture } from "./fixture.ts";

@@ -1,13 +1,11 @@
-// Defaults of the in-memory API server: each missing, misplaced or new one changes every pod-template-hash.
+// Defaults of the in-memory API server: each missing, misplaced or additional default changes every pod-template-hash.
 import { expect, test } from "vitest";
 import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/api-server/rest/protobuf.ts";
 import { parsed } from "../../../../shared/api-server/rest/request-body.ts";
 import { canonicalQuantity } from "../../../../shared/kube/quantity/quantity-text.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, podTemplate, setUp } from "./fixture.ts";
 
-/**
- * deployment.md §7.3: the result of `kubectl create deployment nginx --image=nginx`; its hash with v1.36 is 7f8fbb96d.
- */
+/** deployment.md §7.3: the result of `kubectl create deployment nginx --image=nginx`; its hash in v1.36 is 7f8fbb96d. */
 const H1 = {
   metadata: { labels: { app: "nginx" } },
   spec: {
@@ -29,7 +27,7 @@ const H1 = {
   },
 };
 
-/** `kubectl create deployment nginx --image=nginx`, as kubectl sends it. */
+/** The request of `kubectl create deployment nginx --image=nginx`. */
 const CREATE_DEPLOYMENT = Buffer.from(
   [
     "6b3873000a150a07617070732f7631120a4465706c6f796d656e7412b3010a230a056e67696e7812001a0022002a0032",

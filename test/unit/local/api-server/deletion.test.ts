@@ -78,7 +78,7 @@ test("keeps an object until its last finalizer is removed", async () => {
   expect(await status(fixture, `${CONFIGMAPS}/c`)).toBe(404);
 });
 
-/** Deployment → ReplicaSet → pod. */
+/** Creates a Deployment, its ReplicaSet and a pod. */
 async function family(): Promise<Fixture> {
   const fixture = setUp();
   const owner = await fixture.post(DEPLOYMENTS, deployment("web"));

@@ -1,4 +1,4 @@
-/** A server on a virtual clock, and short forms of requests. */
+/** A server on a virtual clock, and abbreviations for requests. */
 import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import { createVirtualClock, type VirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { ApiServer, type ApiServerOptions } from "../../../../shared/api-server/api-server.ts";
@@ -63,7 +63,7 @@ export function setUp(options: Partial<ApiServerOptions> = {}): Fixture {
   };
 }
 
-/** The value at `a.b.0.c`. */
+/** Returns the value at a path such as `a.b.0.c`. */
 export function at(object: unknown, path: string): unknown {
   return path
     .split(".")
@@ -109,7 +109,7 @@ export function pod(name: string, meta: object = {}, spec: object = {}): JsonObj
   };
 }
 
-/** The controller reference to `owner`. */
+/** Returns the controller reference to `owner`. */
 export function ownedBy(owner: JsonObject): JsonObject {
   return {
     apiVersion: textAt(owner, "apiVersion") ?? "",

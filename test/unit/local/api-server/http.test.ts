@@ -15,12 +15,12 @@ async function setUpHttp() {
   return { server, http, client: rawClientOf(createClient({ server: http.url, component: "test" })) };
 }
 
-/** Follows ConfigMaps until the signal aborts or the server ends it. */
+/** Watches ConfigMaps until the signal aborts or the server ends the watch. */
 async function follow(client: RawClient, onLine: (line: string) => void, signal: AbortSignal): Promise<void> {
   for await (const lines of client.watch("configmaps", { allowWatchBookmarks: false, timeoutSeconds: 60 }, signal)) lines.forEach(onLine);
 }
 
-/** The outcome, so that no rejection is unhandled while the test checks something else. */
+/** Returns the outcome, so that no rejection is unhandled while the test checks something else. */
 function outcome(call: Promise<void>): Promise<unknown> {
   return call.catch((error: unknown) => error);
 }
@@ -64,7 +64,7 @@ test("a watch that the client aborts is closed on the server", async () => {
   const { server, http, client } = await setUpHttp();
   const ends = new AbortController();
   const watching = outcome(follow(client, () => ends.abort(new Error("enough")), ends.signal));
-  // Retried until the watch is open and has received one.
+  // Creates objects until the watch is open and has received one.
   for (let i = 0; !ends.signal.aborted; i += 1) await client.request("POST", CONFIGMAPS, { metadata: { name: `c${i}` } });
   expect(await watching).toBeInstanceOf(Error);
   server.close();

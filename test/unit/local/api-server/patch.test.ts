@@ -165,7 +165,7 @@ test.each(OPERATIONS)("JSON patch: $name", ({ patch, want }) => {
   expect(object).toEqual({ a: { b: 1 }, l: ["x", "y"] });
 });
 
-/** As received: in source code `{ __proto__: … }` would have another meaning. */
+/** Parses JSON, because `{ __proto__: … }` in source code has another meaning. */
 const wire = (text: string): JsonObject => JSON.parse(text) as JsonObject;
 
 test.each<readonly [how: string, apply: (object: JsonObject, patch: JsonObject) => JsonObject]>([

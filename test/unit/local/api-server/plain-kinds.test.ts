@@ -1,4 +1,7 @@
-/** Kinds that are stored without behaviour. Catches: a field whose Go type has an import alias, and a kind whose protobuf bodies are empty. */
+/**
+ * Kinds that are stored without specific behaviour. Catches: a field whose Go type has an import alias, and a kind whose protobuf bodies
+ * decode to empty objects.
+ */
 import { expect, it } from "vitest";
 import type { JsonObject } from "../../../../shared/base/json.ts";
 import { PROTOBUF_SCHEMA } from "../../../../shared/api-server/rest/protobuf-schema.ts";
@@ -18,7 +21,7 @@ it.each([
   expect(JSON.stringify(answer)).toContain('"terminationMessagePath":"/dev/termination-log"');
 });
 
-/** kubectl sends these as JSON. */
+/** Kinds that kubectl sends as JSON. */
 const WITHOUT_PROTOBUF = ["CustomResourceDefinition"];
 
 it("each built-in kind has a protobuf schema", () => {

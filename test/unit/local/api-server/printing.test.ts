@@ -1,4 +1,4 @@
-// Tables, discovery, OpenAPI and other answers that kubectl needs.
+// Tables, discovery, OpenAPI and other responses that kubectl needs.
 import { expect, test } from "vitest";
 import { humanDuration } from "../../../../shared/api-server/kubectl/human-duration.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, setUp } from "./fixture.ts";

@@ -1,5 +1,6 @@
 /**
- * Writes upstream-answers.json, upstream-refusals.jsonl and upstream-applies.json anew from a real API server, keeping its requests. By hand, when upstream's version changes:
+ * Records the responses in upstream-answers.json, upstream-refusals.jsonl and upstream-applies.json again from a real API server, with
+ * unchanged requests. Run it manually when upstream's version changes:
  *
  *     node test/unit/local/api-server/record-upstream-answers.ts <kubeconfig> [applies]
  *

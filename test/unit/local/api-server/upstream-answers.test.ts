@@ -1,5 +1,4 @@
-// Answers of kube-apiserver v1.37.2 to the same requests: defaults, refusals, patches, deletions, scale, binding,
-// quotas.
+// Recorded responses of kube-apiserver v1.37.2, compared with ours: defaults, rejections, patches, deletions, scale, binding, quotas.
 import { afterAll, expect, test } from "vitest";
 import { setUp } from "./fixture.ts";
 import { exchange, isWordedOtherwise, normalise, readExchanges, type Send } from "./upstream-answers.ts";
@@ -12,7 +11,7 @@ const send: Send = async ({ method, path, query, type, accept, body: given }) =>
   const isProtobuf = type === "application/vnd.kubernetes.protobuf";
   const body = Buffer.isBuffer(given) ? (isProtobuf ? given : given.toString()) : given === undefined ? undefined : JSON.stringify(given);
   const answering = server.request({ method, path, query: new URLSearchParams(query), headers: { "content-type": type, accept }, body });
-  // Waits for a future revision.
+  // Advances the clock for a request that waits for a future revision.
   if (query.includes("resourceVersion=99")) await clock.advance(3_000);
   const response = await answering;
   return { status: response.status, body: response.kind === "object" ? response.body : {} };

@@ -1,7 +1,7 @@
 /**
- * Conversations with kube-apiserver v1.37.2, request by request: upstream-answers.json, what it refuses in
- * upstream-refusals.jsonl, and server-side apply in upstream-applies.json. The tests repeat them with the in-memory API server; record-upstream-answers.ts runs them against a real one and
- * records the answers.
+ * Recorded requests to kube-apiserver v1.37.2 with their responses: upstream-answers.json, rejections in upstream-refusals.jsonl, and
+ * server-side apply in upstream-applies.json. The tests send the same requests to the in-memory API server; record-upstream-answers.ts
+ * sends them to a real one and records the responses.
  */
 import type { ApiClient } from "../../../envtest/api-client.ts";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -9,11 +9,11 @@ import { isObject, type Json, type JsonObject } from "../../../../shared/base/js
 
 export interface Exchange {
   readonly name: string;
-  /** `PATCH /apis/…?query`. The namespaces of the conversations are `golden` and `refusals`. */
+  /** Method and path with query, as `PATCH /apis/…?query`. The sequences use the namespaces `golden` and `refusals`. */
   readonly request: string;
   readonly type?: string;
   readonly accept?: string;
-  /** `@name` is replaced by the uid of the object of that name, `(x×300)` by as many characters. */
+  /** The body. `@name` stands for the uid of the object with that name, `(x×300)` for that number of characters. */
   readonly body?: Json;
   /** A body that is not JSON, in base64. */
   readonly raw?: string;
@@ -25,10 +25,10 @@ const ANSWERS_FILE = new URL("upstream-answers.json", import.meta.url);
 const APPLIES_FILE = new URL("upstream-applies.json", import.meta.url);
 const REFUSALS_FILE = new URL("upstream-refusals.jsonl", import.meta.url);
 
-/** Creates the namespace of the second conversation. */
+/** The exchange that creates the namespace of the second sequence. */
 const FIRST_REFUSAL = "r ns";
 
-/** Each comment states the difference. */
+/** Exchanges whose responses differ; each comment states the difference. */
 const KNOWN_DIFFERENCES: Readonly<Record<string, string>> = {
   "d bad strategy": "upstream prints its internal Go struct",
   "pod spec change": "upstream adds a diff",
@@ -37,21 +37,21 @@ const KNOWN_DIFFERENCES: Readonly<Record<string, string>> = {
   "list bad continue": "upstream quotes the decoder",
 };
 
-/** Only status and reason are compared. Upstream quotes the whole patched object, with managedFields. */
+/** Returns whether only status and reason are compared, because upstream quotes the whole patched object with its managedFields. */
 export function isWordedOtherwise(one: Exchange): boolean {
   return KNOWN_DIFFERENCES[one.name] !== undefined || quotesObject(one);
 }
 
-/** Whether upstream's message quotes the whole object, with its uid and times. */
+/** Returns whether upstream's message quotes the whole object, with its uid and times. */
 export function quotesObject({ answer }: Exchange): boolean {
   return String(answer["message"]).startsWith(' "" is invalid: patch:');
 }
 
-/** The server's controllers need time after these: to count for the quota, to create a service account. */
+/** Pauses in ms after these exchanges: the server's controllers need time to count for the quota, or to create a service account. */
 export const PAUSES_MS: Readonly<Record<string, number>> = { quota: 1_500, [FIRST_REFUSAL]: 1_500 };
 
 export function readExchanges(): readonly Exchange[] {
-  // Our own files, written by the recorder.
+  // The recorder writes these files.
   const lines = readFileSync(REFUSALS_FILE, "utf8").trimEnd().split("\n");
   return [...JSON.parse(readFileSync(ANSWERS_FILE, "utf8")), ...lines.map((line): unknown => JSON.parse(line))] as readonly Exchange[];
 }
@@ -63,9 +63,9 @@ export function writeExchanges(exchanges: readonly Exchange[]): void {
   writeFileSync(REFUSALS_FILE, `${refusals.join("\n")}\n`);
 }
 
-/** The conversation about server-side apply, whose answers have their managed fields. */
+/** Returns the exchanges of server-side apply, whose responses include managed fields. */
 export function readApplies(): readonly Exchange[] {
-  return JSON.parse(readFileSync(APPLIES_FILE, "utf8")) as readonly Exchange[]; // as above
+  return JSON.parse(readFileSync(APPLIES_FILE, "utf8")) as readonly Exchange[]; // the recorder wrote the file
 }
 
 export function writeApplies(exchanges: readonly Exchange[]): void {
@@ -91,7 +91,7 @@ export function sendOver(api: ApiClient): Send {
   };
 }
 
-/** One exchange with a server; remembers uids for later ones. */
+/** Makes one exchange with a server, and stores the uids in the response for later exchanges. */
 export async function exchange(
   one: Exchange,
   send: Send,

@@ -1,4 +1,4 @@
-// Answers of kube-apiserver v1.37.2 to server-side applies and other writes, with their managed fields.
+// Recorded responses of kube-apiserver v1.37.2 to server-side applies and other writes, with managed fields, compared with ours.
 import { afterAll, expect, test } from "vitest";
 import { isObject, type Json } from "../../../../shared/base/json.ts";
 import { setUp } from "./fixture.ts";

@@ -1,6 +1,6 @@
 /**
- * Would catch: a certificate that is not replaced in time, or lost on the way to the disk; a denied request that ends the agent; an
- * endlessly repeated request.
+ * Would catch: a certificate that is replaced too late or lost before it is on disk, an agent that exits because of a denied request, and
+ * unlimited repetitions of a request.
  */
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { lstat, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -43,7 +43,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The result of each request, in order; the last one repeats. */
+/** The results of the requests, in order; the last one repeats. */
 type Fate = "sign" | "deny" | "forget" | "unreachable" | "starting" | "unauthorized" | "forbidden" | "invalid";
 
 function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: readonly string[]; approve(): Promise<void> } {
@@ -67,7 +67,8 @@ function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: read
       for (const name of objects.keys()) await decide(name, "sign");
     },
     async create({ body }: { readonly body: object }) {
-      const { metadata, spec } = body as { readonly metadata: { readonly name: string }; readonly spec: { readonly request: string } }; // of a request
+      // a CertificateSigningRequest
+      const { metadata, spec } = body as { readonly metadata: { readonly name: string }; readonly spec: { readonly request: string } };
       const fate = fates[Math.min(asked.length, fates.length - 1)] ?? "sign";
       asked.push(metadata.name);
       if (fate === "unreachable") throw new UnansweredError("no connection");
@@ -91,7 +92,7 @@ function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: read
       yield [...objects.values()].map((object) => JSON.stringify({ type: "MODIFIED", object }));
     },
   };
-  return kube as unknown as ReturnType<typeof signer>; // all that is called of it
+  return kube as unknown as ReturnType<typeof signer>; // the methods that are called
 }
 
 function files(): ReturnType<typeof createCertificateFiles> {
@@ -113,7 +114,7 @@ async function managed(kube: SigningKube, more: Partial<CertificateManagerOption
   });
 }
 
-/** Real time, since a program signs. */
+/** Uses real time, because a program signs the certificates. */
 async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   for (let turns = 0; !(await holds()); turns++) {
     if (turns > 400) throw new Error(`never: ${what}`);
@@ -267,7 +268,7 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
     expect(new Set(metrics.told(ttl))).toEqual(new Set([Infinity]));
     const { notBeforeMs, notAfterMs } = readCertificate(manager.current()?.cert ?? "");
     await clock.advance(1_000);
-    // It is updated each second, not when it is read.
+    // The metric is updated every second, not when it is read.
     expect([0, 1]).toContain((metrics.told(ttl).at(-1) ?? 0) - Math.trunc((notAfterMs - clock.now()) / 1_000));
 
     ending.abort();

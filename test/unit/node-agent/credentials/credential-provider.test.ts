@@ -1,4 +1,7 @@
-/** Would catch: a provider run for other images or for each pull, an answer used after its time, a program that hangs or fails and stops pulls, and a secret in a log. */
+/**
+ * Would catch: a provider that runs for other images or for each pull, an expired response, a provider that hangs or fails and thereby
+ * stops pulls, and a secret in a log.
+ */
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +35,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** As ECR's: it notes how it was called, and answers with `answer`, where `COUNT` is how often it was. */
+/** Writes a provider like ECR's: it records its input and prints `answer`, in which `COUNT` is the number of its calls. */
 async function program(answer: object, script = ""): Promise<void> {
   const path = join(folder, PROVIDER.name);
   await writeFile(

@@ -1,4 +1,4 @@
-// Would catch: a probe that is late because it was scheduled after a later one; a host that looks for nothing, or all the time.
+// Would catch: a late probe because it was scheduled after one that is due later, and a host that polls needlessly or continuously.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -12,15 +12,15 @@ const LOOK_MS = 100;
 interface Watched {
   readonly clock: VirtualClock;
   readonly store: NodeStore;
-  /** When it was looked, since the start. */
+  /** The times of the polls since the start. */
   readonly looks: number[];
-  /** By key, when it was taken. */
+  /** For each key, the time at which it was taken. */
   readonly taken: Map<string, number>;
   readonly ending: AbortController;
   readonly ended: Promise<void>;
 }
 
-/** A host that does nothing but look. */
+/** A host that only polls. */
 function watch(): Watched {
   const clock = createVirtualClock(0);
   const { store, next } = createDueWatch(createMemoryNodeStore(), "probes", clock);

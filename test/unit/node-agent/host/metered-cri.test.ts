@@ -1,4 +1,4 @@
-// Would catch: an uncounted call of the runtime, an error that is swallowed or not counted, and a wrapper that loses arguments.
+// Would catch: a runtime call that is not counted, an error that is swallowed or not counted, and lost arguments.
 import { expect, it } from "vitest";
 
 import { createMemoryCri } from "../../../../shared/node-agent/memory/cri/cri.ts";

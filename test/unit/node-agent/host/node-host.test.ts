@@ -1,4 +1,5 @@
-// Would catch: probes of one pod that keep those of others waiting, a probe that runs twice at once, one that is forgotten because it ran.
+// Would catch: probes of one pod that delay those of others, a probe that runs twice at once, and a probe that is not scheduled again after
+// it ran.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
@@ -8,7 +9,7 @@ import { recordingLog } from "../../recording-log.ts";
 
 const SECONDS = 1_000;
 
-/** A host of probes alone. */
+/** A host that only runs probes. */
 function hosted(podProbe: (key: string) => Promise<void>) {
   const clock = createVirtualClock(0);
   const log = recordingLog();

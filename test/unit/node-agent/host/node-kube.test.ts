@@ -1,5 +1,5 @@
-// Would catch: a pod's status or volumes that wait for the next round because the API server's authorizer had not seen the pod yet,
-// and an error that is hidden, or a request repeated, where retry budget cannot help.
+// Would catch: a pod's status or volumes that wait for the next iteration because the API server's authorizer has not seen the pod yet, and
+// an error that is hidden or retried although a retry cannot succeed.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { createNodeKube } from "../../../../shared/node-agent/host/node-kube.ts";
@@ -10,7 +10,7 @@ type NodeKube = Parameters<typeof createNodeKube>[0]["calls"];
 
 const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
 
-/** Each call fails with the next of `errors`, then all succeed. */
+/** Each call fails with the next of `errors`; then all calls succeed. */
 function start(...errors: readonly Error[]) {
   const clock = createVirtualClock(0);
   const calls: number[] = [];
@@ -20,7 +20,7 @@ function start(...errors: readonly Error[]) {
     return value;
   };
   const object = { kind: "Pod", metadata: { name: "web" } };
-  // Only what the cases below call.
+  // Contains only the methods that the cases below call.
   const kube = { get: () => answer(object), create: () => answer(object) } as unknown as NodeKube;
   return { kube: createNodeKube({ heartbeats: kube, calls: kube }, clock), clock, calls };
 }

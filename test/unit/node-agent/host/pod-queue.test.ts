@@ -1,7 +1,7 @@
 /**
- * The node's queue under a virtual clock. Catches: two turns of one pod at once, a message lost to the turn that ran when it came,
- * one turn per message where one look would do, more turns than allowed, a failed turn that is lost, comes too early or without
- * end, a turn that hangs and keeps its pod or its place for ever.
+ * The node's queue under a virtual clock. Catches: two concurrent iterations of one pod, a message that arrives during an iteration and is
+ * lost, an iteration per message where one would suffice, more concurrent iterations than allowed, a failed iteration that is lost or
+ * retried too early or forever, and a hanging iteration that never releases its pod or its slot.
  */
 import { expect, test } from "vitest";
 
@@ -11,7 +11,7 @@ import { recordingLog } from "../../recording-log.ts";
 
 const SECONDS = 1_000;
 
-/** A queue whose iterations end on request. */
+/** A queue whose iterations end when the test says so. */
 function started({ concurrencyMax = 10 } = {}) {
   const clock = createVirtualClock(0);
   const log = recordingLog();

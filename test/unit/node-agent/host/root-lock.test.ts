@@ -1,8 +1,8 @@
 /**
- * One agent per root.
+ * One agent per root directory.
  *
- * Catches: two agents that tidy each other's pods away; a lock that a killed agent leaves for ever, or that another process with its
- * old pid seems to hold.
+ * Catches: two agents that remove each other's pods, and a lock that a killed agent leaves behind forever or that another process with the
+ * agent's old pid appears to hold.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -39,7 +39,7 @@ describe("the lock on an agent's root directory", () => {
     await lockRoot(root);
     const lock = join(root, "deltaloop-node.lock");
     const [, start] = (await readFile(lock, "utf8")).split(" ");
-    // Another process has the pid now: it started at another time.
+    // The pid belongs to another process now, with another start time.
     await writeFile(lock, `${child.pid} ${start}`);
     const unlock = await lockRoot(root);
     expect((await readFile(lock, "utf8")).split(" ")[0]).toBe(String(process.pid));

@@ -6,7 +6,7 @@ import type { PodSandbox } from "../../../../shared/node-agent/ports/cri-types.t
 
 const PODS = ["a", "b", "c", "d", "e"];
 
-/** Returns the current objects when `end` is called; `asked` has the filters of the calls. */
+/** A runtime whose lists return the current objects when the test calls `end`; `asked` has the filters of the calls. */
 function heldRuntime(): { readonly cri: Cri; readonly asked: unknown[]; readonly pods: string[]; end(): void; fail(error: Error): void } {
   const asked: unknown[] = [];
   const pods = [...PODS];
@@ -21,10 +21,11 @@ function heldRuntime(): { readonly cri: Cri; readonly asked: unknown[]; readonly
     const there = pods.map((uid) => ({ id: `sandbox of ${uid}`, labels: { uid } }));
     await new Promise<void>((resolve, reject) => void held.push({ resolve, reject }));
     const uid = filter?.labelSelector?.["uid"];
-    return there.filter(({ labels }) => uid === undefined || labels.uid === uid) as unknown as PodSandbox[]; // nothing else is read
+    // the only fields that are read
+    return there.filter(({ labels }) => uid === undefined || labels.uid === uid) as unknown as PodSandbox[];
   };
   return {
-    cri: shareLists({ listPodSandbox, listContainers: async () => [] } as unknown as Cri), // no other verb is called
+    cri: shareLists({ listPodSandbox, listContainers: async () => [] } as unknown as Cri), // the only verbs that are called
     asked,
     pods,
     end: () => release(({ resolve }) => resolve()),

@@ -1,4 +1,7 @@
-/** Would catch: a follow that never ends or ends too early, lines lost when a log is rotated, and files shown that are no logs. */
+/**
+ * Would catch: `--follow` that never ends or ends too early, lines that are lost during log rotation, and access to files that are not
+ * logs.
+ */
 import { once } from "node:events";
 import { appendFileSync, readdirSync, readlinkSync, renameSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
@@ -12,7 +15,7 @@ import { eventually } from "../../../support/e2e.ts";
 import { bodyOf, createTestPki, line, startFixture, TOKEN } from "./fixture.ts";
 import type { Fixture } from "./fixture.ts";
 
-/** How long a file that was replaced is waited for; no other wait is as long. */
+/** Time in ms to wait for a rotated log's new file; all other waits are shorter. */
 const REPLACED_MS = 100;
 const LOGS = "/containerLogs/shop/web/main";
 
@@ -45,13 +48,13 @@ async function connected(port: number): Promise<TLSSocket> {
   return socket;
 }
 
-/** This process's open files of that name. */
+/** Returns this process's open files with that name. */
 function openFiles(path: string): number {
   const target = (descriptor: string): string => {
     try {
       return readlinkSync(`/proc/self/fd/${descriptor}`);
     } catch {
-      return ""; // the one that listed the directory
+      return ""; // the descriptor of this listing, which is closed
     }
   };
   return readdirSync("/proc/self/fd").filter((descriptor) => target(descriptor).startsWith(path)).length;
@@ -114,7 +117,7 @@ describe("following a log", () => {
     await eventually("the first line", () => so.text === "one\n");
     appendFileSync(fixture.logPath, line("two").slice(0, 40));
     appendFileSync(fixture.logPath, `${line("two").slice(40)}${line("three")}`);
-    await eventually("the next lines", () => so.text === "one\ntwo\nthree\n", 900); // before the next look at the clock
+    await eventually("the next lines", () => so.text === "one\ntwo\nthree\n", 900); // before the next check of the time limit
     appendFileSync(fixture.logPath, line("last"));
     fixture.script.containerState = "CONTAINER_EXITED";
     await whole;

@@ -1,4 +1,4 @@
-/** Would catch: bytes lost or added between the runtime's log and what kubectl prints, and limits counted in another way. */
+/** Would catch: bytes that are lost or added between the runtime's log and kubectl's output, and limits that are counted differently. */
 import { describe, expect, it } from "vitest";
 
 import { createShowLine } from "../../../../shared/node-agent/server/cri-log-line.ts";
@@ -13,7 +13,7 @@ function docker(log: string, stream = "stdout"): string {
   return `${JSON.stringify({ log, stream, time: T1 })}\n`;
 }
 
-/** Each line's text, or what became of it; `!` behind the text: no byte more. */
+/** Returns each line's text or result; `!` after the text means that the limit is reached. */
 function shown(options: Options, lines: readonly string[]): readonly string[] {
   const show = createShowLine(options);
   return lines.map((line) => {

@@ -1,4 +1,4 @@
-/** A server of the agent's API on a free port, with a scripted API server and runtime behind it, and a client for it. */
+/** A server of the agent's API on a free port, with a scripted API server and runtime, and a client for it. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
@@ -29,27 +29,27 @@ import { createPki } from "../../../envtest/pki.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-/** Known to the scripted API server as `alice`, who may do everything. */
+/** The token of `alice`, who has all permissions in the scripted API server. */
 export const TOKEN = "t0ken-of-alice";
 const CONTAINER_ID = "c1";
 const T = "2026-03-01T10:00:00.000000000Z";
 
 export type Review = { readonly kind: "TokenReview" | "SubjectAccessReview"; readonly spec: Readonly<Record<string, unknown>> };
 
-/** The answers of the API server and the runtime; a test may change them. */
+/** The responses of the API server and the runtime; a test may change them. */
 export interface Script {
-  /** Answers `status`, at once or later, or throws. */
+  /** Returns the status of a review, immediately or later, or throws. */
   review: (review: Review) => object | Promise<object>;
-  /** Milliseconds by which `now()` is ahead of the machine. */
+  /** Milliseconds by which `now()` is ahead of the real time. */
   skewMs: number;
   lastLoopMs: number;
-  /** Sees each wait as it begins. */
+  /** Called at the start of each wait. */
   waiting: (ms: number) => void;
   containerState: ContainerState | "removed" | "unavailable";
   logPath: string;
-  /** Of every stream. */
+  /** The URL that the runtime returns for streams. */
   execUrl: string;
-  /** The pod's ready ones, the oldest first. */
+  /** The ids of the pod's ready sandboxes, oldest first. */
   sandboxes: readonly string[];
   execSync: (cmd: readonly string[], signal?: AbortSignal) => ExecSyncResponse | Promise<ExecSyncResponse>;
 }
@@ -60,16 +60,16 @@ export interface Fixture {
   readonly reviews: readonly Review[];
   readonly execs: readonly ExecRequest[];
   readonly attaches: readonly AttachRequest[];
-  /** Sandbox and ports. */
+  /** Sandbox and ports of each port-forward request. */
   readonly forwards: readonly (readonly [string, readonly number[]])[];
-  /** How often the runtime inspected a container. */
+  /** The number of container status requests to the runtime. */
   statusCalls(): number;
   readonly log: ReturnType<typeof recordingLog>;
   readonly logPath: string;
   ask(path: string, options?: AskOptions): Promise<{ readonly code: number; readonly body: string }>;
-  /** An answer as it begins. */
+  /** Resolves when the response has started. */
   open(path: string, options?: AskOptions): Promise<IncomingMessage>;
-  /** A connection that was upgraded, or the refusal. */
+  /** Returns the upgraded connection, or the rejection. */
   upgrade(
     path: string,
     options?: AskOptions,
@@ -81,7 +81,7 @@ export interface Fixture {
 
 export interface AskOptions {
   readonly method?: string;
-  /** Default: TOKEN; `null`: none. */
+  /** The bearer token. Default: TOKEN; `null`: none. */
   readonly token?: string | null;
   readonly certificate?: Certificate;
   readonly headers?: Readonly<Record<string, string | string[]>>;
@@ -106,13 +106,13 @@ const POD: NodePod = parseNodePod({
   },
 });
 
-/** One CA per test file: each certificate costs a run of `openssl`. */
+/** Creates one CA per test file, because each certificate costs a run of `openssl`. */
 export async function createTestPki(): Promise<{ readonly pki: Pki; remove(): void }> {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-node-api-pki-"));
   return { pki: await createPki(folder), remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** @param tls the server's; without it, it makes its own, which takes a moment */
+/** @param tls the server's key and certificate; by default it generates its own, which takes a moment */
 export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" | "clientCa" | "port">> = {}): Promise<Fixture> {
   const directory = mkdtempSync(join(tmpdir(), "deltaloop-node-api-"));
   const podLogsDir = join(directory, "pods");
@@ -251,14 +251,14 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
   };
 }
 
-/** Resolves at the end; a connection that breaks rejects. */
+/** Resolves at the end of the body; rejects if the connection is closed before. */
 export async function bodyOf(response: IncomingMessage): Promise<string> {
   let body = "";
   for await (const chunk of response.setEncoding("utf8")) body += String(chunk);
   return body;
 }
 
-/** `line("hello")`: as a runtime writes it. */
+/** Returns a log line as a runtime writes it, for example `line("hello")`. */
 export function line(text: string): string {
   return `${T} stdout F ${text}\n`;
 }
@@ -267,7 +267,7 @@ function reviewer(answer: Script["review"]): KubeWriter {
   const never = (): Promise<never> => Promise.reject(new Error("the server only creates reviews"));
   return {
     create: async ({ body }) => {
-      const review = body as Review; // the server's reviews have kind and spec
+      const review = body as Review; // the server sends Reviews
       return { metadata: { name: "", uid: "", resourceVersion: "" }, ...{ status: await answer(review) } };
     },
     patch: never,

@@ -1,4 +1,7 @@
-/** Would catch: an agent that ends because its health port is taken, one that never gets it, and a sick one that calls itself well. */
+/**
+ * Would catch: an agent that exits because its health port is in use, an agent that never binds the port later, and an unhealthy agent that
+ * reports that it is healthy.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -10,7 +13,7 @@ import { recordingLog } from "../../recording-log.ts";
 it("[node-agent 307] serves health on its own port, and waits while the port is in use", async () => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
-  const { port } = other.address() as AddressInfo; // a TCP server's
+  const { port } = other.address() as AddressInfo; // a listening TCP server has an AddressInfo
   const [log, ends, listening] = [recordingLog(), new AbortController(), Promise.withResolvers<number>()];
   let [now, waits] = [1_000_000, 0];
   const warned: string[] = [];
@@ -41,6 +44,6 @@ it("[node-agent 307] serves health on its own port, and waits while the port is 
   ends.abort();
   await running;
   process.off("warning", warn);
-  expect(warned).toEqual([]); // of listeners that each try leaves behind
+  expect(warned).toEqual([]); // no warning about leaked event listeners
   await expect(fetch(`${address}/healthz`)).rejects.toThrow();
 });

@@ -1,4 +1,4 @@
-/** Would catch: a tail that begins in the wrong place, a line torn at the edge of a block, and a file that is not a log. */
+/** Would catch: a tail that starts at the wrong place, a line that is split at a block boundary, and access to a file that is not a log. */
 import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,5 @@
-// Would catch: metrics of the wrong container, pod or unit, of containers that do not run, and a runtime's failure that looks like no pods.
+// Would catch: metrics of the wrong container, pod or unit, metrics of containers that do not run, and a failed runtime call that yields
+// empty metrics.
 import { expect, it } from "vitest";
 
 import { machineUsage, processesOf } from "../../../../shared/node-agent/system/node-usage.ts";

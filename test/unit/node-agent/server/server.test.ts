@@ -1,6 +1,6 @@
 /**
- * Would catch: an unauthorised client that is served, by certificate, token, path or upgrade; other answers than upstream's; a token in a
- * log; and connections that outlive the server.
+ * Would catch: access without authorization, by certificate, token, path or upgrade; responses that differ from upstream's; a token in a
+ * log; and connections that remain after the server has stopped.
  */
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -144,7 +144,7 @@ describe("authentication", () => {
     expect(await ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 200 });
     goes.abort();
     await ends;
-    await sleep(200); // until the server has seen it, too
+    await sleep(200); // until the server has noticed it, too
     for (const give of answers) give();
     expect(await ask("/pods")).toMatchObject({ code: 200 });
     expect(answers.length).toBe(8);
@@ -208,12 +208,12 @@ describe("authorization", () => {
     expect(await ask(LOGS)).toEqual(forbidden("get", "proxy"));
     expect(await ask("/pods")).toEqual(forbidden("get", "pods proxy"));
     expect(await ask(EXEC, { method: "POST" })).toEqual(forbidden("create", "proxy"));
-    // A WebSocket's upgrade is a GET; it runs a command all the same.
+    // A WebSocket upgrade is a GET request, but it runs a command.
     const upgraded = (await upgrade(EXEC)).answer;
     expect(upgraded.statusCode).toBe(403);
     expect(await ask(EXEC)).toEqual(forbidden("create", "proxy"));
     const questions = (): number => asked(fixture, "SubjectAccessReview").length;
-    // get proxy, get pods, create proxy: the second question about each is answered from memory.
+    // Three reviews: get proxy, get pods, create proxy. The second review of each is answered from the cache.
     expect(questions()).toBe(3);
     script.review = review;
     script.skewMs += 29_000;
@@ -258,7 +258,7 @@ describe("authorization", () => {
     script.review = (each) =>
       each.kind === "TokenReview"
         ? review(each)
-        : { allowed: (each.spec["resourceAttributes"] as { subresource: string }).subresource === "pods" }; // as the server asks
+        : { allowed: (each.spec["resourceAttributes"] as { subresource: string }).subresource === "pods" }; // the review of a resource
     expect(await ask("/pods")).toMatchObject({ code: 200 });
     for (const path of [
       "/pods/../containerLogs/shop/web/main",
@@ -397,7 +397,7 @@ describe("the server", () => {
     await stop();
     following.resume();
     await expect(Promise.all(ends)).resolves.toHaveLength(3);
-    await stop(); // again does nothing
+    await stop(); // a second stop has no effect
   });
 });
 

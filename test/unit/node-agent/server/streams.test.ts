@@ -1,6 +1,6 @@
 /**
- * Would catch: bytes lost at either end of a stream, one side left open when the other is gone, credentials passed on to the
- * runtime, and a runtime that sends us to another machine.
+ * Would catch: bytes that are lost at either end of a stream, a connection that stays open after its other side has closed, credentials
+ * that are passed on to the runtime, and a runtime that redirects to another host.
  */
 import { createServer } from "node:http";
 import type { IncomingMessage, Server } from "node:http";
@@ -41,9 +41,9 @@ afterEach(async () => {
 interface Runtime {
   readonly url: string;
   readonly requests: readonly IncomingMessage[];
-  /** The handler of an upgraded connection. Default: echoes every byte. */
+  /** Handles the upgraded connection. Default: echoes every byte. */
   serve: (socket: Duplex) => void;
-  /** Refuses instead. */
+  /** A rejection to send instead of the upgrade. */
   refusal?: { readonly code: number; readonly body: string };
   stop(): void;
 }
@@ -67,7 +67,7 @@ async function startRuntime(): Promise<Runtime> {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const running: Runtime = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/exec/once`, // a TCP server's address
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/exec/once`, // a listening TCP server has an AddressInfo
     requests,
     serve: (socket) => void socket.pipe(socket),
     stop() {
@@ -81,7 +81,7 @@ async function startRuntime(): Promise<Runtime> {
 async function upgraded(options?: Parameters<Fixture["upgrade"]>[1]): Promise<Socket> {
   const { socket, answer } = await fixture.upgrade(EXEC, options);
   expect(answer.statusCode).toBe(101);
-  return socket as Socket; // of an answer with 101 there is one, and it is a socket
+  return socket as Socket; // a response with 101 has a socket
 }
 
 async function drained(socket: Duplex): Promise<Buffer> {
@@ -90,7 +90,7 @@ async function drained(socket: Duplex): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Takes 20 ms for each chunk, which it appends to `said`, and ends on request. */
+/** Returns a writer that takes 20 ms per chunk, appends it to `said`, and ends when the test says so. */
 function slowReader(options: DuplexOptions = {}): { readonly slow: Duplex; readonly said: readonly string[] } {
   const said: string[] = [];
   const slow = new Duplex({
@@ -332,7 +332,7 @@ describe("the run endpoint", () => {
 });
 
 describe("two joined streams", () => {
-  /** A stream, and its other end. */
+  /** Returns the two ends of a stream. */
   function pair(): readonly [Duplex, Duplex] {
     const ends: Duplex[] = [];
     const end = (other: 0 | 1): Duplex => {
@@ -347,7 +347,7 @@ describe("two joined streams", () => {
       });
     };
     ends.push(end(1), end(0));
-    return ends as [Duplex, Duplex]; // of two
+    return ends as [Duplex, Duplex]; // an array of two
   }
 
   it("joined streams may stay open in one direction for a limited time", async () => {
@@ -374,7 +374,7 @@ describe("two joined streams", () => {
     const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
     const quick = new Duplex({
       read: () => undefined,
-      // It has sent everything and is closed; its last bytes are still unread.
+      // It has sent everything and is closed, but its last bytes are unread.
       write: (_chunk, _encoding, done) => {
         for (const word of ["b", "c", null]) setTimeout(() => quick.push(word), 5);
         done(broken);
@@ -383,7 +383,7 @@ describe("two joined streams", () => {
     });
     const joined = joinStreams(slow, quick);
     quick.push("a");
-    for (const word of ["window", "window"]) setTimeout(() => slow.push(word), 10); // unread bytes
+    for (const word of ["window", "window"]) setTimeout(() => slow.push(word), 10); // bytes that are not read
     await joined;
     expect(said.join("")).toBe("abc");
   });

@@ -1,5 +1,5 @@
-// Would catch: a pod of this node that is missed or kept too long, a list that loses pods because a connection broke, a source that
-// hammers the API server, and one malformed pod that stops all.
+// Would catch: a pod of this node that is missed or kept too long, a list that loses pods after a broken connection, a source that retries
+// without back-off, and a malformed pod that stops all others.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createKubeHttp } from "../../../../shared/kube/http/kube-http.ts";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -36,7 +36,7 @@ function start(given: Pick<ApiSourceOptions, "kube" | "clock">) {
   running = runApiSource({ ...given, nodeName: "n1", emit, log, random: createSeededRandom(1) }, stop.signal);
   return {
     log,
-    /** Each list as `name:phase` or `name`, joined. */
+    /** Returns each list as `name:phase` or `name`, joined. */
     seen: () =>
       lists.map((pods) => pods.map(({ metadata, status }) => `${metadata.name}${status?.phase === "Running" ? ":Running" : ""}`).join(" ")),
     async until(holds: (pods: readonly NodePod[]) => boolean) {
@@ -122,7 +122,7 @@ describe("requests and deliveries of the API source", () => {
   const status = (code: number): string => line("ERROR", { kind: "Status", code, reason: "Expired" });
   const IDLE = "idle";
 
-  /** Answers lists and watches in turn; after the last one nothing comes any more. */
+  /** Responds to lists and watches in order; after the last response, nothing follows. */
   function scripted(
     lists: readonly (Error | { readonly rv: string; readonly items: readonly unknown[]; readonly next?: string })[],
     watches: readonly (Error | readonly (readonly string[] | Error | typeof IDLE)[])[],
@@ -343,7 +343,7 @@ describe("requests and deliveries of the API source", () => {
   });
 });
 
-/** Until the signal aborts. */
+/** Waits until the signal aborts. */
 function silence(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true }));
 }

@@ -1,5 +1,5 @@
-// Would catch: a manifest that is not found, or found too late; a bad neighbour that takes others with it; a pod that ends because
-// its file was read half written; defaults that a static pod lacks.
+// Would catch: a manifest that is found late or never, an invalid manifest that affects others, a pod that ends because its file was read
+// while it was being written, and missing defaults of a static pod.
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { execFileSync } from "node:child_process";
 import { tmpdir } from "node:os";
@@ -45,7 +45,7 @@ afterEach(async () => {
 interface Source {
   readonly lists: (readonly NodePod[])[];
   readonly log: ReturnType<typeof recordingLog>;
-  /** The names of the pods, once a list comes that `fits`; looks at the ones since the last call. */
+  /** Returns the names of the pods in the first list since the last call for which `fits` returns true. */
   next(fits?: (names: readonly string[]) => boolean): Promise<readonly string[]>;
 }
 
@@ -170,7 +170,7 @@ describe("a directory", () => {
     await source.next();
     await until(() => clock.nextDueMs() === 20_000);
     await write("a.yaml", "apiVersion: v1\nkind: P");
-    // The change ends the rest of 20 s, and what settles is waited for instead.
+    // The change ends the 20 s interval, and the source waits for the file to settle instead.
     await until(() => clock.nextDueMs() === 100);
     await clock.advance(100);
     expect(await source.next()).toEqual(["a-n1", "b-n1"]);

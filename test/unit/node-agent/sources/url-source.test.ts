@@ -1,5 +1,5 @@
-// Would catch: pods that end because a server was unavailable or sent invalid data; a partly accepted list; a header or a password in a
-// log, or sent to another server; an endless response that blocks the source forever.
+// Would catch: pods that end because a server was unavailable or sent invalid data; a partially accepted list; a header or password that is
+// logged or sent to another server; and an endless response that blocks the source forever.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -64,7 +64,7 @@ async function serve(answer: Answer): Promise<Serving> {
   });
   servers.push(server);
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens
+  const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
   const close = (): void => {
     server.closeAllConnections();
     server.close();
@@ -205,7 +205,7 @@ describe("the HTTP source", () => {
   });
 });
 
-/** As Go's http.DefaultTransport, which upstream uses. */
+/** The expected behaviour is that of Go's http.DefaultTransport, which upstream uses. */
 describe("the HTTP source behind a proxy", () => {
   const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
 
@@ -228,7 +228,7 @@ describe("the HTTP source behind a proxy", () => {
       response.end(JSON.stringify(pod(`over-http-${httpVersion.at(0)}`))),
     );
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as AddressInfo; // it listens
+    const { port } = server.address() as AddressInfo; // a listening TCP server has an AddressInfo
     const proxy = await serve(text("", 500));
     const asked: (string | undefined)[] = [];
     servers[0]?.on("connect", ({ url, headers }, socket) => {
@@ -238,7 +238,7 @@ describe("the HTTP source behind a proxy", () => {
     });
     vi.stubEnv("HTTPS_PROXY", `http://proxy:${SECRET}@127.0.0.1:${proxy.port}`);
     const known = getCACertificates("default");
-    setDefaultCACertificates([cert]); // the server's own certificate is an anchor, as in Go
+    setDefaultCACertificates([cert]); // the server's own certificate is a trust anchor, as in Go
     try {
       const source = start("https://kubernetes.default.svc/pods");
       await source.settled();

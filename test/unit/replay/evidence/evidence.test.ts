@@ -1,5 +1,5 @@
-// What a capture of format 2 contains in addition to the stripped objects. Would catch a secret in it, and a verdict that only whole
-// objects allow.
+// The data that a capture of format 2 contains in addition to the stripped objects. Would catch: a secret in it, and a verdict that is only
+// possible with whole objects.
 import { expect, it } from "vitest";
 import type { CachedResource, EvidenceResource } from "../../../../shared/kube/objects/resources.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../../../shared/kube/objects/resources.ts";

@@ -1,5 +1,5 @@
-// Messages of the kubelet, scheduler, runtime and API server: the parts that a capture keeps. Would catch a kept output of a probe or
-// webhook.
+// Messages of the kubelet, scheduler, runtime and API server: the parts that a capture keeps. Would catch: the output of a probe or webhook
+// in a capture.
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../../shared/kube/pod-template/digest.ts";
 import { messageOf } from "../../../../shared/replay/evidence/messages.ts";

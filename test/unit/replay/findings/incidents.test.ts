@@ -1,4 +1,5 @@
-// The first finding of each kind of incident, from objects and messages of upstream's formats. Would catch an effect that ranks above its cause.
+// The first finding of each kind of incident, from objects and messages in upstream's formats. Would catch: an effect that ranks above its
+// cause.
 import { describe, expect, it } from "vitest";
 import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
@@ -44,7 +45,7 @@ const QUOTA = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: po
 const readinessProbe = { httpGet: { path: "/health?key=x", port: 8080 }, periodSeconds: 10, failureThreshold: 3 };
 
 const disrupted = (reason: string): object => ({ type: "DisruptionTarget", status: "True", reason, lastTransitionTime: at(-60) });
-/** A Deployment with the selector of the one in question. */
+/** A Deployment with the same selector as the examined one. */
 const another = (namespace: string): Placed => {
   const [resource, fields] = deployment();
   return [resource, { ...fields, metadata: { namespace, name: "other", uid: "uid-other", resourceVersion: "5" } }];

@@ -1,4 +1,4 @@
-// The parts of a verdict beside the cause. Would catch a remedy that does not apply, and a cause, an effect and a change that contradict
+// The parts of a verdict other than the cause. Would catch: a remedy that does not apply, and a cause, effect and change that contradict
 // each other.
 import { describe, expect, it } from "vitest";
 import { verdictText } from "../../../../cli/explain/verdict-text.ts";
