@@ -316,7 +316,8 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
       await apply(config("app-config-7k2d"), release("app-config-7k2d"));
       await kubectl("delete", "configmap", "app-config-4h9t");
       await complete("podinfo");
-      const old = await kubectl("get", "pods", "-l", "app=podinfo", "-o", "jsonpath={.items[0].metadata.name}");
+      const ofOld = '{.items[?(@.spec.containers[0].envFrom[0].configMapRef.name=="app-config-7k2d")].metadata.name}';
+      const [old = ""] = (await kubectl("get", "pods", "-l", "app=podinfo", "-o", `jsonpath=${ofOld}`)).split(" ");
       await apply(config("app-config-9m5c"), release("app-config-9m5c", [shell("migrate", "sleep 300")]));
       await kubectl("delete", "configmap", "app-config-7k2d");
       await seconds(5);

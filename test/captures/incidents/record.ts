@@ -13,6 +13,7 @@ import { gzipSync } from "node:zlib";
 import { builtBinaries } from "../../envtest/binaries.ts";
 import type { ControlPlaneBinaries } from "../../envtest/binaries.ts";
 import { BUILDABLE, COMPARED_VERSION } from "../../envtest/release-module.ts";
+import { ensureContainerd } from "../../containerd/programs.ts";
 import { startRegistry } from "../../containerd/registry.ts";
 import { nodesReady, startNodes } from "../../harness/node-processes/containerd-nodes.ts";
 import type { NodeAgent } from "../../harness/node-processes/containerd-nodes.ts";
@@ -41,6 +42,8 @@ const scenes = [
   ...scenesOf("incidents/post-mortems", POST_MORTEMS),
   ...scenesOf("healthy", HEALTHY),
 ].filter(({ folder, name }) => wanted.length === 0 || wanted.includes(name) || wanted.includes(folder));
+const missing = ensureContainerd();
+if (missing !== undefined) throw new Error(missing);
 const cluster = await startCluster({ controllers: "all", machines: "scheduler" });
 const registry = await startRegistry();
 const closed = await startRegistry({ user: "other", password: "known" });
