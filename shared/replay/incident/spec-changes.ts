@@ -14,12 +14,19 @@ export interface SpecChange extends TemplateDifference {
   readonly user?: string;
 }
 
+const PLAIN = ["replicas", "paused", "minReadySeconds", "progressDeadlineSeconds"] as const;
+
+/** Whether a change of the field begins a rollout. */
+export function isOfTemplate(field: string): boolean {
+  return !PLAIN.some((each) => each === field) && !field.startsWith("strategy.");
+}
+
 export function specChanges(
   before: SeenOwner,
   after: SeenOwner,
   { atMs, by }: { readonly atMs: number; readonly by?: string | undefined },
 ): readonly SpecChange[] {
-  const plain = (["replicas", "paused", "minReadySeconds", "progressDeadlineSeconds"] as const).flatMap((field) =>
+  const plain = PLAIN.flatMap((field) =>
     before[field] === after[field] ? [] : [{ field, from: String(before[field]), to: String(after[field]) }],
   );
   const strategy = (["type", "maxSurge", "maxUnavailable"] as const).flatMap((field) =>
