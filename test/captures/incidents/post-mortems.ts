@@ -1,6 +1,6 @@
 /**
  * Ten incidents from public reports, recreated: the workloads around them, the changes before, and the cause that `explain` must print
- * within its first five lines.
+ * within its first five lines. Each cause was written before the first run of `explain`, which found nine.
  */
 import { IMAGES } from "../../containerd/images.ts";
 import { server, shell, STAY } from "../../harness/node-processes/pods.ts";
@@ -10,10 +10,9 @@ import type { Scene, Stage } from "./stage.ts";
 export interface PostMortem extends Scene {
   /** Title and address of the report. */
   readonly source: readonly [title: string, url: string];
-  readonly subject: `deploy/${string}`;
-  /** The cause, written before the first run of `explain`. */
+  readonly subject: `deployments/${string}`;
   readonly cause: string;
-  /** One of the first five lines matches all of them. */
+  /** The first five lines match all of them. */
   readonly says: readonly RegExp[];
 }
 
@@ -55,7 +54,7 @@ async function nodeOf({ kubectl }: Stage, name: string): Promise<string> {
 export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
   "tags-removed": {
     source: ["Upcoming changes to the Bitnami catalog", "https://github.com/bitnami/containers/issues/83267"],
-    subject: "deploy/redis",
+    subject: "deployments/redis",
     cause:
       "The registry no longer has the image of redis; nobody has changed the workload. A drained node moves the pod to a node without it.",
     says: [/redis/u, /registry does not have|not found/u],
@@ -80,7 +79,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
   },
   "rate-limited-sidecar": {
     source: ["Couldn't start Jenkins because of Docker rate limit", "https://github.com/kiwigrid/k8s-sidecar/issues/99"],
-    subject: "deploy/jenkins",
+    subject: "deployments/jenkins",
     cause: "The registry limits the pulls of the sidecar's image.",
     says: [/k8s-sidecar/u, /limits the rate|rate limit/u],
     async play(stage) {
@@ -101,7 +100,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
   },
   "quota-without-surge": {
     source: ["Kubernetes Exceeded Quota", "https://github.com/ministryofjustice/cloud-platform/issues/590"],
-    subject: "deploy/allocation-manager",
+    subject: "deployments/allocation-manager",
     cause: "The quota of the namespace has no room for the additional pod of the rollout.",
     says: [/namespace-quota/u, /limits\.cpu/u],
     async play(stage) {
@@ -127,7 +126,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
       "How a Production Outage Was Caused Using Kubernetes Pod Priorities",
       "https://grafana.com/blog/2019/07/24/how-a-production-outage-was-caused-using-kubernetes-pod-priorities/",
     ],
-    subject: "deploy/ingester",
+    subject: "deployments/ingester",
     cause: "New pods have a default priority that the running ones do not have, so the scheduler preempts the running ones.",
     says: [/preempt/u, /priority/u],
     alone: true,
@@ -155,7 +154,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
       "Total DNS outage in Kubernetes cluster",
       "https://kubernetes-on-aws.readthedocs.io/en/latest/postmortems/jan-2019-dns-outage.html",
     ],
-    subject: "deploy/coredns",
+    subject: "deployments/coredns",
     cause: "All pods of coredns are killed at their memory limit, again after each restart.",
     says: [/out of memory|OOM/u, /24Mi/u],
     async play(stage) {
@@ -183,7 +182,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
   },
   "policy-webhook": {
     source: ["How a simple admission webhook lead to a cluster outage", "https://blog.jetstack.io/blog/gke-webhook-outage/"],
-    subject: "deploy/opa",
+    subject: "deployments/opa",
     cause: "The validating webhook of opa cannot be called, so no pod is created, not even those of opa.",
     says: [/validating-webhook\.openpolicyagent\.org/u, /cannot be called|fail/u],
     async play(stage) {
@@ -220,7 +219,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
       "Prevent mass livenessProbe failures from taking down all pods in a Deployment",
       "https://github.com/kubernetes/kubernetes/issues/66230",
     ],
-    subject: "deploy/api",
+    subject: "deployments/api",
     cause: "The liveness probe of api asks the database; while the database migrates, the kubelet restarts all pods of api.",
     says: [/liveness probe/u],
     async play(stage) {
@@ -247,7 +246,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
   },
   "secret-without-key": {
     source: ["[Bug] Storage secret is missing ACCESS_KEY upon upgrade", "https://github.com/cryostatio/cryostat-operator/issues/1191"],
-    subject: "deploy/cryostat-storage",
+    subject: "deployments/cryostat-storage",
     cause: "The Secret of the earlier version has no key ACCESS_KEY, which the new version needs.",
     says: [/ACCESS_KEY/u, /cryostat-sample-storage/u],
     async play(stage) {
@@ -277,9 +276,9 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
       "Kubectl apply on Deployment - replicas overriding Horizontal Pod Autoscaler",
       "https://github.com/kubernetes/kubernetes/issues/66385",
     ],
-    subject: "deploy/shop",
+    subject: "deployments/shop",
     cause: "Each kubectl apply sets replicas to 1, and the HorizontalPodAutoscaler sets it to 5 again.",
-    says: [/kubectl/u, /autoscaler|kube-controller-manager/iu, /replicas/u],
+    says: [/two writers/u, /kubectl/u, /autoscaler|kube-controller-manager/iu, /replicas/u],
     async play(stage) {
       const { apply, complete, contains, seconds } = stage;
       const release = async (value: string): Promise<void> => {
@@ -302,7 +301,7 @@ export const POST_MORTEMS: Readonly<Record<string, PostMortem>> = {
   },
   "config-map-pruned": {
     source: ["configmap not found error on deployments after editing configmap", "https://github.com/fluxcd/flux2/issues/3378"],
-    subject: "deploy/podinfo",
+    subject: "deployments/podinfo",
     cause: "The ConfigMap of the old revision was pruned during the rollout, so a replaced pod of that revision cannot start.",
     says: [/ConfigMap app-config-7k2d does not exist|app-config-7k2d.*not found/u],
     async play(stage) {
