@@ -67,7 +67,7 @@ export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: 
 
 /** The manager that owns the field (or the last writer among several managers), and the time of its last write. */
 function managed({ managers }: SeenOwner, field: string): Pick<SpecChange, "manager" | "atMs"> {
-  const root = field.startsWith("strategy.") ? "strategy" : field.replace(/\.resources\..*$/, ".resources");
+  const root = field.startsWith("strategy.") ? "strategy" : field.replace(/(\.(?:resources|[a-z]+Probe))\..*$/, "$1");
   const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.includes(root));
   const last = owners.toSorted((a: FieldManager, b: FieldManager) => ((a.time ?? "") < (b.time ?? "") ? 1 : -1))[0];
   return last === undefined ? {} : { manager: last.manager, atMs: timeIn({ ...last }, "time") };
