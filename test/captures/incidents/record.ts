@@ -1,7 +1,7 @@
 /**
- * `npm run incidents [-- incidents | incidents/post-mortems | healthy | incidents/NAME …]`: plays incidents.ts, post-mortems.ts and healthy.ts on a real control plane with upstream's controllers and scheduler, and two nodes of the
- * agent on containerd, and records each with `deltaloop capture -n`. A recorded file is replaced only if its scene reached its final
- * condition.
+ * `npm run incidents [-- incidents | incidents/post-mortems | healthy | incidents/NAME …]`: plays incidents.ts, post-mortems.ts and
+ * healthy.ts on a real control plane with upstream's controllers and scheduler, and two nodes of the agent on containerd, and records
+ * each with `deltaloop capture -n`. A recorded file is replaced only if its scene reached its final condition.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
