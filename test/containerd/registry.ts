@@ -25,6 +25,8 @@ export interface TestRegistry {
   image(repository: string): string;
   /** Adds an image whose program is busybox; sending its layer takes `layerMs`. */
   add(repository: string, layerMs: number): Promise<void>;
+  /** Answers each later request for the repository with this status: 404 after its tags are removed, 429 when pulls are limited. */
+  refuse(repository: string, status: 404 | 429): void;
   /** Returns the recorded pulls in order of their start. */
   pulls(...repositories: readonly string[]): readonly Pull[];
   stop(): Promise<void>;
@@ -42,6 +44,7 @@ export async function startRegistry(known?: { readonly user: string; readonly pa
   const authorization = known && `Basic ${Buffer.from(`${known.user}:${known.password}`).toString("base64")}`;
   const busybox = await readFile("/bin/busybox");
   const images = new Map<string, OciImage & { readonly layerMs: number }>();
+  const refused = new Map<string, 404 | 429>();
   const pulls: Pull[] = [];
   const last = (repository: string): Pull | undefined => pulls.findLast((pull) => pull.repository === repository);
   const asked = (repository: string): void => {
@@ -83,6 +86,12 @@ export async function startRegistry(known?: { readonly user: string; readonly pa
     const { repository, kind, reference } = PATH.exec(url)?.groups ?? {};
     if (repository === undefined || reference === undefined) return void response.writeHead(url === "/v2/" ? 200 : 404).end();
     if (kind === "manifests") asked(repository);
+    const status = refused.get(repository);
+    if (status !== undefined) {
+      ended(repository);
+      const code = status === 404 ? "MANIFEST_UNKNOWN" : "TOOMANYREQUESTS";
+      return void response.writeHead(status, { "content-type": "application/json" }).end(`{"errors":[{"code":"${code}"}]}`);
+    }
     answer(response, method, repository, reference);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -102,6 +111,7 @@ export async function startRegistry(known?: { readonly user: string; readonly pa
       const image = ociImage({ entrypoint: ["/bin/sleep", "3600"] }, [layer]);
       images.set(repository, { ...image, layerMs });
     },
+    refuse: (repository, status) => void refused.set(repository, status),
     pulls: (...repositories) => pulls.filter(({ repository }) => repositories.includes(repository)),
     async stop() {
       server.closeAllConnections();

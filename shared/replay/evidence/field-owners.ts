@@ -8,13 +8,25 @@ export interface FieldManager {
   readonly subresource?: string;
   readonly time?: string;
   /**
-   * Fields that the manager owns: `replicas`, `paused`, `strategy`, `minReadySeconds`, `web.image`, `web.resources`, `web.env.COLOR`,
-   * `label app`, `annotation a/b`.
+   * Fields that the manager owns: `replicas`, `paused`, `strategy`, `minReadySeconds`, `volumes`, `container web`, `web.image`,
+   * `web.resources`, `web.env.COLOR`, `label app`, `annotation a/b`.
    */
   readonly owns: readonly string[];
 }
 
 const SPEC = ["replicas", "paused", "strategy", "minReadySeconds"];
+/** Fields of the template whose change may cause an incident. */
+const POD_SPEC = [
+  "volumes",
+  "nodeSelector",
+  "affinity",
+  "tolerations",
+  "topologySpreadConstraints",
+  "priorityClassName",
+  "serviceAccountName",
+];
+const PROBES = ["livenessProbe", "readinessProbe", "startupProbe"];
+const CONTAINER = ["image", "resources", "command", "args", "envFrom", "volumeMounts", "lifecycle", "securityContext", ...PROBES];
 /** Limits for one object; more indicates an attack. */
 const [ENTRIES_MAX, OWNS_MAX] = [50, 500];
 
@@ -43,6 +55,7 @@ function ownedIn(fields: Json): readonly string[] {
     Object.keys(objectIn(metadata, field)).flatMap((key) => (key.startsWith("f:") ? [`${word} ${key.slice(2)}`] : []));
   return [
     ...SPEC.filter((field) => Object.hasOwn(spec, `f:${field}`)),
+    ...POD_SPEC.filter((field) => Object.hasOwn(podSpec, `f:${field}`)),
     ...["f:containers", "f:initContainers"].flatMap((field) => Object.entries(objectIn(podSpec, field)).flatMap(containerFields)),
     ...named("f:labels", "label"),
     ...named("f:annotations", "annotation"),
@@ -54,7 +67,8 @@ function containerFields([key, value]: readonly [string, unknown]): readonly str
   const name = nameIn(key);
   if (name === undefined || !isObject(value)) return [];
   return [
-    ...["image", "resources"].flatMap((field) => (Object.hasOwn(value, `f:${field}`) ? [`${name}.${field}`] : [])),
+    ...(Object.hasOwn(value, "f:name") ? [`container ${name}`] : []),
+    ...CONTAINER.flatMap((field) => (Object.hasOwn(value, `f:${field}`) ? [`${name}.${field}`] : [])),
     ...Object.keys(objectIn(value, "f:env")).flatMap((each) => {
       const variable = nameIn(each);
       return variable === undefined ? [] : [`${name}.env.${variable}`];

@@ -21,12 +21,18 @@ import { readiness } from "./readiness.ts";
 import { replicaWriters } from "./replica-writers.ts";
 import { scheduling } from "./scheduling.ts";
 import { terminating } from "./terminating.ts";
+import { replacementsOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 import { volume } from "./volume.ts";
 
-const RULES: readonly Rule[] = [
-  ...[notObserved, quota, admission, node, scheduling, volume, terminating],
+/** Why a pod does not start or does not become ready. */
+const START_RULES: readonly Rule[] = [
+  ...[scheduling, volume],
   ...[image, containerConfig, liveness, containerExit, initContainer, readiness],
+];
+const RULES: readonly Rule[] = [
+  ...[notObserved, quota, admission, node, terminating],
+  ...START_RULES,
   ...[eviction, replicaWriters, paused, overlap, collision],
   ...[minReady, noRoom, noRollout, deadline],
 ];
@@ -35,8 +41,19 @@ const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["wor
 export const NEEDS_HISTORY: readonly string[] = RULES.flatMap(({ needsHistory = [] }) => needsHistory);
 const LEVELS: readonly Finding["level"][] = ["cause", "wait", "effect"];
 
+/** Added to the rank of findings about earlier revisions, so that those about the current one come first. */
+const EARLIER_RANK = 100;
+
 export function findingsOf(view: View): readonly Finding[] {
-  return RULES.flatMap((rule) => rule.find(view)).toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) || a.rank - b.rank);
+  const earlier = { ...view, pods: replacementsOf(view), oldPods: [], terminating: [] };
+  return [
+    ...RULES.flatMap((rule) => rule.find(view)),
+    ...START_RULES.flatMap((rule) => rule.find(earlier)).map((each) => ({
+      ...each,
+      rank: each.rank + EARLIER_RANK,
+      isEarlier: true as const,
+    })),
+  ].toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) || a.rank - b.rank);
 }
 
 export function wordsOf({ kind, facts }: Finding, target: Target): Words {

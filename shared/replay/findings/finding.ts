@@ -17,6 +17,8 @@ export interface Finding {
   readonly evidence: readonly string[];
   /** Names and numbers for the text. */
   readonly facts: Readonly<Record<string, string>>;
+  /** About pods that replace those of an earlier revision: it explains missing pods, not the rollout. */
+  readonly isEarlier?: true;
 }
 
 export interface Words {

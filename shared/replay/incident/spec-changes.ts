@@ -14,12 +14,19 @@ export interface SpecChange extends TemplateDifference {
   readonly user?: string;
 }
 
+const PLAIN = ["replicas", "paused", "minReadySeconds", "progressDeadlineSeconds"] as const;
+
+/** Whether a change of the field begins a rollout. */
+export function isOfTemplate(field: string): boolean {
+  return !PLAIN.some((each) => each === field) && !field.startsWith("strategy.");
+}
+
 export function specChanges(
   before: SeenOwner,
   after: SeenOwner,
   { atMs, by }: { readonly atMs: number; readonly by?: string | undefined },
 ): readonly SpecChange[] {
-  const plain = (["replicas", "paused", "minReadySeconds", "progressDeadlineSeconds"] as const).flatMap((field) =>
+  const plain = PLAIN.flatMap((field) =>
     before[field] === after[field] ? [] : [{ field, from: String(before[field]), to: String(after[field]) }],
   );
   const strategy = (["type", "maxSurge", "maxUnavailable"] as const).flatMap((field) =>
@@ -60,7 +67,7 @@ export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: 
 
 /** The manager that owns the field (or the last writer among several managers), and the time of its last write. */
 function managed({ managers }: SeenOwner, field: string): Pick<SpecChange, "manager" | "atMs"> {
-  const root = field.startsWith("strategy.") ? "strategy" : field.replace(/\.resources\..*$/, ".resources");
+  const root = field.startsWith("strategy.") ? "strategy" : field.replace(/(\.(?:resources|[a-z]+Probe))\..*$/, "$1");
   const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.includes(root));
   const last = owners.toSorted((a: FieldManager, b: FieldManager) => ((a.time ?? "") < (b.time ?? "") ? 1 : -1))[0];
   return last === undefined ? {} : { manager: last.manager, atMs: timeIn({ ...last }, "time") };

@@ -1,4 +1,7 @@
-/** One workload and its objects, as the rules see them. Pods of an old revision never explain the new one. */
+/**
+ * One workload and its objects, as the rules see them. Pods of an old revision never explain the rollout of the new one. A pod that was
+ * created during the rollout to replace an old one explains why pods are missing.
+ */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { templateDifferences } from "../evidence/owner-evidence.ts";
 import type { EventEvidence } from "../evidence/other-evidence.ts";
@@ -7,6 +10,7 @@ import type { ListedMessage } from "../evidence/messages.ts";
 import type { ContainerSpec, ContainerStatus } from "../evidence/pod-evidence.ts";
 import type { ClusterState } from "./cluster-state.ts";
 import type { SeenOwner, SeenPod } from "./seen.ts";
+import { isOfTemplate, rolloutChanges } from "./spec-changes.ts";
 
 export interface Workload {
   readonly resource: CachedResource;
@@ -66,6 +70,25 @@ export function viewOf(state: ClusterState, subject: Workload): View | undefined
 export function isChanged({ owner, current }: View): boolean {
   if (owner?.template === undefined || current?.template === undefined) return false;
   return templateDifferences(current.template, owner.template).length > 0;
+}
+
+/** Pods of old revisions that were created during the rollout, while pods are missing. */
+export function replacementsOf(view: View): readonly SeenPod[] {
+  const { owner, olds, pods, oldPods } = view;
+  const startMs = rolloutMsOf(view);
+  const isComplete = [...pods, ...oldPods].filter(({ isReady }) => isReady).length >= (owner?.replicas ?? 0);
+  if (startMs === undefined || isComplete) return [];
+  const wanted = new Set(olds.flatMap(({ uid, replicas }) => (replicas > 0 ? [uid] : [])));
+  return oldPods.filter(({ createdMs = 0, ownerUid = "" }) => createdMs > startMs && wanted.has(ownerUid));
+}
+
+/** When the rollout of the current revision began; undefined for a rollback whose time is unknown: its ReplicaSet is older. */
+function rolloutMsOf({ state, owner, current, previous }: View): number | undefined {
+  if (owner === undefined || current?.createdMs === undefined || previous === undefined) return undefined;
+  const changes = [...state.changesOf(owner.uid).filter(({ field }) => isOfTemplate(field)), ...rolloutChanges(owner, previous, current)];
+  const times = changes.flatMap(({ atMs }) => atMs ?? []);
+  const isRollback = current.createdMs < (previous.createdMs ?? 0);
+  return isRollback && times.length === 0 ? undefined : Math.max(current.createdMs, ...times);
 }
 
 function split(pods: readonly SeenPod[]): Pick<View, "pods" | "terminating"> {

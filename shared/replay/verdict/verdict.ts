@@ -64,7 +64,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
     hasOldPods: view.owner?.strategy.type === "RollingUpdate" && view.oldPods.length > 0,
   };
   const found = findingsOf(view);
-  const findings = found.map((each) => ({ ...each, words: withUndo(wordsOf(each, targetOf(target, each)), each, { view, target }) }));
+  const findings = found.map((each) => ({ ...each, words: wordsIn(each, { view, target }) }));
   return {
     ...{ subject, atMs: state.nowMs, findings },
     health: healthOf(view, found),
@@ -80,6 +80,14 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
 interface Undo {
   readonly view: View;
   readonly target: Omit<Target, "first">;
+}
+
+function wordsIn(finding: Finding, undo: Undo): Words {
+  const target = targetOf(undo.target, finding);
+  const words = wordsOf(finding, target);
+  if (finding.isEarlier !== true) return withUndo(words, finding, undo);
+  const { namespace, first } = target;
+  return { cause: `the replacement of an old pod fails: ${words.cause}`, help: [`kubectl -n ${namespace} describe ${first}`] };
 }
 
 /** Adds `kubectl rollout undo` to the help of a cause that affects only new pods while pods of the previous revision still run. */
@@ -136,10 +144,11 @@ function healthOf(view: View, findings: readonly Finding[]): Health {
   if (isComplete && !causes.some(({ kind }) => kind === "paused"))
     return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
   const isPast = findings.some(({ kind }) => kind === "deadline exceeded");
-  if (causes.length > 0 || isPast) {
+  if (causes.some(({ isEarlier }) => isEarlier !== true) || isPast) {
     const wasComplete = isRolledOut && owner.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable");
     return wasComplete && !isPast ? "degraded" : "stuck";
   }
+  if (causes.length > 0) return "degraded";
   const started = Math.max(owner.createdMs ?? 0, view.current?.createdMs ?? 0);
   const isOver =
     isRolledOut && owner.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable") && nowMs - started > STATE_CHECK_MS;
@@ -185,7 +194,7 @@ const CHANGED_BY: readonly (readonly [RegExp, RegExp])[] = [
   [/^quota|^limit range|^two writers/, /^replicas$|\.resources\./],
   [/^unschedulable|out of memory/, /\.resources\.|^(?:affinity|nodeSelector|tolerations)$/],
   [/probe/, /Probe\./],
-  [/^(?:key|object|volume object) missing/, /\.env\.|^volumes$/],
+  [/^(?:key|object|volume object) missing/, /\.env(?:\.|From$)|^volumes$/],
   [/^no room/, /^strategy\./],
 ];
 

@@ -1,7 +1,7 @@
 /**
- * `npm run incidents [-- incidents | healthy | incidents/NAME …]`: plays incidents.ts and healthy.ts on a real control plane with upstream's controllers and scheduler, and two nodes of the
- * agent on containerd, and records each with `deltaloop capture -n`. A recorded file is replaced only if its scene reached its final
- * condition.
+ * `npm run incidents [-- incidents | incidents/post-mortems | healthy | incidents/NAME …]`: plays incidents.ts, post-mortems.ts and
+ * healthy.ts on a real control plane with upstream's controllers and scheduler, and two nodes of the agent on containerd, and records
+ * each with `deltaloop capture -n`. A recorded file is replaced only if its scene reached its final condition.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -13,6 +13,7 @@ import { gzipSync } from "node:zlib";
 import { builtBinaries } from "../../envtest/binaries.ts";
 import type { ControlPlaneBinaries } from "../../envtest/binaries.ts";
 import { BUILDABLE, COMPARED_VERSION } from "../../envtest/release-module.ts";
+import { ensureContainerd } from "../../containerd/programs.ts";
 import { startRegistry } from "../../containerd/registry.ts";
 import { nodesReady, startNodes } from "../../harness/node-processes/containerd-nodes.ts";
 import type { NodeAgent } from "../../harness/node-processes/containerd-nodes.ts";
@@ -20,6 +21,7 @@ import { deltaloop, eventually, startCluster } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { HEALTHY } from "./healthy.ts";
 import { INCIDENTS } from "./incidents.ts";
+import { POST_MORTEMS } from "./post-mortems.ts";
 import type { Scene, Stage } from "./stage.ts";
 import { writeFirstFindings } from "./verdicts.ts";
 
@@ -35,9 +37,13 @@ const PULL_MS = 6_000;
 const CLUSTER_SCOPED = ["PriorityClass", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
 
 const wanted = process.argv.slice(2);
-const scenes = [...scenesOf("incidents", INCIDENTS), ...scenesOf("healthy", HEALTHY)].filter(
-  ({ folder, name }) => wanted.length === 0 || wanted.includes(name) || wanted.includes(folder),
-);
+const scenes = [
+  ...scenesOf("incidents", INCIDENTS),
+  ...scenesOf("incidents/post-mortems", POST_MORTEMS),
+  ...scenesOf("healthy", HEALTHY),
+].filter(({ folder, name }) => wanted.length === 0 || wanted.includes(name) || wanted.includes(folder));
+const missing = ensureContainerd();
+if (missing !== undefined) throw new Error(missing);
 const cluster = await startCluster({ controllers: "all", machines: "scheduler" });
 const registry = await startRegistry();
 const closed = await startRegistry({ user: "other", password: "known" });
@@ -118,7 +124,12 @@ function stageOf({ client, kubectl, plane, list, ...rest }: Cluster, namespace: 
     async apply(...objects) {
       await rest.apply(...objects.map((object) => inNamespace(object, namespace)));
     },
-    complete: async () => await rest.rolledOut(namespace, "web", 120),
+    async publish(repository) {
+      await registry.add(repository, 0);
+      return registry.image(repository);
+    },
+    refuse: (repository, status) => registry.refuse(repository, status),
+    complete: async (name = "web") => await rest.rolledOut(namespace, name, 120),
     async event(reason, times = 1) {
       await until(`${times} Events ${reason}`, async () => {
         const counts = (await list<Event>(`${core}/events`)).filter((event) => event.reason === reason);

@@ -10,8 +10,12 @@ export interface Stage {
   image(name: string): string;
   kubectl(...args: readonly string[]): Promise<string>;
   apply(...objects: readonly object[]): Promise<void>;
-  /** Resolves when all pods of the Deployment match its template and are available. */
-  complete(): Promise<void>;
+  /** Makes an image available in the registry; its program sleeps. Returns its name. */
+  publish(repository: string): Promise<string>;
+  /** The registry answers requests for a published image with this status. */
+  refuse(repository: string, status: 404 | 429): void;
+  /** Resolves when all pods of the Deployment (default: `web`) match its template and are available. */
+  complete(name?: string): Promise<void>;
   /** Resolves when an Event of this reason has occurred `times` times. */
   event(reason: string, times?: number): Promise<void>;
   /** Resolves when the JSON of the namespace's pods and workloads contains this text. */
