@@ -11,13 +11,15 @@ import type { KeySync, SyncEnd } from "../kit/sync/key-sync.ts";
 import type { EventNote } from "../kit/writes.ts";
 import { cachedOf, observe, snapshotOf } from "./observed.ts";
 import type { OwnObserved } from "./observed.ts";
-import { describe, heldBy, OwnCalls, recordId, shownId } from "./perform.ts";
-import type { Held } from "./perform.ts";
+import { heldBy, objectOfRecord } from "./held.ts";
+import type { Held } from "./held.ts";
+import { OwnCalls } from "./perform.ts";
 import { ownFields } from "./project.ts";
 import type { OwnControllerEntry } from "./registry.ts";
 import { resourceOfKind } from "./resources.ts";
 import { Stability } from "./stability.ts";
 import type { Unstable } from "./stability.ts";
+import { describe, recordId, shownId } from "./write-names.ts";
 
 /** Runs the functions that developers write. */
 export interface OwnFunctions {
@@ -267,7 +269,7 @@ function staleRecords({ apply, keep }: Wanted, { records, rows }: OwnObserved): 
   if (apply === undefined) return [];
   const wanted = new Set([...apply.map(({ id }) => `${id.kind.kind}.${id.kind.group}/${id.namespace}/${id.name}`), ...keep]);
   return [...records.keys()].filter((id) => {
-    const object = id.startsWith("held:") ? id.slice("held:".length) : id;
+    const object = objectOfRecord(id);
     return object !== "self" && object !== "status" && !wanted.has(object) && !rows.has(object);
   });
 }

@@ -1,10 +1,13 @@
 /** User controllers under faults. `npm run sim -- --own --seeds 1-2000` runs more, and `--own --plants` shows what the checks find. */
 import { randomInt } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { messageOf } from "../../../shared/kube/objects/errors.ts";
 import { PLANTS } from "./plants.ts";
 import { simulateOwn } from "./simulate-own.ts";
 
+const SHARED = join(import.meta.dirname, "../../../shared");
 const SEEDS = 40;
 const FIRST_MAX = 1_000_000;
 const failureOf = (seed: number): Promise<string | undefined> =>
@@ -22,6 +25,10 @@ test.each([
   { seed: 70, why: "the last check came before the events of a late watch" },
   { seed: 189_465, why: "the condition Applied stayed after the attempt that succeeded" },
 ])("seed $seed failed once: $why", async ({ seed }) => expect(await failureOf(seed)).toBeUndefined());
+
+test.each(PLANTS)("finds the place of the planted mistake: $what", ({ edits }) => {
+  for (const { file, from } of edits) expect(readFileSync(`${SHARED}/${file}`, "utf8").split(from), file).toHaveLength(2);
+});
 
 test("plants twelve mistakes", () => {
   expect(PLANTS.map(({ what }) => what)).toHaveLength(12);
