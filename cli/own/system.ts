@@ -94,7 +94,7 @@ export function startOwnSystem(definitions: readonly Definition[], options: OwnS
       {
         ...{ cluster: cid, clusterUid: uid, mode: act ? "act" : "shadow", registry, upkeep: UPKEEP_TIMES, fence },
         ...{ concurrency: INVOCATIONS, syncTimeoutSeconds: SYNC_TIMEOUT_SECONDS },
-        onChanges: (view, items) => triggers.note(view, items),
+        onChanges: (view, items, isListed) => triggers.note(view, items, isListed),
       },
     );
     return { system, backend, catalog: cache.catalog, triggers, ending };

@@ -13,9 +13,10 @@ export class Triggers {
     this.#views = new Map(entries.flatMap(({ views }) => views.map(({ name, kind }) => [name as View, kind.kind] as const)));
   }
 
-  note(view: View, items: readonly ItemChange[]): void {
+  /** @param isListed whether a list has found the items, which may have existed for long */
+  note(view: View, items: readonly ItemChange[], isListed: boolean): void {
     for (const { key: changed, type, expected, effects } of items) {
-      const what = type === "put" ? (expected ? "changed" : "created") : "deleted";
+      const what = type !== "put" ? "deleted" : expected ? "changed" : isListed ? "listed" : "created";
       for (const { controller, key, self = false } of effects)
         this.enqueued(controller, key, self ? what : `${this.#views.get(view) ?? view} ${changed} ${what}`);
     }

@@ -89,7 +89,7 @@ function next(before: Streak | undefined, write: OwnWrite, inputs: string, nowMs
 /** What a write counts for. An object that replaces another one of its kind counts as one with a new name. */
 function counted(write: OwnWrite, idOf: (write: OwnWrite) => string, replaced: ReadonlySet<string>): string | undefined {
   if (write.kind === "create") return replaced.has(write.id.kind.kind) ? `names ${write.id.kind.kind}` : undefined;
-  return write.why === "desired state changed" ? idOf(write) : undefined;
+  return write.why === "desired state changed" || write.why === "last write unknown" ? idOf(write) : undefined;
 }
 
 function replacedKinds(writes: readonly OwnWrite[]): ReadonlySet<string> {
