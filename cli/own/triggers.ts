@@ -38,9 +38,17 @@ export class Triggers {
 }
 
 /** `12:00:04.120 website shop/a   created → create Deployment shop/a (missing)   18 ms`. */
-export function lineOf({ controller, key, writes, isShadow, note, durationMs }: OwnReport, trigger: string, at: Date): string {
-  const sent = writes.map(({ what, why }) => `${what} (${why})`).join(", ");
-  const end = [...(sent === "" ? [] : [isShadow ? `would ${sent}` : sent]), ...(note === undefined ? [] : [note])].join("; ");
+export function lineOf(
+  { controller, key, writes, blocked = [], isShadow, note, durationMs }: OwnReport,
+  trigger: string,
+  at: Date,
+): string {
+  const [sent, refused] = [writes, blocked].map((each) => each.map(({ what, why }) => `${what} (${why})`).join(", "));
+  const end = [
+    ...(sent ? [isShadow ? `would ${sent}` : sent] : []),
+    ...(refused ? [`blocked: ${refused}`] : []),
+    ...(note === undefined ? [] : [note]),
+  ].join("; ");
   return printable(`${timeText(at)} ${controller} ${key}   ${trigger} → ${end || "nothing"}   ${Math.round(durationMs)} ms`);
 }
 

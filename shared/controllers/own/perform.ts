@@ -67,6 +67,8 @@ export class OwnCalls {
   #hasWrittenPrimary = false;
   /** Set once the Store has ended the run (OW7). */
   done: DoneResult | undefined;
+  /** `create Deployment shop/a`, the write whose failure has ended the run. */
+  failed: string | undefined;
 
   constructor(ports: SyncPorts, run: OwnRun, entry: OwnControllerEntry, observed: OwnObserved, row: Row) {
     this.#ports = ports;
@@ -119,10 +121,31 @@ export class OwnCalls {
         return one;
       },
     );
-    const ended = sent.filter((one) => one !== undefined);
-    const failed = ended.find((one) => one.kind === "failed");
-    if (failed) throw failed.error;
-    return ended;
+    for (const [i, one] of sent.entries()) {
+      if (one?.kind !== "failed") continue;
+      const write = stage[i];
+      this.failed = write && describe(write);
+      throw one.error;
+    }
+    return sent.filter((one) => one !== undefined);
+  }
+
+  /**
+   * Creates that would not succeed, since an object has the name: why, or no reason if it is the primary's own, which the cache lacks yet.
+   * Sends reads only.
+   */
+  async taken(writes: readonly OwnWrite[]): Promise<readonly { readonly write: OwnWrite; readonly why?: string }[]> {
+    const creates = writes.filter((write) => write.kind === "create");
+    const read = async (write: (typeof creates)[number]): Promise<{ readonly found: KubeObject | undefined } | Error> =>
+      await this.#requests.readLive(this.#requests.viewOf(write.id), write.id).then((found) => ({ found }), toError);
+    const answers = await inTurn(creates, () => true, read);
+    return creates.flatMap((write, i) => {
+      const answer = answers[i];
+      if (answer instanceof Error) throw answer;
+      if (answer?.found === undefined) return [];
+      const next = afterTaken(write, answer.found as unknown as ObjectBody); // a whole object
+      return [{ write, ...(next.kind === "backOff" && { why: `${next.event}: ${next.message}` }) }];
+    });
   }
 
   /** Objects that are held after this run's answers. */
@@ -135,6 +158,15 @@ export class OwnCalls {
     const { namespace, name, uid } = this.#observed.primary;
     const about = { resource: views[0].resource, apiVersion: apiVersionOf(kind), kind: kind.kind, namespace, name, uid };
     this.#events.note(about, notes);
+  }
+
+  /** Sends the Event if the primary exists and is not being deleted. Never fails. */
+  async emitOfLive(note: EventNote): Promise<void> {
+    const { uid } = this.#observed.primary;
+    const live = await this.#requests.readLive(this.#entry.views[0], this.#observed.primary).catch(() => undefined);
+    if (live?.metadata.uid !== uid || live.metadata.deletionTimestamp !== undefined) return;
+    this.emit([note]);
+    await this.sendEvents();
   }
 
   /** Never fails. */
