@@ -2,6 +2,7 @@
  * `deltaloop own-host`: runs the `sync` functions of user controllers, started by `dev`. It has no credentials and no keys: it gets
  * snapshots, requests live reads from its parent, and returns results. If it exits, only the running sync fails.
  */
+import { basename } from "node:path";
 import type { Command } from "commander";
 import { messageOf } from "@deltaloop/kube/objects";
 import { printable } from "@deltaloop/base/output";
@@ -17,6 +18,9 @@ export function registerOwnHost(program: Command): void {
     .argument("<file...>", "files that export controllers")
     .action(runOwnHost);
 }
+
+/** A read by `live` failed. */
+class ReadError extends Error {}
 
 /** Time between the abort of `signal` and the kill of the process. */
 const ABORT_MS = 50_000;
@@ -44,7 +48,7 @@ async function runOwnHost(named: readonly string[]): Promise<void> {
     const live = async (of: Parameters<Parameters<typeof createContext>[2]["live"]>[0], name: string, namespace: string) => {
       const read = ++lastRead;
       const answer = Promise.withResolvers<VisibleObject | undefined>();
-      reads.set(read, ({ object, error }) => (error === undefined ? answer.resolve(object) : answer.reject(new Error(error))));
+      reads.set(read, ({ object, error }) => (error === undefined ? answer.resolve(object) : answer.reject(new ReadError(error))));
       const { group, version, kind, plural, scope } = of;
       say({ kind: "live", id, read, of: { group, version, kind, plural, scope }, name, namespace });
       const object = await answer.promise;
@@ -62,11 +66,20 @@ async function runOwnHost(named: readonly string[]): Promise<void> {
     return await found.sync(createContext(found.definition, snapshot, { now: new Date(nowMs), signal, log, live }));
   }
 
+  const placeIn = (error: unknown): string | undefined => placeOf(error, [...named, ...files]);
   /** `TypeError: … at website.ts:14:31`. */
-  const failureOf = (error: unknown): string => {
+  const textOf = (error: unknown): string => {
     if (!(error instanceof Error)) return messageOf(error);
-    const place = placeOf(error, [...named, ...files]);
+    const place = placeIn(error);
     return `${error.name === "Error" ? "" : `${error.name}: `}${error.message}${place === undefined ? "" : ` at ${place}`}`;
+  };
+  const failureOf = (id: number, error: unknown): FromHost => {
+    const place = placeIn(error);
+    return {
+      ...{ kind: "failed", id, error: textOf(error), name: error instanceof Error ? error.name : "Error" },
+      ...(place !== undefined && { place: basename(place) }),
+      isRead: error instanceof ReadError,
+    };
   };
 
   process.on("message", (message: ToHost) => {
@@ -79,9 +92,9 @@ async function runOwnHost(named: readonly string[]): Promise<void> {
     const { id } = message;
     sync(message)
       .then((result) => say({ kind: "returned", id, result }))
-      .catch((error: unknown) => say({ kind: "failed", id, error: failureOf(error) }));
+      .catch((error: unknown) => say(failureOf(id, error)));
   });
   // A promise that the developer's code does not await must not end the other keys' syncs.
-  process.on("unhandledRejection", (error) => process.stderr.write(`${printable(`unhandled rejection: ${failureOf(error)}`)}\n`));
+  process.on("unhandledRejection", (error) => process.stderr.write(`${printable(`unhandled rejection: ${textOf(error)}`)}\n`));
   say({ kind: "loaded", definitions: loaded.controllers.map(({ definition }) => definition), files });
 }

@@ -1,6 +1,6 @@
 /** The in-memory cluster of `dev FILE…`: an API server with the CRDs, the built-in controllers and scripted nodes. */
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createApiServer, createInProcessKube, runScriptedNodes, serveHttp } from "@deltaloop/api-server";
 import type { Log } from "@deltaloop/base";
@@ -24,6 +24,7 @@ import type { OwnTarget } from "./target.ts";
 const NODES = 3;
 const POLL_MS = 10;
 const SERVED_MS_MAX = 5_000;
+const ANSWER_MS_MAX = 1_000;
 /** A folder in the working directory, so that another terminal finds the kubeconfig. */
 const FOLDER = ".deltaloop";
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -55,7 +56,7 @@ export async function embeddedTarget(log: Log, crdPaths: readonly string[] = [])
     },
   );
   const kubeconfig = embeddedKubeconfig(http.url, "deltaloop-dev");
-  const file = writeKubeconfig(kubeconfig);
+  const file = await writeKubeconfig(kubeconfig);
   log.info(`in-memory API server with built-in controllers and ${NODES} scripted nodes: export KUBECONFIG=${file}`);
   return {
     access,
@@ -71,7 +72,7 @@ export async function embeddedTarget(log: Log, crdPaths: readonly string[] = [])
       return cluster;
     },
     async stop() {
-      // A later `dev` in this folder may have written its own.
+      // Another `dev` may have taken its place after a moment without an answer.
       if (existsSync(file) && readFileSync(file, "utf8") === kubeconfig) rmSync(file);
       await system.stop();
       await http.close();
@@ -81,16 +82,33 @@ export async function embeddedTarget(log: Log, crdPaths: readonly string[] = [])
   };
 }
 
-/** @returns its path */
-function writeKubeconfig(text: string): string {
-  const file = resolve(join(FOLDER, "kubeconfig"));
-  try {
-    mkdirSync(FOLDER, { recursive: true, mode: 0o700 });
-    writeFileSync(file, text, { mode: 0o600 });
-  } catch (error) {
-    throw new UsageError(`cannot write ${file}: ${messageOf(error)}: run it in a folder that you may write to`);
+/** Writes `kubeconfig`, or `kubeconfig-2` and so on while another `dev` in this folder serves the one before. @returns its path */
+async function writeKubeconfig(text: string): Promise<string> {
+  for (let n = 1; ; n++) {
+    const file = resolve(join(FOLDER, n === 1 ? "kubeconfig" : `kubeconfig-${n}`));
+    try {
+      mkdirSync(FOLDER, { recursive: true, mode: 0o700 });
+      if (existsSync(file)) {
+        if (await isServed(readFileSync(file, "utf8"))) continue;
+        rmSync(file, { force: true }); // of a `dev` that was killed
+      }
+      writeFileSync(file, text, { mode: 0o600, flag: "wx" });
+      return file;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "EEXIST" && statSync(FOLDER).isDirectory()) continue; // another one was faster
+      throw new UsageError(`cannot write ${file}: ${messageOf(error)}: run it in a folder that you may write to`);
+    }
   }
-  return file;
+}
+
+/** Whether the server of a kubeconfig of `dev` answers. */
+async function isServed(text: string): Promise<boolean> {
+  const [, server] = /"server": "(http:[^"]+)"/.exec(text) ?? [];
+  if (server === undefined) return false;
+  return await fetch(`${server}/version`, { signal: AbortSignal.timeout(ANSWER_MS_MAX) }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 }
 
 /** Creates the CRD, or replaces the one of earlier code. @throws {UsageError} with what the API server refuses */

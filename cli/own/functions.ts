@@ -10,6 +10,7 @@
  * FH5 with `keepsSpare`, the next new host has already started, because that takes longer than to load a file.
  */
 import { createSlots } from "@deltaloop/base";
+import { SyncFailure } from "@deltaloop/controllers/own";
 import type { OwnFunctions } from "@deltaloop/controllers/own";
 import { EndlessError, Host } from "./host.ts";
 import type { HostOptions, Loaded } from "./host.ts";
@@ -76,7 +77,7 @@ export function ownHosts(options: HostOptions & { readonly keepsSpare?: boolean 
       }
     },
     stop() {
-      stopped.abort(new Error("stopping"));
+      stopped.abort(new SyncFailure("stopping"));
       for (const host of hosts) stop(host, "stopping");
     },
     async sync(call) {

@@ -2,6 +2,7 @@
 import type { Clock, Log } from "@deltaloop/base";
 import { UsageError } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
+import { failureOfCode, SyncFailure } from "@deltaloop/controllers/own";
 import type { OwnCall } from "@deltaloop/controllers/own";
 import type { MessagingChild } from "@deltaloop/local/processes";
 import type { Definition } from "@deltaloop/sdk/definitions";
@@ -35,12 +36,12 @@ export class LoadError extends UsageError {
   }
 }
 
-export class EndlessError extends Error {
-  override readonly name = "EndlessError";
+export class EndlessError extends SyncFailure {
   constructor() {
-    super(`sync did not end within ${SYNC_MS_MAX / 1_000} s: killed with its function host`);
+    super(ENDLESS, ENDLESS);
   }
 }
+const ENDLESS = `sync did not end within ${SYNC_MS_MAX / 1_000} s: killed with its function host`;
 
 interface Waiting extends PromiseWithResolvers<unknown> {
   readonly call: OwnCall;
@@ -142,7 +143,8 @@ export class Host {
       `${this.#loading === "" ? `the ${this.#name}` : `${this.#loading}:`} exited the process while it loaded: remove the call of process.exit`,
     );
     const why = this.#stopped ?? `the function host exited (${how})`;
-    for (const { reject } of this.#waiting.values()) reject(new Error(why));
+    for (const [id, { reject }] of this.#waiting)
+      reject(new SyncFailure(why, this.#stopped === undefined && id === this.#running ? why : undefined));
     this.#waiting.clear();
     if (this.#stopped !== undefined) return;
     this.#loaded = Promise.withResolvers();
@@ -189,7 +191,7 @@ export class Host {
       case "returned":
         return this.#waiting.get(message.id)?.resolve(message.result);
       case "failed":
-        return this.#waiting.get(message.id)?.reject(new Error(message.error));
+        return this.#waiting.get(message.id)?.reject(failureOf(message));
       case "live":
         return void this.#read(message);
     }
@@ -203,4 +205,9 @@ export class Host {
       this.#send({ kind: "read", id, read, error: messageOf(error) });
     }
   }
+}
+
+/** A failed read of `live` is no fault of the code. */
+function failureOf({ error, name, place, isRead }: Extract<FromHost, { readonly kind: "failed" }>): SyncFailure {
+  return isRead ? new SyncFailure(error) : failureOfCode(error, name, place);
 }

@@ -35,4 +35,15 @@ export type FromHost =
       readonly namespace: string;
     }
   | { readonly kind: "returned"; readonly id: number; readonly result: unknown }
-  | { readonly kind: "failed"; readonly id: number; readonly error: string };
+  | {
+      readonly kind: "failed";
+      readonly id: number;
+      /** One line, with the place. */
+      readonly error: string;
+      /** Of the error, as `TypeError`. */
+      readonly name: string;
+      /** `website.ts:14:31`, without folders. */
+      readonly place?: string;
+      /** Whether it is the failure of a read by `live`. */
+      readonly isRead: boolean;
+    };

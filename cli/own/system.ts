@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import { shutGate, UPKEEP_TIMES } from "@deltaloop/controllers/cache";
 import { createSyncFunction } from "@deltaloop/controllers/lambda";
-import { ownControllers, ownKeySync, registryOf } from "@deltaloop/controllers/own";
+import { ownControllers, ownKeySync, registryOf, SyncFailure } from "@deltaloop/controllers/own";
 import type { OwnFunctions, OwnReport } from "@deltaloop/controllers/own";
 import { cacheOf, syncFunction } from "@deltaloop/controllers/registry";
 import { createKubeHttp } from "@deltaloop/kube/http";
@@ -94,7 +94,7 @@ export function startOwnSystem(definitions: readonly Definition[], options: OwnS
       {
         ...{ cluster: cid, clusterUid: uid, mode: act ? "act" : "shadow", registry, upkeep: UPKEEP_TIMES, fence },
         ...{ concurrency: INVOCATIONS, syncTimeoutSeconds: SYNC_TIMEOUT_SECONDS },
-        onChanges: (view, items) => triggers.note(view, items),
+        onChanges: (view, items, isListed) => triggers.note(view, items, isListed),
       },
     );
     return { system, backend, catalog: cache.catalog, triggers, ending };
@@ -130,7 +130,7 @@ export function startOwnSystem(definitions: readonly Definition[], options: OwnS
       return count;
     },
     async redefine(changed, use) {
-      running.ending.abort(new Error(REPLACED));
+      running.ending.abort(new SyncFailure(REPLACED));
       const stopped = stop();
       use();
       await stopped;

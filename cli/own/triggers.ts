@@ -13,9 +13,10 @@ export class Triggers {
     this.#views = new Map(entries.flatMap(({ views }) => views.map(({ name, kind }) => [name as View, kind.kind] as const)));
   }
 
-  note(view: View, items: readonly ItemChange[]): void {
+  /** @param isListed whether a list has found the items, which may have existed for long */
+  note(view: View, items: readonly ItemChange[], isListed: boolean): void {
     for (const { key: changed, type, expected, effects } of items) {
-      const what = type === "put" ? (expected ? "changed" : "created") : "deleted";
+      const what = type !== "put" ? "deleted" : expected ? "changed" : isListed ? "listed" : "created";
       for (const { controller, key, self = false } of effects)
         this.enqueued(controller, key, self ? what : `${this.#views.get(view) ?? view} ${changed} ${what}`);
     }
@@ -37,9 +38,17 @@ export class Triggers {
 }
 
 /** `12:00:04.120 website shop/a   created → create Deployment shop/a (missing)   18 ms`. */
-export function lineOf({ controller, key, writes, isShadow, note, durationMs }: OwnReport, trigger: string, at: Date): string {
-  const sent = writes.map(({ what, why }) => `${what} (${why})`).join(", ");
-  const end = [...(sent === "" ? [] : [isShadow ? `would ${sent}` : sent]), ...(note === undefined ? [] : [note])].join("; ");
+export function lineOf(
+  { controller, key, writes, blocked = [], isShadow, note, durationMs }: OwnReport,
+  trigger: string,
+  at: Date,
+): string {
+  const [sent, refused] = [writes, blocked].map((each) => each.map(({ what, why }) => `${what} (${why})`).join(", "));
+  const end = [
+    ...(sent ? [isShadow ? `would ${sent}` : sent] : []),
+    ...(refused ? [`blocked: ${refused}`] : []),
+    ...(note === undefined ? [] : [note]),
+  ].join("; ");
   return printable(`${timeText(at)} ${controller} ${key}   ${trigger} → ${end || "nothing"}   ${Math.round(durationMs)} ms`);
 }
 

@@ -1,3 +1,4 @@
+export { failureOfCode, SyncFailure } from "./own/failures.ts";
 export { seenThrough } from "./own/observed.ts";
 export { ownControllers, registryOf, unsupportedBy } from "./own/registry.ts";
 export type { OwnControllerEntry } from "./own/registry.ts";

@@ -1,4 +1,14 @@
-export { BUILT_IN, catalogOf, controllerIn, infoIn, ownedSlices, ownerIdIn, slicesIn } from "./objects/catalog.ts";
+export {
+  BUILT_IN,
+  catalogOf,
+  checkListed,
+  controllerIn,
+  infoIn,
+  listsPrimaries,
+  ownedSlices,
+  ownerIdIn,
+  slicesIn,
+} from "./objects/catalog.ts";
 export type { Catalog, CatalogEntry, RowTexts } from "./objects/catalog.ts";
 export type {
   Cached,

@@ -26,7 +26,7 @@ import { mappedSlice } from "../../shared/kube/objects/owner-id.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import { projected } from "../../shared/kube/strip/project.ts";
 import { viewName, type ViewDefinition } from "../../shared/kube/strip/view-definition.ts";
-import { RESOURCES, type OwnController, type Resource } from "../../shared/kube/objects/resources.ts";
+import { RESOURCES, type OwnController, type Resource, type View } from "../../shared/kube/objects/resources.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { soleLeader } from "../../shared/local/assemble-system.ts";
 import type { Catalog } from "../../shared/kube/objects/catalog.ts";
@@ -40,8 +40,11 @@ import { testSigner } from "../support/signer.ts";
 const CLUSTER = "0123456789ab";
 const CANARY = "a value that stays on the API server";
 
-/** A controller that caches the metadata of one resource; also returns the view of its primaries. */
-function watching(name: string, resource: Resource): { readonly entry: ControllerEntry; readonly view: ViewDefinition } {
+/**
+ * A controller that caches the metadata of one resource; also returns the view of its primaries, which Stores list by namespace if
+ * `isListed`.
+ */
+function watching(name: string, resource: Resource, isListed = false): { readonly entry: ControllerEntry; readonly view: ViewDefinition } {
   const controller = name as OwnController; // a name of the registry
   const view = viewName(resource, controller, "k3x9");
   const affectedKeys: AffectedKeys = (delta) => {
@@ -52,7 +55,7 @@ function watching(name: string, resource: Resource): { readonly entry: Controlle
     return [{ controller, key: `${namespace}/${object}`, uid, urgency: "act", self: true }];
   };
   return {
-    entry: { name, primary: view, reads: [view], affectedKeys, contract: [] },
+    entry: { name, primary: view, ...(isListed && { slices: [{ view, by: "namespace" }] }), reads: [view], affectedKeys, contract: [] },
     view: { name: view, resource, isMetadataOnly: true, project: (object, digester) => projected(view, object, digester) },
   };
 }
@@ -93,7 +96,7 @@ const KEEPING: { readonly entry: ControllerEntry; readonly views: readonly ViewD
 };
 
 const NOTES = watching("web-1", "configmaps");
-const OTHERS = watching("web", "configmaps");
+const OTHERS = watching("web", "configmaps", true);
 const TEAMS = watching("team-guard", "namespaces");
 const ALL = [NOTES, OTHERS, TEAMS];
 const REGISTRY: Registry = {
@@ -319,6 +322,18 @@ export function ownViewsConformance(where: string, make: MakeStore, connect = em
       await s.store.add(epoch, KEEPER, "/home", 0).then((bell) => (bell ? s.ring(bell) : undefined));
       await settled([b]);
       expect(home.metadata.uid).not.toBe("");
+    });
+
+    it("have primaries that a look-up by namespace refuses, unless a slice is by namespace or cluster", async () => {
+      const lookUp = (resource: View) => s.store.readIndex({ primaries: [{ resource, namespace: "default" }] });
+      await expect(lookUp(HOMES)).rejects.toThrow(
+        `the primaries of keeper (Namespace, view ${HOMES}) are not listed by namespace: it has no slice by namespace or cluster`,
+      );
+      await expect(lookUp(KEPT)).rejects.toThrow(`${KEPT} is not the primary resource of any controller`);
+      await eventually("the listed ConfigMap", async () => {
+        const { primaries } = await s.store.readIndex({ primaries: [{ resource: OTHERS.view.name, namespace: "default" }] });
+        return primaries[0]?.rows.some(({ key }) => key === "default/b") === true;
+      });
     });
 
     it("receive no message with the values of a ConfigMap", () => {

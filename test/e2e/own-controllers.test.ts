@@ -169,12 +169,17 @@ await whereRealPartsAre("user controllers on a real API server", () => {
 
     it("prints in shadow mode each write with its reason, and sends nothing", async () => {
       await site("shown");
+      await cluster.kubectl("create", "service", "clusterip", "held", "--tcp=80");
+      await site("held");
       const running = await dev(await code(""));
       await eventually("a line", () => running.output().includes("would create Deployment default/shown (missing)"));
       expect(running.output()).toContain("create Service default/shown (missing), status (desired state changed)");
+      const taken = "NameTaken: Service default/held exists and has no controller: delete or rename it";
+      await eventually("a blocked write", () => running.output().includes(`blocked: create Service default/held (${taken})`));
       await stop(running);
       expect(await writesOf()).toEqual([]);
-      await cluster.kubectl("delete", SITE, "shown");
+      await cluster.kubectl("delete", SITE, "shown", "held");
+      await cluster.kubectl("delete", "service", "held");
     });
 
     it("refuses credentials of a cluster-admin without --yes, and prints what it would write", async () => {

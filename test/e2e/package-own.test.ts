@@ -117,6 +117,24 @@ describe("the project", () => {
       }
       await writeFile(join(project, CODE), text);
     };
+    /** Another process of the same project. */
+    const beside = async (line: string) => {
+      const env = { ...process.env, NO_COLOR: "1", PATH: path };
+      const child = spawn("npx", ["deltaloop", ...line.split(" ")], {
+        cwd: project,
+        env,
+        stdio: ["ignore", "pipe", "pipe"],
+        detached: true,
+      });
+      const ended = new Promise((resolve) => child.once("close", resolve));
+      let printed = "";
+      for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (printed += text));
+      const stop = async (): Promise<void> => {
+        if (child.pid !== undefined) process.kill(-child.pid, "SIGINT");
+        await ended;
+      };
+      return { output: () => printed, stop };
+    };
     /** Returns a function that returns the lines printed since this call. */
     const later = (): (() => string) => {
       const from = output.length;
@@ -155,6 +173,24 @@ describe("the project", () => {
       expect(await kubectl("get deploy/a -o jsonpath={.metadata.annotations.x}")).toBe("y");
     });
 
+    it("beside another one in its folder, which gets a kubeconfig of its own, keeps its API server", async () => {
+      const other = await beside("dev website.ts");
+      await eventually("ready", () => /^ready: /m.test(other.output()));
+      expect(other.output()).toContain(`export KUBECONFIG=${join(project, ".deltaloop", "kubeconfig-2")}\n`);
+      await other.stop();
+      expect(await readdir(join(project, ".deltaloop"))).toEqual(["kubeconfig"]);
+      expect(await kubectl("get svc -o name")).toBe("service/a\n");
+    });
+
+    it("without the records of earlier writes says so, and no change of the desired state", async () => {
+      const other = await beside("dev website.ts --kubeconfig .deltaloop/kubeconfig");
+      const writes =
+        "apply Deployment default/a (last write unknown), apply Service default/a (last write unknown), status (last write unknown)";
+      await eventually("a line", () => other.output().includes(`→ would ${writes}`));
+      expect(other.output()).toMatch(/ website default\/a {3}listed, /);
+      await other.stop();
+    });
+
     it("reports a saved syntax error with its line, and the old code keeps running", async () => {
       const printed = later();
       await save(["const labels = ", "const labels = = "]);
@@ -188,6 +224,9 @@ describe("the project", () => {
       const printed = later();
       await save(["return { apply:", 'throw new Error("broken"); return { apply:']);
       await eventually("failures", () => printed().includes("retry 9 → sync failed"));
+      const message = /sync failed, is retried with back-off: Error at website\.ts:\d+:\d+/;
+      expect(await kubectl("get events --field-selector=reason=SyncFailed --no-headers")).toMatch(message);
+      expect(await kubectl("get events --field-selector=reason=SyncFailed -o jsonpath={.items[*].count}")).toBe("1");
       await kubectl("delete svc/a");
       await save(['throw new Error("broken"); return', "return"], ["s.object({ note:", "s.object({ more: s.string().optional(), note:"]);
       const startedMs = performance.now();

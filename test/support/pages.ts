@@ -10,7 +10,7 @@
  *     … background       keeps running while the next blocks run
  *     output             what the last block printed; `…` is any text, on a line of its own any lines
  *     output ctrl-c      what the command in the background has printed, after Ctrl-C
- *     yaml FILE, ini FILE    a file that the next blocks read
+ *     yaml FILE, ini FILE, ts FILE    a file that the next blocks read
  */
 import { execFile, spawn } from "node:child_process";
 import { chmod, copyFile, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
@@ -62,7 +62,7 @@ function blockFrom(language: string, words: readonly string[], line: number, tex
   if (language === "output" && words.every((word) => word === "ctrl-c"))
     return { kind: "output", line, interrupted: words.length > 0, text };
   const [path, ...rest] = words;
-  if (["yaml", "ini"].includes(language) && path !== undefined && rest.length === 0) return { kind: "file", line, path, text };
+  if (["yaml", "ini", "ts"].includes(language) && path !== undefined && rest.length === 0) return { kind: "file", line, path, text };
   return undefined;
 }
 

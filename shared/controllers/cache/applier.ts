@@ -68,8 +68,8 @@ export interface ApplierPorts {
   readonly metrics?: Metrics;
   /** Reads the MAC keys again, rate-limited. Returns whether they changed. */
   readonly renewKeys?: () => Promise<boolean>;
-  /** Called with the affected keys of each change, for a replay or a live view. */
-  readonly onChanges?: (resource: View, items: readonly ItemChange[]) => void;
+  /** Called with the affected keys of each change, for a replay or a live view. `isListed`: a list has found the items. */
+  readonly onChanges?: (resource: View, items: readonly ItemChange[], isListed: boolean) => void;
 }
 
 /** `retry`: leave the message and all later messages of its lane in the queue for this many seconds. */
@@ -403,7 +403,7 @@ class MessageApplier {
           resource,
           count: forged.length,
         });
-    if (look.kind !== "unread") this.#ports.onChanges?.(this.#envelope.r, prepared.items);
+    if (look.kind !== "unread") this.#ports.onChanges?.(this.#envelope.r, prepared.items, this.#envelope.k === "L");
     return prepared;
   }
 
@@ -411,7 +411,7 @@ class MessageApplier {
   #tellChanges(items: readonly ItemChange[], result: ApplyResult): void {
     if (result.kind !== "applied" && result.kind !== "retry") return;
     const changed = items.filter((_, i) => result.outcomes[i] === "changed");
-    if (changed.length > 0) this.#ports.onChanges?.(this.#envelope.r, changed);
+    if (changed.length > 0) this.#ports.onChanges?.(this.#envelope.r, changed, this.#envelope.k === "L");
   }
 
   /** Repairs forged rows of primaries that the affected keys depend on. The key of each repaired primary is enqueued. */

@@ -44,6 +44,7 @@ export function observe({ views, definition }: OwnControllerEntry, row: Row, { s
     primary: { name, namespace, uid, resourceVersion, generation },
     content: own.content ?? "",
     statusContent: own.status ?? "",
+    isManaged: own.isManaged === true,
     owned,
     records,
     rows,

@@ -10,23 +10,12 @@
  * OW6 the writes of one stage (stages.ts) are sent at once. The next stage, and the end of the run, wait for all of them.
  * OW7 the last write-through ends the run in the same call of the Store, if nothing else is left to do (WQ8).
  */
-import { controllerRef, objectKey } from "@deltaloop/kube/objects";
+import { objectKey } from "@deltaloop/kube/objects";
 import type { CachedObject, KubeObject, ObjectKey } from "@deltaloop/kube/objects";
-import type { CreateRequest, DeleteRequest, PatchRequest } from "@deltaloop/kube/client";
 import type { DoneResult, RecordChange, Row } from "@deltaloop/store/ports";
 import { apiVersionOf } from "@deltaloop/sdk/definitions";
-import {
-  afterAnswer,
-  afterTaken,
-  contestedBackOffMs,
-  idText,
-  managerOf,
-  recordOf,
-  sentText,
-  stagesOf,
-  upgradePatch,
-} from "@deltaloop/sdk/writes";
-import type { LastWrite, ObjectBody, ObjectId, OwnAnswer, OwnWrite } from "@deltaloop/sdk/writes";
+import { afterAnswer, afterTaken, idText, managerOf, recordOf, sentText, stagesOf } from "@deltaloop/sdk/writes";
+import type { LastWrite, ObjectBody, OwnWrite } from "@deltaloop/sdk/writes";
 import { writeThrough } from "../cache/write-through.ts";
 import { cachedAs } from "../cache/cache-registry.ts";
 import type { KnownRows } from "../cache/prepare.ts";
@@ -36,16 +25,16 @@ import { outcomeOf } from "../kit/outcome.ts";
 import { RunEvents } from "../kit/perform/events.ts";
 import type { OwnRun, Succeeded, SyncPorts } from "../kit/run.ts";
 import type { EventNote } from "../kit/writes.ts";
-import type { Answer, RunGateway, SeenRow } from "../kit/write-gateway/gateway.ts";
-import { answerOf, isOutdated } from "./answers.ts";
+import type { RunGateway } from "../kit/write-gateway/gateway.ts";
+import { heldBy, heldId, holdRecord } from "./held.ts";
+import type { Held } from "./held.ts";
 import { cachedOf, idOf, keyOfId } from "./observed.ts";
 import type { OwnObserved } from "./observed.ts";
 import { ownFields, seenOf } from "./project.ts";
 import type { OwnControllerEntry } from "./registry.ts";
-import { resourceOfKind } from "./resources.ts";
+import { OwnRequests } from "./requests.ts";
 import type { OwnViewOf } from "./views.ts";
-
-const APPLY = "application/apply-patch+yaml";
+import { describe, recordId } from "./write-names.ts";
 
 /** The result of a write, as far as later writes of the sync depend on it. */
 type Sent =
@@ -70,6 +59,7 @@ export class OwnCalls {
   readonly #observed: OwnObserved;
   readonly #row: Row;
   readonly #gateway: RunGateway;
+  readonly #requests: OwnRequests;
   readonly #events: RunEvents;
   readonly #records: Map<string, LastWrite>;
   /** The primary's version after this run's last write on it. */
@@ -77,6 +67,8 @@ export class OwnCalls {
   #hasWrittenPrimary = false;
   /** The result of the run, once the Store has ended it (OW7). */
   done: DoneResult | undefined;
+  /** `create Deployment shop/a`, the write whose failure has ended the run. */
+  failed: string | undefined;
 
   constructor(ports: SyncPorts, run: OwnRun, entry: OwnControllerEntry, observed: OwnObserved, row: Row) {
     this.#ports = ports;
@@ -86,6 +78,7 @@ export class OwnCalls {
     this.#row = row;
     const { namespace, name, uid, resourceVersion } = observed.primary;
     this.#gateway = ports.gateway.forRun({ namespace, name, uid });
+    this.#requests = new OwnRequests(ports.reader, this.#gateway, entry, observed);
     this.#events = new RunEvents(ports, run);
     this.#records = new Map(observed.records);
     this.#version = resourceVersion;
@@ -128,10 +121,31 @@ export class OwnCalls {
         return one;
       },
     );
-    const ended = sent.filter((one) => one !== undefined);
-    const failed = ended.find((one) => one.kind === "failed");
-    if (failed) throw failed.error;
-    return ended;
+    for (const [i, one] of sent.entries()) {
+      if (one?.kind !== "failed") continue;
+      const write = stage[i];
+      this.failed = write && describe(write);
+      throw one.error;
+    }
+    return sent.filter((one) => one !== undefined);
+  }
+
+  /**
+   * Creates that would not succeed, since an object has the name: why, or no reason if it is the primary's own, which the cache lacks yet.
+   * Sends reads only.
+   */
+  async taken(writes: readonly OwnWrite[]): Promise<readonly { readonly write: OwnWrite; readonly why?: string }[]> {
+    const creates = writes.filter((write) => write.kind === "create");
+    const read = async (write: (typeof creates)[number]): Promise<{ readonly found: KubeObject | undefined } | Error> =>
+      await this.#requests.readLive(this.#requests.viewOf(write.id), write.id).then((found) => ({ found }), toError);
+    const answers = await inTurn(creates, () => true, read);
+    return creates.flatMap((write, i) => {
+      const answer = answers[i];
+      if (answer instanceof Error) throw answer;
+      if (answer?.found === undefined) return [];
+      const next = afterTaken(write, answer.found as unknown as ObjectBody); // a whole object
+      return [{ write, ...(next.kind === "backOff" && { why: `${next.event}: ${next.message}` }) }];
+    });
   }
 
   /** Objects that are held after this run's answers. */
@@ -144,6 +158,15 @@ export class OwnCalls {
     const { namespace, name, uid } = this.#observed.primary;
     const about = { resource: views[0].resource, apiVersion: apiVersionOf(kind), kind: kind.kind, namespace, name, uid };
     this.#events.note(about, notes);
+  }
+
+  /** Sends the Event if the primary exists and is not being deleted. Never fails. */
+  async emitOfLive(note: EventNote): Promise<void> {
+    const { uid } = this.#observed.primary;
+    const live = await this.#requests.readLive(this.#entry.views[0], this.#observed.primary).catch(() => undefined);
+    if (live?.metadata.uid !== uid || live.metadata.deletionTimestamp !== undefined) return;
+    this.emit([note]);
+    await this.sendEvents();
   }
 
   /** Never fails. */
@@ -165,7 +188,7 @@ export class OwnCalls {
   async release(): Promise<void> {
     if (ownFields(cachedOf(this.#row)).isManaged !== true) return;
     const { definition, views } = this.#entry;
-    const live = await this.#readLive(views[0], this.#observed.primary);
+    const live = await this.#requests.readLive(views[0], this.#observed.primary);
     if (live?.metadata.uid !== this.#observed.primary.uid) return;
     const manager = managerOf(definition.name);
     const entries = (live as unknown as ObjectBody).metadata["managedFields"];
@@ -174,16 +197,16 @@ export class OwnCalls {
     );
     // An entry of the status stays, and alone is no reason for a request.
     if (Array.isArray(entries) && others.length === entries.length) return;
-    const answer = await this.#jsonPatch(views[0], this.#observed.primary, live, [
+    const answer = await this.#requests.jsonPatch(views[0], live, [
       { op: "replace", path: "/metadata/managedFields", value: others.length === 0 ? [{}] : others },
       { op: "replace", path: "/metadata/resourceVersion", value: live.metadata.resourceVersion },
     ]);
-    await this.#save(views[0], { object: storedBy(answer) }, [{ id: "self" }]);
+    await this.#save(views[0], { object: answer }, [{ id: "self" }]);
   }
 
   async #readPrimary(): Promise<"same" | "changed" | "gone"> {
     const [view] = this.#entry.views;
-    const live = await this.#readLive(view, this.#observed.primary);
+    const live = await this.#requests.readLive(view, this.#observed.primary);
     if (live === undefined || live.metadata.uid !== this.#observed.primary.uid || live.metadata.deletionTimestamp !== undefined)
       return "gone";
     if (live.metadata.resourceVersion === this.#row.rv) return "same";
@@ -196,32 +219,22 @@ export class OwnCalls {
     return "changed";
   }
 
-  async #readLive({ resource }: OwnViewOf, { namespace, name }: { readonly namespace: string; readonly name: string }) {
-    return await this.#ports.reader.get(resource, namespace, name);
-  }
-
-  #viewOf(id: ObjectId): OwnViewOf {
-    const view = this.#entry.views.find((each) => each.role === "owned" && each.resource === resourceOfKind(id.kind));
-    if (view === undefined) throw new TypeError(`${id.kind.kind} is not owned`); // wantedBy has rejected this case
-    return view;
-  }
-
   async #send(write: OwnWrite, finalResult: Succeeded | undefined): Promise<Sent> {
     if (!this.#run.mayWrite()) throw new LeaseEndsError();
     const { name } = this.#entry.definition;
-    let answer = await this.#attempt(write, false);
+    let answer = await this.#requests.attempt(write, this.#version, false);
     let next = afterAnswer(write, answer, name);
     if (next.kind === "force") {
-      answer = await this.#attempt(write, true);
+      answer = await this.#requests.attempt(write, this.#version, true);
       next = afterAnswer(write, answer, name);
       if (next.kind === "force") next = { kind: "decideAgain" };
     }
     if (next.kind === "look" && write.kind === "create") {
-      const found = await this.#readLive(this.#viewOf(write.id), write.id);
+      const found = await this.#requests.readLive(this.#requests.viewOf(write.id), write.id);
       next = afterTaken(write, found as ObjectBody | undefined);
       // Created by an earlier run, whose answer was lost: what it sent then is unknown, so it has no record and is applied next.
       if (next.kind === "record") {
-        await this.#save(this.#viewOf(write.id), { object: found }, []);
+        await this.#save(this.#requests.viewOf(write.id), { object: found }, []);
         return { kind: "next" };
       }
     }
@@ -230,6 +243,7 @@ export class OwnCalls {
         await this.#keep(write, next.object as unknown as KubeObject, finalResult);
         return { kind: "next" };
       case "done":
+        if (write.kind === "prune" && "deleted" in answer) await this.#keepPruned(write, answer.deleted);
         return { kind: "next" };
       case "backOff":
         await this.#hold(write, next.event, next.message);
@@ -242,133 +256,15 @@ export class OwnCalls {
     }
   }
 
-  /** One request; its refusals as answers. */
-  async #attempt(write: OwnWrite, isForced: boolean): Promise<OwnAnswer> {
-    try {
-      return await this.#call(write, isForced);
-    } catch (error) {
-      return answerOf(error, write);
-    }
-  }
-
-  async #call(write: OwnWrite, isForced: boolean): Promise<OwnAnswer> {
-    const force = isForced ? { force: true as const } : {};
-    switch (write.kind) {
-      case "create": {
-        const { resource } = this.#viewOf(write.id);
-        const request: CreateRequest = { resource, namespace: write.id.namespace, body: write.body, fieldValidation: "Strict" };
-        return okOf(await this.#gateway.create(request));
-      }
-      case "apply": {
-        if (!(await this.#turned(write))) return { kind: "changed" };
-        const body = { ...write.body, metadata: { ...write.body.metadata, uid: write.uid } };
-        const request = this.#patchOf(this.#viewOf(write.id), write.id, body);
-        return okOf(await this.#gateway.patch({ ...request, ...force }, this.#seen(write.id)));
-      }
-      case "prune": {
-        const view = this.#viewOf(write.id);
-        const request: DeleteRequest = {
-          ...{ resource: view.resource, namespace: write.id.namespace, name: write.id.name },
-          preconditions: { uid: write.uid, resourceVersion: write.resourceVersion },
-        };
-        const answer = await this.#gateway.delete(request, this.#seen(write.id));
-        const object = answer.kind === "stored" ? answer.object : undefined;
-        const isEnding = object?.metadata.deletionTimestamp !== undefined;
-        const change = isEnding ? { object } : { gone: [{ key: keyOfId(write.id), uid: write.uid }] };
-        await this.#save(view, change, [{ id: idText(write.id) }]);
-        return { kind: "gone" };
-      }
-      case "self":
-      case "status": {
-        const { primary } = this.#observed;
-        const { metadata, ...fields } = write.body as { readonly metadata?: object; readonly [field: string]: unknown }; // wantedBy has checked it
-        const identity = {
-          name: primary.name,
-          ...(primary.namespace !== "" && { namespace: primary.namespace }),
-          uid: write.uid,
-          resourceVersion: this.#version,
-        };
-        const { apiVersion, kind } = {
-          apiVersion: apiVersionOf(this.#entry.definition.primary),
-          kind: this.#entry.definition.primary.kind,
-        };
-        const body =
-          write.kind === "self"
-            ? { apiVersion, kind, metadata: { ...metadata, ...identity }, ...fields }
-            : { apiVersion, kind, metadata: identity, status: write.body };
-        const request = this.#patchOf(this.#entry.views[0], primary, body);
-        return okOf(
-          await this.#gateway.patch({ ...request, ...force, ...(write.kind === "status" && { subresource: "status" as const }) }),
-        );
-      }
-      case "remove": {
-        const { namespace, name } = this.#observed.primary;
-        const preconditions = { uid: write.uid, resourceVersion: this.#version };
-        await this.#gateway.delete({ resource: this.#entry.views[0].resource, namespace, name, preconditions }, undefined);
-        return { kind: "gone" };
-      }
-    }
-  }
-
-  #patchOf(
-    { resource }: OwnViewOf,
-    { namespace, name }: { readonly namespace: string; readonly name: string },
-    body: object,
-  ): PatchRequest {
-    return { resource, namespace, name, type: APPLY, body, fieldValidation: "Strict" };
-  }
-
-  /**
-   * Replaces the managedFields entry of a create by one of an apply, so that a later apply removes fields that the controller no longer
-   * sets. Returns false for another object.
-   */
-  async #turned(write: Extract<OwnWrite, { readonly kind: "apply" }>): Promise<boolean> {
-    const row = this.#observed.rows.get(idText(write.id));
-    if (row === undefined || ownFields(cachedOf(row)).isCreated !== true) return true;
-    const view = this.#viewOf(write.id);
-    const live = await this.#readLive(view, write.id);
-    if (live?.metadata.uid !== write.uid) return false;
-    const patch = upgradePatch(live as unknown as ObjectBody, managerOf(this.#entry.definition.name)); // a whole object
-    if (patch === undefined) return true;
-    try {
-      const turned = storedBy(await this.#jsonPatch(view, write.id, live, patch, this.#seen(write.id)));
-      this.#turnedVersions.set(idText(write.id), turned?.metadata.resourceVersion ?? "");
-      return true;
-    } catch (error) {
-      if (isOutdated(error)) return false;
-      throw error;
-    }
-  }
-
-  /** Versions that `#turned` has written; they do not count as reverts by another client. */
-  readonly #turnedVersions = new Map<string, string>();
-
-  async #jsonPatch(
-    { resource }: OwnViewOf,
-    { namespace, name }: { readonly namespace: string; readonly name: string },
-    live: KubeObject,
-    patch: readonly object[],
-    row?: SeenRow,
-  ): Promise<Answer> {
-    const body = [{ op: "test", path: "/metadata/uid", value: live.metadata.uid }, ...patch];
-    return await this.#gateway.patch({ resource, namespace, name, type: "application/json-patch+json", body }, row);
-  }
-
-  #seen(id: ObjectId): SeenRow | undefined {
-    const row = this.#observed.rows.get(idText(id));
-    const controller = row && controllerRef(cachedOf(row).metadata);
-    return row && { namespace: id.namespace, name: id.name, uid: row.uid, ...(controller && { controller }) };
-  }
-
   /** OW2. */
   async #keep(write: OwnWrite, object: KubeObject, finalResult: Succeeded | undefined): Promise<void> {
     if (write.kind === "prune" || write.kind === "remove") return;
-    const view = "id" in write ? this.#viewOf(write.id) : this.#entry.views[0];
+    const view = "id" in write ? this.#requests.viewOf(write.id) : this.#entry.views[0];
     const id = recordId(write);
     const cached = this.#project(view, object);
     const own = ownFields(cached);
     const { uid, resourceVersion } = object.metadata;
-    const readVersion = "readVersion" in write ? (this.#turnedVersions.get(id) ?? write.readVersion) : this.#version;
+    const readVersion = "readVersion" in write ? (this.#requests.turnedVersion(id) ?? write.readVersion) : this.#version;
     const record = recordOf(
       {
         sent: this.#ports.digester.content(sentText(write.body)),
@@ -385,21 +281,26 @@ export class OwnCalls {
     await this.#save(view, { object: cached }, [{ id, record }, ...ended], finalResult);
   }
 
+  /** OW2. An object with finalizers still exists after its delete. */
+  async #keepPruned({ id, uid }: Extract<OwnWrite, { readonly kind: "prune" }>, deleted: KubeObject | undefined): Promise<void> {
+    const isEnding = deleted?.metadata.deletionTimestamp !== undefined;
+    const change = isEnding ? { object: deleted } : { gone: [{ key: keyOfId(id), uid }] };
+    await this.#save(this.#requests.viewOf(id), change, [{ id: idText(id) }]);
+  }
+
   /** OW4. */
   async #hold(write: OwnWrite, reason: "NameTaken" | "Contested", message: string): Promise<void> {
     const id = heldId(recordId(write));
-    const before = this.#records.get(id);
-    const heldMs = [...(before?.revertsMs ?? []), this.#ports.clock.now()].slice(-HELD_TIMES_MAX);
     this.emit([{ type: "Warning", reason, message }]);
-    const record: LastWrite = { uid: this.#observed.primary.uid, sent: reason, content: "", revertsMs: heldMs };
+    const record = holdRecord(this.#records.get(id), this.#observed.primary.uid, reason, this.#ports.clock.now());
     await this.#save(this.#entry.views[0], {}, [{ id, record }]);
   }
 
   /** Reads the object of a rejected write, so that the next decision sees it. */
   async #refresh(write: OwnWrite): Promise<void> {
     const [view, id] =
-      "id" in write ? ([this.#viewOf(write.id), write.id] as const) : ([this.#entry.views[0], this.#observed.primary] as const);
-    const live = await this.#readLive(view, id);
+      "id" in write ? ([this.#requests.viewOf(write.id), write.id] as const) : ([this.#entry.views[0], this.#observed.primary] as const);
+    const live = await this.#requests.readLive(view, id);
     const row = "id" in write ? this.#observed.rows.get(idText(write.id)) : undefined;
     if (live !== undefined) return await this.#save(view, { object: live }, []);
     if (row !== undefined) await this.#save(view, { gone: [{ key: row.key, uid: row.uid }] }, []);
@@ -447,57 +348,4 @@ export class OwnCalls {
     if (view.role !== "primary") return new Map([[key, this.#observed.rows.get(idText(idOf(view.kind, key)))]]);
     return this.#hasWrittenPrimary ? undefined : new Map([[key, this.#row]]);
   }
-}
-
-/** Enough for the longest back-off. */
-const HELD_TIMES_MAX = 8;
-const HELD = "held:";
-
-function heldId(id: string): string {
-  return `${HELD}${id}`;
-}
-
-/** An object that is held, and until when; then one more attempt is due. */
-export interface Held {
-  readonly id: string;
-  readonly reason: string;
-  readonly untilMs: number;
-}
-
-/** Objects for which nothing is sent until `untilMs` (OW4). */
-export function heldBy(records: ReadonlyMap<string, LastWrite>): readonly Held[] {
-  return [...records].flatMap(([id, { sent, revertsMs }]) =>
-    id.startsWith(HELD)
-      ? [{ id: id.slice(HELD.length), reason: sent, untilMs: (revertsMs.at(-1) ?? 0) + contestedBackOffMs(revertsMs.length) }]
-      : [],
-  );
-}
-
-/** `Deployment shop/a`, of a record's id. */
-export function shownId(id: string): string {
-  const [, kind = id, namespace = "", name = ""] = /^(\w+)\.[^/]*\/([^/]*)\/(.*)$/.exec(id) ?? [];
-  return `${kind} ${namespace === "" ? "" : `${namespace}/`}${name}`.trim();
-}
-
-export function recordId(write: OwnWrite): string {
-  return "id" in write ? idText(write.id) : write.kind;
-}
-
-/** `create Deployment shop/a`, `status`. */
-export function describe(write: OwnWrite): string {
-  if (!("id" in write)) return write.kind;
-  const { kind, namespace, name } = write.id;
-  return `${write.kind} ${kind.kind} ${namespace === "" ? "" : `${namespace}/`}${name}`;
-}
-
-function okOf(answer: Answer): OwnAnswer {
-  const object = storedBy(answer);
-  if (object === undefined) throw new Error("the API server answered a write without the object");
-  return { kind: "ok", object: object as unknown as ObjectBody }; // a whole object
-}
-
-/** @throws {Error} if nothing was sent, which is a bug: shadow mode ends before any call */
-function storedBy(answer: Answer): KubeObject | undefined {
-  if (answer.kind === "notSent") throw new Error("a controller in shadow mode called the API server");
-  return answer.object;
 }

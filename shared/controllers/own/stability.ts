@@ -90,7 +90,7 @@ function next(before: Streak | undefined, write: OwnWrite, inputs: string, nowMs
 /** Returns the id under which the streak of a write is counted. Creates that replace a pruned object of their kind are counted by kind. */
 function counted(write: OwnWrite, idOf: (write: OwnWrite) => string, replaced: ReadonlySet<string>): string | undefined {
   if (write.kind === "create") return replaced.has(write.id.kind.kind) ? `names ${write.id.kind.kind}` : undefined;
-  return write.why === "desired state changed" ? idOf(write) : undefined;
+  return write.why === "desired state changed" || write.why === "last write unknown" ? idOf(write) : undefined;
 }
 
 function replacedKinds(writes: readonly OwnWrite[]): ReadonlySet<string> {

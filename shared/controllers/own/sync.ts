@@ -11,17 +11,20 @@ import type { KeySync, SyncEnd } from "../kit/sync/key-sync.ts";
 import type { EventNote } from "../kit/writes.ts";
 import { cachedOf, observe, snapshotOf } from "./observed.ts";
 import type { OwnObserved } from "./observed.ts";
-import { describe, heldBy, OwnCalls, recordId, shownId } from "./perform.ts";
-import type { Held } from "./perform.ts";
+import { Failures, SyncFailure } from "./failures.ts";
+import { heldBy, objectOfRecord } from "./held.ts";
+import type { Held } from "./held.ts";
+import { OwnCalls } from "./perform.ts";
 import { ownFields } from "./project.ts";
 import type { OwnControllerEntry } from "./registry.ts";
 import { resourceOfKind } from "./resources.ts";
 import { Stability } from "./stability.ts";
 import type { Unstable } from "./stability.ts";
+import { describe, recordId, shownId } from "./write-names.ts";
 
 /** Runs the functions that developers write. */
 export interface OwnFunctions {
-  /** @returns what `sync` returned, not yet checked. @throws {Error} what it threw, or why it never ended */
+  /** @returns what `sync` returned, not yet checked. @throws {SyncFailure} what it threw, or why it never ended */
   sync(call: OwnCall): Promise<unknown>;
 }
 
@@ -40,6 +43,8 @@ export interface OwnReport {
   readonly key: ObjectKey;
   /** Each write with its reason; in shadow mode those that would be sent. */
   readonly writes: readonly { readonly what: string; readonly why: string }[];
+  /** In shadow mode: writes that would not be sent, since the name is taken. */
+  readonly blocked?: readonly { readonly what: string; readonly why: string }[];
   readonly isShadow: boolean;
   readonly durationMs: number;
   /** Why it ends early, or what failed. */
@@ -58,8 +63,14 @@ const DONE: SyncEnd = { result: { kind: "done" } };
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 export function ownKeySync(entry: OwnControllerEntry, options: OwnSyncOptions): KeySync {
-  const stability = new Stability();
-  return { run: (ports, run) => syncOwn(entry, options, ports, run, stability) };
+  const memory = { stability: new Stability(), failures: new Failures() };
+  return { run: (ports, run) => syncOwn(entry, options, ports, run, memory) };
+}
+
+/** What a process remembers of earlier syncs. */
+interface Memory {
+  readonly stability: Stability;
+  readonly failures: Failures;
 }
 
 async function syncOwn(
@@ -67,25 +78,31 @@ async function syncOwn(
   options: OwnSyncOptions,
   ports: SyncPorts,
   run: OwnRun,
-  stability: Stability,
+  { stability, failures }: Memory,
 ): Promise<SyncEnd> {
   const startedMs = ports.clock.now();
   const isShadow = ports.gateway.mode === "shadow";
-  const say = (writes: readonly OwnWrite[], note?: string): void =>
+  const say: Acting["say"] = (writes, note, blocked = []) =>
     options.report({
       ...{ controller: entry.name, key: run.key, isShadow, durationMs: ports.clock.now() - startedMs, failures: run.snapshot.failures },
       writes: writes.map((write) => ({ what: describe(write), why: write.why })),
       ...(note !== undefined && { note }),
+      ...(blocked.length > 0 && { blocked }),
     });
   const row = run.snapshot.primary;
   if (row === undefined || row.gone || cachedOf(row).metadata.deletionTimestamp !== undefined) return DONE;
   const observed = observe(entry, row, run.snapshot);
   const isOut = ownFields(cachedOf(row)).isOut === true;
+  const calls = new OwnCalls(ports, run, entry, observed, row);
   try {
     const returned = isOut ? { apply: [] } : await options.functions.sync(callOf(entry, ports, run, snapshotOf(entry, row, run.snapshot)));
-    return await act(entry, ports, run, { observed, row, returned, isOut, say, stability });
+    return await act(entry, ports, run, { observed, row, returned, isOut, say, stability, calls });
   } catch (error) {
     say([], `sync failed: ${messageOf(error)}`);
+    if (!isShadow) {
+      const note = failures.noteOf(row.uid, error, calls.failed, run.snapshot.failures);
+      if (note) await calls.emitOfLive(note);
+    }
     throw error;
   }
 }
@@ -109,20 +126,21 @@ interface Acting {
   readonly row: NonNullable<OwnRun["snapshot"]["primary"]>;
   readonly returned: unknown;
   readonly isOut: boolean;
-  readonly say: (writes: readonly OwnWrite[], note?: string) => void;
+  readonly say: (writes: readonly OwnWrite[], note?: string, blocked?: OwnReport["blocked"]) => void;
   readonly stability: Stability;
+  readonly calls: OwnCalls;
 }
 
 async function act(
   entry: OwnControllerEntry,
   ports: SyncPorts,
   run: OwnRun,
-  { observed, row, returned, isOut, say, stability }: Acting,
+  { observed, row, returned, isOut, say, stability, calls }: Acting,
 ): Promise<SyncEnd> {
   const { definition } = entry;
   const nowMs = ports.clock.now();
   const checked = wantedBy(definition, observed.primary, returned);
-  if ("problems" in checked) throw new Error(checked.problems.join("; "));
+  if ("problems" in checked) throw new SyncFailure(checked.problems.join("; "), checked.problems.join("; "));
   const asked = isOut ? {} : askedBy(returned, nowMs, definition.resync);
   const refused = heldBy(observed.records);
   const held = refused.filter(({ untilMs }) => untilMs > nowMs);
@@ -151,13 +169,16 @@ async function act(
   ]);
   const result: Succeeded = again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
   if (ports.gateway.mode === "shadow") {
-    say(writes);
+    const taken = await calls.taken(writes);
+    const blocked = taken.flatMap(({ write, why }) => (why === undefined ? [] : [{ what: describe(write), why }]));
+    const isSent = (write: OwnWrite): boolean =>
+      !taken.some((each) => each.write === write) && !(blocked.length > 0 && write.kind === "prune");
+    say(writes.filter(isSent), undefined, blocked);
     return { result };
   }
   const stale = staleRecords(wanted, observed);
   const events = [...(asked.events ?? []), ...decided.contested.map(contestedNote), ...unstable.map(unstableNote)];
   const isAllWritten = !isOut && stale.length === 0 && events.length === 0 && refused.length === 0;
-  const calls = new OwnCalls(ports, run, entry, observed, row);
   try {
     const performed = await calls.perform(
       writes,
@@ -267,7 +288,7 @@ function staleRecords({ apply, keep }: Wanted, { records, rows }: OwnObserved): 
   if (apply === undefined) return [];
   const wanted = new Set([...apply.map(({ id }) => `${id.kind.kind}.${id.kind.group}/${id.namespace}/${id.name}`), ...keep]);
   return [...records.keys()].filter((id) => {
-    const object = id.startsWith("held:") ? id.slice("held:".length) : id;
+    const object = objectOfRecord(id);
     return object !== "self" && object !== "status" && !wanted.has(object) && !rows.has(object);
   });
 }
@@ -288,13 +309,18 @@ function askedBy(returned: unknown, nowMs: number, resync: string | undefined): 
 }
 
 function notesOf(events: unknown): readonly EventNote[] {
-  if (!Array.isArray(events)) throw new Error("`events` must be a list");
+  if (!Array.isArray(events)) throw wrong("`events` must be a list");
   return events.map((event: unknown): EventNote => {
     const { type, reason, message } = (event ?? {}) as Readonly<Record<string, unknown>>;
     if ((type === "Normal" || type === "Warning") && typeof reason === "string" && typeof message === "string")
       return { type, reason, message };
-    throw new Error("`events` has an entry without type (Normal or Warning), reason and message");
+    throw wrong("`events` has an entry without type (Normal or Warning), reason and message");
   });
+}
+
+/** @param value that the message quotes */
+function wrong(problem: string, value?: unknown): SyncFailure {
+  return new SyncFailure(value === undefined ? problem : `${problem}, not "${String(value)}"`, problem);
 }
 
 /** Milliseconds of `30s`. @throws {Error} that names `field` */
@@ -302,7 +328,7 @@ export function durationMs(field: string, text: unknown): number {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(text)) ?? [];
   const ms = Number(number) * (UNITS_MS[unit] ?? NaN);
   if (Number.isFinite(ms)) return ms;
-  throw new Error(`\`${field}\` must be a Date or a duration such as "10m", not "${String(text)}"`);
+  throw wrong(`\`${field}\` must be a Date or a duration such as "10m"`, text);
 }
 
 function soonest(all: readonly (number | undefined)[]): number | undefined {

@@ -38,9 +38,11 @@ export function viewsOf(definition: Definition): readonly [OwnViewOf, ...OwnView
     const project = projection({ view: name, kind, see: mask, annotations: shown, manager, isWritten: role !== "watched", isIn });
     return { name, resource: resourceOfKind(kind), isMetadataOnly: isMetadataOnly(kind), project, kind, role, ...rest };
   };
+  // Stores list the primaries by namespace from the first row on, so a view that starts to be listed is another view.
+  const isListed = watches.some((watched) => sliceBy(watched) !== "key");
   return [
     {
-      ...make(primary, "primary", see, annotations, isSelected(definition), {}, where),
+      ...make(primary, "primary", see, annotations, isSelected(definition), {}, isListed ? [where, "listed"] : where),
       isOutside: (object) => ownFields(object).isOut === true,
     },
     ...owns.map(({ kind, see: mask }) =>

@@ -53,6 +53,28 @@ export function controllerIn({ entries }: Catalog, view: View): ControllerName |
   return undefined;
 }
 
+/**
+ * Whether a Store lists the primaries of a namespace for look-ups: those of an additional controller only if one of its slices is by
+ * namespace or cluster.
+ */
+export function listsPrimaries(catalog: Catalog, controller: ControllerName): boolean {
+  return isBuiltIn(controller) || (infoIn(catalog, controller).slices ?? []).some(({ by }) => by === "namespace" || by === "cluster");
+}
+
+/**
+ * Returns the controller whose primaries the view holds, for a look-up of those of a namespace.
+ * @throws {RangeError} if the Store does not list them, so that the look-up would find none: a bug of the caller
+ */
+export function checkListed(catalog: Catalog, view: View): ControllerName {
+  const controller = controllerIn(catalog, view);
+  if (controller === undefined) throw new RangeError(`${view} is not the primary resource of any controller`);
+  if (listsPrimaries(catalog, controller)) return controller;
+  const { kind } = infoIn(catalog, controller);
+  throw new RangeError(
+    `the primaries of ${controller} (${kind}, view ${view}) are not listed by namespace: it has no slice by namespace or cluster`,
+  );
+}
+
 /** The owner id of a primary, which keys its dependents' slice and its intents. */
 export function ownerIdIn(catalog: Catalog, controller: ControllerName, key: ObjectKey, uid: string): OwnerId {
   if (isBuiltIn(controller)) return primaryAsOwner(controller, key, uid);

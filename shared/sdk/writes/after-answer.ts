@@ -63,8 +63,16 @@ export function afterTaken({ id, body }: Extract<OwnWrite, { readonly kind: "cre
   return {
     kind: "backOff",
     event: "NameTaken",
-    message: `${id.kind.kind} ${place}${id.name} exists and is not controlled by this object: delete or rename it`,
+    message: `${id.kind.kind} ${place}${id.name} exists and ${holderText(found, wanted)}: delete or rename it`,
   };
+}
+
+/** `is controlled by StatefulSet db`, of an object whose name is taken. @param wanted reference to the primary that wants it */
+function holderText({ metadata }: ObjectBody, wanted: OwnerReference | undefined): string {
+  const holder = (metadata.ownerReferences ?? []).find(({ controller }) => controller === true);
+  if (holder === undefined) return "has no controller";
+  const isNamesake = holder.kind === wanted?.kind && holder.name === wanted.name;
+  return `is controlled by ${holder.kind} ${holder.name}${isNamesake ? " of another uid" : ""}`;
 }
 
 /** All four parts: a reference that matches only in part is another object's. */

@@ -24,6 +24,8 @@ export interface Observed {
   /** Digests of the primary's content and status. */
   readonly content: string;
   readonly statusContent: string;
+  /** This controller's manager has an entry in the primary's managedFields. */
+  readonly isManaged: boolean;
   /** The owned objects: their controller reference equals the primary in all its fields. */
   readonly owned: readonly CachedOwned[];
   /** Last-write records: of owned objects by `idText`, and of the primary under `self` and `status`. */
@@ -31,7 +33,14 @@ export interface Observed {
 }
 
 /** Why a request is sent; shadow mode prints it. */
-export type Reason = "missing" | "desired state changed" | "changed since the last write" | "no longer desired" | "returned by sync";
+export type Reason =
+  | "missing"
+  | "desired state changed"
+  | "changed since the last write"
+  /** This manager has written the object, but the record of that is lost, as after a restart of `dev`. */
+  | "last write unknown"
+  | "no longer desired"
+  | "returned by sync";
 
 export type OwnWrite =
   | { readonly kind: "create"; readonly id: ObjectId; readonly body: ObjectBody; readonly why: "missing" }
@@ -96,12 +105,14 @@ export function decideWrites(definition: Definition, wanted: Wanted, observed: O
   const applied = (wanted.apply ?? []).flatMap(({ id, body }) =>
     ifUncontested(idText(id), objectWrite(id, body, cached.get(idText(id)), records.get(idText(id)), reasonOf)),
   );
+  // A manager has one entry for each subresource; a record of one of them shows that none is lost.
+  const isManaged = observed.isManaged && !records.has("self") && !records.has("status");
   const self = wanted.self && ({ kind: "self", body: wanted.self, content: observed.content } as const);
   const status = wanted.status && ({ kind: "status", body: wanted.status, content: observed.statusContent } as const);
   const ofPrimary = [self, status].flatMap((each) => {
     if (each === undefined) return [];
     // A status may return to an earlier value when the reported state does. That is no revert, so only `self` counts as desired state.
-    const reason = reasonOf(sentText(each.body), { uid, content: each.content }, records.get(each.kind), each.kind === "self");
+    const reason = reasonOf(sentText(each.body), { uid, content: each.content, isManaged }, records.get(each.kind), each.kind === "self");
     const write = reason && { kind: each.kind, body: each.body, uid, resourceVersion, ...reason };
     return ifUncontested(each.kind, write);
   });
@@ -143,10 +154,11 @@ type ReasonOf = (
 /** Undefined: sent and content are as recorded. */
 function reasonFor(
   sent: string,
-  { uid, content }: { readonly uid: string; readonly content: string },
+  { uid, content, isManaged }: Pick<CachedOwned, "uid" | "content" | "isManaged">,
   record: LastWrite | undefined,
 ): Reason | undefined {
-  if (!isOf(record, uid) || record.sent !== sent) return "desired state changed";
+  if (!isOf(record, uid)) return isManaged ? "last write unknown" : "desired state changed";
+  if (record.sent !== sent) return "desired state changed";
   return record.content === content ? undefined : "changed since the last write";
 }
 

@@ -63,7 +63,7 @@ export interface IndexRequest {
   }[];
   /**
    * All primaries of a namespace (replicasets, replicationcontrollers, deployments, and those of an additional controller that has a slice
-   * by namespace or cluster). Their counts are read first.
+   * by namespace or cluster). Their counts are read first. Any other view is refused with a RangeError (`checkListed`).
    */
   readonly primaries?: readonly { readonly resource: View; readonly namespace: string }[];
   /** Namespaces whose counts, but not primaries, are read before the rows, because an effect depends on owners of the rows. */

@@ -1,5 +1,5 @@
 /** Items of a call as KEYS and ARGV (scripts/lib/index.lua). */
-import { controllerIn, infoIn, isBuiltIn, isResourceVersion, ownedSlices, ownerIdIn } from "@deltaloop/kube/objects";
+import { controllerIn, infoIn, isResourceVersion, listsPrimaries, ownedSlices, ownerIdIn } from "@deltaloop/kube/objects";
 import type { Catalog, OwnerId, View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../ports/doorbells.ts";
 import type { DoneResult, Effect, ItemChange, ItemOutcome, NamespaceCount, Outcome } from "../ports/store.ts";
@@ -45,7 +45,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   const { itemsMax = Number.POSITIVE_INFINITY } = changes;
   if (items.length > itemsMax) throw new RangeError(`the call has ${items.length} items, more than ${itemsMax}`);
   const controller = controllerIn(catalog, resource);
-  const isNamed = controller !== undefined && namesPrimaries(catalog, controller);
+  const isListed = controller !== undefined && listsPrimaries(catalog, controller);
   const effects = new EffectTable(catalog, names, table);
   const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
   const intentSlot = remember((owner: OwnerId) => table.slot(names.intents(owner)));
@@ -74,7 +74,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
       : sameOwner
         ? newSlice
         : sliceSlot(expected.owner ?? orphans);
-    const primaries = isNamed ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
+    const primaries = isListed ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
     const owned = item.isOutside && controller && !expected ? ownedSlices(catalog, controller, key, uid) : [];
     const endsIntents =
       controller && expected && item.type !== "gone" && (!put || expected.uid !== uid)
@@ -119,11 +119,6 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     counts: counts.map((each) => ({ countsSlot: table.slot(names.counts(each.resource)), namespace: each.namespace, count: each.count })),
     forged,
   };
-}
-
-/** Whether look-ups need the primaries of a namespace: those of an additional controller only for a slice by namespace or cluster. */
-function namesPrimaries(catalog: Catalog, controller: ControllerName): boolean {
-  return isBuiltIn(controller) || (infoIn(catalog, controller).slices ?? []).some(({ by }) => by === "namespace" || by === "cluster");
 }
 
 /** Memoizes the results of `make`. */

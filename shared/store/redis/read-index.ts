@@ -1,7 +1,7 @@
 /** `readIndex`: look-ups of the index by key and by namespace (informer §11.3). */
 import { laneOf } from "../lane.ts";
 import type { OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
-import { controllerIn, isCurrent, splitKey } from "@deltaloop/kube/objects";
+import { checkListed, isCurrent, splitKey } from "@deltaloop/kube/objects";
 import type { CachedEntry, Forged, IndexRequest, IndexView, NamespaceCount, Row } from "../ports/store.ts";
 import { parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
@@ -134,8 +134,7 @@ export async function readPlaces(
       lanes: [...lanes].map(([rowsBase, lane]) => ({ rowsBase, rows: lane.length })),
       rows: order,
       namespaces: namespaces.map(({ resource, namespace }) => {
-        const controller = controllerIn(context.catalog, resource);
-        if (!controller) throw new RangeError(`${resource} is not the primary resource of any controller`);
+        const controller = checkListed(context.catalog, resource);
         return {
           primariesSlot: table.slot(names.primaries(resource, namespace)),
           ownersSlot: table.slot(names.queue(controller)[3]),

@@ -4,11 +4,12 @@ import { createInProcessKube } from "@deltaloop/api-server";
 import type { ApiServer } from "@deltaloop/api-server";
 import { UPKEEP_TIMES } from "@deltaloop/controllers/cache";
 import { createApplierFunction, createSyncFunction } from "@deltaloop/controllers/lambda";
-import { ownControllers, ownKeySync, registryOf } from "@deltaloop/controllers/own";
+import { failureOfCode, ownControllers, ownKeySync, registryOf } from "@deltaloop/controllers/own";
 import type { OwnReport } from "@deltaloop/controllers/own";
 import { cacheOf, syncFunction } from "@deltaloop/controllers/registry";
 import { tableOf } from "@deltaloop/kube/objects";
 import type { ControllerName } from "@deltaloop/kube/objects";
+import { KubeApiError, UnansweredError } from "@deltaloop/kube/client";
 import type { Kube } from "@deltaloop/kube/client";
 import { assembleSystem, memoryBackend } from "@deltaloop/local";
 import type { MemoryBackend } from "@deltaloop/local";
@@ -68,7 +69,9 @@ export function startPipeline({ server, controllers, recorder, hooks, report, on
         return await syncTwice(found, snapshot, { now: new Date(nowMs), log: { info: () => undefined }, live });
       } catch (error) {
         if (error instanceof DifferentResultsError) onDifference(error);
-        throw error;
+        // As in a function host, the failure of a call is no fault of the code.
+        if (error instanceof KubeApiError || error instanceof UnansweredError || error instanceof DifferentResultsError) throw error;
+        throw error instanceof Error ? failureOfCode(error.message, error.name) : failureOfCode(String(error), "Error");
       }
     },
   };

@@ -3,11 +3,14 @@
  * planted mistake.
  */
 import { randomInt } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { messageOf } from "../../../shared/kube/objects/errors.ts";
 import { PLANTS } from "./plants.ts";
 import { simulateOwn } from "./simulate-own.ts";
 
+const SHARED = join(import.meta.dirname, "../../../shared");
 const SEEDS = 40;
 const FIRST_MAX = 1_000_000;
 const failureOf = (seed: number): Promise<string | undefined> =>
@@ -26,6 +29,10 @@ test.each([
   { seed: 189_465, why: "the condition Applied stayed after the attempt that succeeded" },
 ])("passes seed $seed, which failed once: $why", async ({ seed }) => expect(await failureOf(seed)).toBeUndefined());
 
-test("there are twelve planted mistakes", () => {
+test.each(PLANTS)("finds the place of the planted mistake: $what", ({ edits }) => {
+  for (const { file, from } of edits) expect(readFileSync(`${SHARED}/${file}`, "utf8").split(from), file).toHaveLength(2);
+});
+
+test("plants twelve mistakes", () => {
   expect(PLANTS.map(({ what }) => what)).toHaveLength(12);
 });

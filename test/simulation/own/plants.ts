@@ -7,6 +7,7 @@ export interface Plant {
 }
 
 const PERFORM = "controllers/own/perform.ts";
+const REQUESTS = "controllers/own/requests.ts";
 const CONTRACT = "controllers/own/contract.ts";
 const DECIDE = "sdk/writes/decide-writes.ts";
 const KEYS = "controllers/own/affected-keys.ts";
@@ -23,7 +24,7 @@ export const PLANTS: readonly Plant[] = [
     example: "team-guard",
     edits: [
       {
-        file: PERFORM,
+        file: REQUESTS,
         from: "preconditions: { uid: write.uid, resourceVersion: write.resourceVersion },",
         to: "preconditions: { resourceVersion: write.resourceVersion } as never,",
       },
@@ -38,16 +39,16 @@ export const PLANTS: readonly Plant[] = [
   {
     what: "every apply is forced",
     example: "scheduled-scaler",
-    edits: [{ file: PERFORM, from: "const force = isForced ? ", to: "const force = isForced || true ? " }],
+    edits: [{ file: REQUESTS, from: "const force = isForced ? ", to: "const force = isForced || true ? " }],
   },
   {
     what: "a create is an apply, which adopts an object with the wanted name",
     example: "team-guard",
     edits: [
       {
-        file: PERFORM,
+        file: REQUESTS,
         from: "return okOf(await this.#gateway.create(request));",
-        to: "return okOf(await this.#gateway.patch({ ...this.#patchOf(this.#viewOf(write.id), write.id, request.body), force: true }));",
+        to: "return okOf(await this.#gateway.patch({ ...patchOf(this.viewOf(write.id), write.id, request.body), force: true }));",
       },
       {
         file: CONTRACT,
@@ -66,7 +67,7 @@ export const PLANTS: readonly Plant[] = [
     example: "website",
     edits: [
       {
-        file: PERFORM,
+        file: REQUESTS,
         from: "{ apiVersion, kind, metadata: identity, status: write.body }",
         to: "{ apiVersion, kind, metadata: { name: primary.name, ...(primary.namespace !== '' && { namespace: primary.namespace }) }, status: write.body }",
       },
@@ -120,8 +121,8 @@ export const PLANTS: readonly Plant[] = [
     example: "pod-janitor",
     edits: [
       {
-        file: PERFORM,
-        from: "const preconditions = { uid: write.uid, resourceVersion: this.#version };",
+        file: REQUESTS,
+        from: "const preconditions = { uid: write.uid, resourceVersion: version };",
         to: "const preconditions = { uid: write.uid };",
       },
       {
@@ -134,6 +135,12 @@ export const PLANTS: readonly Plant[] = [
   {
     what: "answers are not written through",
     example: "team-guard",
-    edits: [{ file: PERFORM, from: "await this.#save(view, { object }, [{ id, record }, ...ended]);", to: "void [view, record, ended];" }],
+    edits: [
+      {
+        file: PERFORM,
+        from: "await this.#save(view, { object: cached }, [{ id, record }, ...ended], finalResult);",
+        to: "void [view, record, ended, finalResult];",
+      },
+    ],
   },
 ];

@@ -99,6 +99,15 @@ describe("a view of a user controller", () => {
     expect(owned.name).toMatch(/^deployments~site~/);
     expect(other?.views[0].name).not.toBe(primary.name);
   });
+
+  it("has another name when Stores start to list it by namespace, since they list no earlier rows", () => {
+    const nameWith = (by: Parameters<typeof watch>[1]["by"]) =>
+      ownControllers([
+        defineController({ name: "site", for: Site, watches: [watch(ConfigMap, { by })], sync: () => undefined }).definition,
+      ])[0]?.views[0].name;
+    expect(nameWith({ all: "namespace" })).not.toBe(nameWith({ name: "same" }));
+    expect(nameWith({ label: "site" })).toBe(nameWith({ name: "same" }));
+  });
 });
 
 describe("affected keys of a user controller", () => {

@@ -2,15 +2,18 @@
  * Programs that the types reject. Each has one mistake and must fail on the marked line with its own error, so that another mistake, or
  * types that reject everything, do not pass the test. Also catches: types that take the compiler much longer.
  */
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { basename, join } from "node:path";
 
 import ts from "typescript";
 import { beforeAll, describe, expect, it } from "vitest";
+import { blocksOf } from "../../support/pages.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const EXAMPLES = ["pod-janitor", "pull-secret", "scheduled-scaler", "team-guard", "website"].map((name) =>
   join(ROOT, "examples", name, `${name}.ts`),
 );
+const TUTORIAL = join(ROOT, "docs", "start", "own-controller.md");
 /** Limit of type instantiations: 1.5 times the 17,950 that the design's sketch of the same programs needs. */
 const INSTANTIATIONS_MAX = 26_925;
 
@@ -225,16 +228,23 @@ interface Found {
 }
 
 describe("the types", () => {
-  const errors = new Map<string, readonly Found[]>();
+  let errors: ReadonlyMap<string, readonly Found[]>;
   let instantiations = 0;
+  const tutorial = new Map(
+    blocksOf(TUTORIAL, readFileSync(TUTORIAL, "utf8")).flatMap((block) =>
+      block.kind === "file" && block.path.endsWith(".ts")
+        ? [[join(ROOT, "examples", "website", basename(block.path)), block.text] as const]
+        : [],
+    ),
+  );
 
-  beforeAll(() => {
+  /** What the compiler says about these files, by name. `texts` are files that exist in memory only. */
+  function compile(files: readonly string[], texts: ReadonlyMap<string, string>) {
     const { config } = ts.readConfigFile(join(ROOT, "tsconfig.json"), ts.sys.readFile) as { readonly config: unknown };
     const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT);
-    const texts = new Map(WRONG.map(({ program }, i) => [join(ROOT, "examples", "website", `wrong-${i}.ts`), HEAD + program]));
     const host = ts.createCompilerHost(options);
     const { fileExists, readFile } = host;
-    const program = ts.createProgram([...EXAMPLES, ...texts.keys()], options, {
+    const program = ts.createProgram([...files, ...texts.keys()], options, {
       ...host,
       fileExists: (file) => texts.has(file) || fileExists(file),
       readFile: (file) => texts.get(file) ?? readFile(file),
@@ -243,12 +253,18 @@ describe("the types", () => {
         return text === undefined ? undefined : ts.createSourceFile(file, text, version);
       },
     });
+    const found = new Map<string, readonly Found[]>();
     for (const { file, start = 0, code, messageText } of ts.getPreEmitDiagnostics(program)) {
       const name = file?.fileName ?? "";
       const line = file?.getLineAndCharacterOfPosition(start).line ?? 0;
-      errors.set(name, [...(errors.get(name) ?? []), { line, code, message: ts.flattenDiagnosticMessageText(messageText, "\n") }]);
+      found.set(name, [...(found.get(name) ?? []), { line, code, message: ts.flattenDiagnosticMessageText(messageText, "\n") }]);
     }
-    instantiations = program.getInstantiationCount();
+    return { errors: found, instantiations: program.getInstantiationCount() };
+  }
+
+  beforeAll(() => {
+    const wrong = WRONG.map(({ program }, i) => [join(ROOT, "examples", "website", `wrong-${i}.ts`), HEAD + program] as const);
+    ({ errors, instantiations } = compile(EXAMPLES, new Map(wrong)));
   });
 
   it.each(WRONG.map((wrong, i) => ({ ...wrong, i })))("reject $mistake", ({ program, says, i }) => {
@@ -260,6 +276,11 @@ describe("the types", () => {
     });
     expect(found).toEqual(wanted);
     expect(wanted).toHaveLength(1);
+  });
+
+  it("accept the file of the tutorial", () => {
+    expect([...tutorial.keys()].map((file) => basename(file))).toEqual(["expiry.ts"]);
+    expect([...compile([], tutorial).errors]).toEqual([]);
   });
 
   it("accept the examples", () => {

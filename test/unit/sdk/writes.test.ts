@@ -57,7 +57,15 @@ function record(changes: Partial<LastWrite> = {}): LastWrite {
 }
 
 function decided(result: object, observed: Partial<Observed> = {}) {
-  const seen = { primary, content: "c", statusContent: "st", owned: [], records: new Map<string, LastWrite>(), ...observed };
+  const seen = {
+    primary,
+    content: "c",
+    statusContent: "st",
+    isManaged: false,
+    owned: [],
+    records: new Map<string, LastWrite>(),
+    ...observed,
+  };
   return decideWrites(definition, wanted(result), seen, digest, NOW_MS);
 }
 const short = (writes: readonly OwnWrite[]): readonly string[] =>
@@ -73,6 +81,12 @@ describe("an applied object", () => {
     {
       what: "is applied when there is no last-write record",
       cached: owned(),
+      stored: undefined,
+      want: ["apply Service a: last write unknown"],
+    },
+    {
+      what: "is applied when this manager has not written it",
+      cached: owned({ isManaged: false }),
       stored: undefined,
       want: ["apply Service a: desired state changed"],
     },
@@ -92,7 +106,7 @@ describe("an applied object", () => {
       what: "is applied when the record is of an earlier object",
       cached: owned({ uid: "s2" }),
       stored: record(),
-      want: ["apply Service a: desired state changed"],
+      want: ["apply Service a: last write unknown"],
     },
     { what: "is not applied while it is being deleted", cached: owned({ isDeleting: true, content: "x" }), stored: record(), want: [] },
     {
@@ -159,12 +173,26 @@ describe("an owned object that is not applied", () => {
   it("is pruned or kept according to the `prune` option of its definition, even for kinds that hold data", () => {
     const owns = [own(PersistentVolumeClaim, {}, { prune: true }), own(Service, {}, { prune: false })];
     const { definition: other } = defineController({ name: "site", for: Site, owns, sync: () => undefined });
-    const seen = { primary, content: "c", statusContent: "st", owned: [claim, owned()], records: new Map<string, LastWrite>() };
+    const seen = {
+      primary,
+      content: "c",
+      statusContent: "st",
+      isManaged: false,
+      owned: [claim, owned()],
+      records: new Map<string, LastWrite>(),
+    };
     expect(short(decideWrites(other, { apply: [], keep: [], isRemoved: false }, seen, digest, NOW_MS).writes)).toEqual([
       "prune PersistentVolumeClaim data: no longer desired",
     ]);
   });
 });
+
+interface PrimaryCase {
+  readonly what: string;
+  readonly stored: readonly (readonly [string, LastWrite])[];
+  readonly isManaged?: boolean;
+  readonly want: readonly string[];
+}
 
 describe("writes of the primary", () => {
   it.each([
@@ -172,6 +200,18 @@ describe("writes of the primary", () => {
       what: "self and status are sent when there is no last-write record",
       stored: [],
       want: ["self: desired state changed", "status: desired state changed"],
+    },
+    {
+      what: "self and status are sent again after their records were lost",
+      stored: [],
+      isManaged: true,
+      want: ["self: last write unknown", "status: last write unknown"],
+    },
+    {
+      what: "a status is sent for the first time after `self`",
+      stored: [["self", record({ uid: "u1", sent: sent({ self: { spec: { a: 1 } } }), content: "c" })]],
+      isManaged: true,
+      want: ["status: desired state changed"],
     },
     {
       what: "neither is sent when nothing changed",
@@ -189,8 +229,8 @@ describe("writes of the primary", () => {
       ],
       want: ["status: changed since the last write"],
     },
-  ] as const)("$what", ({ stored, want }) => {
-    const { writes } = decided({ self: { spec: { a: 1 } }, status: { ready: 1 } }, { records: new Map(stored) });
+  ] satisfies readonly PrimaryCase[])("$what", ({ stored, isManaged = false, want }: PrimaryCase) => {
+    const { writes } = decided({ self: { spec: { a: 1 } }, status: { ready: 1 } }, { records: new Map(stored), isManaged });
     expect(short(writes)).toEqual(want);
     expect(writes.every((write) => !("resourceVersion" in write) || write.resourceVersion === "5")).toBe(true);
   });

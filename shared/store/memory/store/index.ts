@@ -1,5 +1,5 @@
 /** Reads of the index. Rows are frozen when created, so they are returned without a copy. */
-import { isCurrent, splitKey } from "@deltaloop/kube/objects";
+import { checkListed, isCurrent, splitKey } from "@deltaloop/kube/objects";
 import type { View, ObjectKey } from "@deltaloop/kube/objects";
 import type { CachedEntry, Forged, Ghost, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../ports/store.ts";
 import { ForgedRowsError } from "../../ports/errors.ts";
@@ -7,7 +7,8 @@ import { forgedEntry, forgedInLane, forgedRow, forgedTombstone, openSlice } from
 import { laneOfKey, readSlice, sliceName, sortedRows } from "./data.ts";
 import type { MemoryData, ResourceData } from "./data.ts";
 
-export function readIndex({ epoch }: MemoryData, request: IndexRequest): IndexView {
+export function readIndex({ catalog, epoch }: MemoryData, request: IndexRequest): IndexView {
+  for (const { resource } of request.primaries ?? []) checkListed(catalog, resource);
   const counted = new Map(
     [...(request.counts ?? []), ...(request.primaries ?? [])].map(({ resource, namespace }) => [
       `${resource} ${namespace}`,
