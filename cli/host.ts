@@ -4,10 +4,11 @@ import { setTimeout as after } from "node:timers/promises";
 import type { Command } from "commander";
 import { UsageError, wholeNumber } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
+import { describeError } from "@deltaloop/kube/client";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { createSystemClock } from "@deltaloop/base/system";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
-import { openCache, redisStore } from "@deltaloop/controllers/lambda";
+import { openCache, redisStore, shareConnections } from "@deltaloop/controllers/lambda";
 import type { FunctionHandlers } from "@deltaloop/local";
 import { serveFunctions } from "@deltaloop/local";
 import { readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
@@ -93,12 +94,13 @@ async function runHost(flags: HostFlags): Promise<void> {
     const { current } = await configurationOf(NO_CLUSTER);
     const own = log(current.logLevel);
     const directory = await openClusters(flags, flags.child ? own.debug : own.error); // `dev` reports them
+    const shared = shareConnections(current, (error) => own.warn("redis connection failed", { error: describeError(error) }));
     handlers = serveClusters(
       {
         ...{ directory, queues: current.queues, share: flags.share, log: own },
         open: async (cluster) =>
           await openFunctions({
-            ...options,
+            ...{ ...options, shared },
             live: await configurationOf(cluster),
             accessAs: async (role, component) => await accessTo(cluster, flags, role, component),
             name: cluster.name,

@@ -7,7 +7,7 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import { SharedCacheError } from "@deltaloop/controllers/cache";
-import { kubeHttpConfig } from "@deltaloop/controllers/lambda";
+import { kubeHttpConfig, shareConnections } from "@deltaloop/controllers/lambda";
 import { BATCHING_WINDOW_MS_MAX } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
@@ -20,8 +20,9 @@ import { type LoggingFormat, loggingFormatOption } from "./output/logging-format
 
 import { clustersOption, allowOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
-import { openClusters } from "./clusters/open-clusters.ts";
+import { configurationOf, NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
+import { describeError } from "@deltaloop/kube/client";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { tellStore } from "./health/store-metrics.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
@@ -161,13 +162,16 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   const metrics = createPrometheusMetrics("watcher");
   const clock = createSystemClock();
   const directory = await openClusters({ ...flags, clusters: folder }, flags.child ? log.debug : log.error); // `dev` reports them
+  const { current } = await configurationOf(NO_CLUSTER);
+  const shared = shareConnections(current, (error) => log.warn("redis connection failed", { error: describeError(error) }));
   await serveMetrics({ listen: flags.metrics, metrics, sample: () => undefined, livez: [], readyz: [shutdownCheck(ends)], log });
   await watchClusters(
     {
       directory,
       ...{ log, clock },
       random: createSystemRandom(),
-      serve: async (cluster, signal) => await watchListed(cluster, { ...flags, log: (level) => logOf(flags, level, cluster.name) }, signal),
+      serve: async (cluster, signal) =>
+        await watchListed(cluster, { ...flags, shared, log: (level) => logOf(flags, level, cluster.name) }, signal),
       forget: forgetListed,
     },
     ends,

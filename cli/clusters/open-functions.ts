@@ -4,8 +4,8 @@ import type { Metrics } from "@deltaloop/base/metrics";
 import { printable } from "@deltaloop/base/output";
 import type { LiveConfiguration } from "@deltaloop/controllers/configuration";
 import type { TraceLine } from "@deltaloop/controllers/kit";
-import { wireFunction } from "@deltaloop/controllers/lambda";
-import type { Component } from "@deltaloop/controllers/lambda";
+import { connectLive, wireFunction } from "@deltaloop/controllers/lambda";
+import type { Component, SharedConnections } from "@deltaloop/controllers/lambda";
 import { serviceAccount, syncFunction } from "@deltaloop/controllers/registry";
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
@@ -24,6 +24,8 @@ interface Options {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly running: RunningSyncs;
+  /** Used instead of connections of this cluster alone. */
+  readonly shared?: SharedConnections;
   /** Name of the cluster, if this process serves several. */
   readonly name?: string;
   /** Whether syncs that decide or fail are printed as JSON. */
@@ -45,7 +47,7 @@ const COMPONENTS: readonly (readonly [functionName: string, component: Component
 ];
 
 /** @throws {UsageError} when the kubeconfig cannot be used */
-export async function openFunctions({ live, accessAs, log, metrics, running, name, decisions }: Options): Promise<OpenedFunctions> {
+export async function openFunctions({ live, accessAs, log, metrics, running, shared, name, decisions }: Options): Promise<OpenedFunctions> {
   const syncs = new SyncLog((sync) => {
     printSync(sync, name === undefined ? "" : `${name}: `);
     if (decisions && decides(sync)) process.stdout.write(`${JSON.stringify(sync)}\n`);
@@ -57,8 +59,9 @@ export async function openFunctions({ live, accessAs, log, metrics, running, nam
   const accesses = await Promise.all(
     COMPONENTS.map(async ([fn, component]) => [fn, component, await accessAs(serviceAccount(fn), component)] as const),
   );
+  const connections = shared && connectLive(live, log, { shared });
   const wirings = new Map(
-    accesses.map(([fn, component, access]) => [fn, { ...wireFunction(component, live, { ...access, metrics }), log, trace }]),
+    accesses.map(([fn, component, access]) => [fn, { ...wireFunction(component, live, { ...access, metrics }, connections), log, trace }]),
   );
   const wiring = (functionName: string) => {
     const found = wirings.get(functionName);

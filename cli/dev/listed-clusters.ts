@@ -6,7 +6,7 @@ import type { Log } from "@deltaloop/base";
 import { shutGate } from "@deltaloop/controllers/cache";
 import { environmentOf } from "@deltaloop/controllers/configuration";
 import type { Configuration } from "@deltaloop/controllers/configuration";
-import { openCache, redisStore } from "@deltaloop/controllers/lambda";
+import { openCache, shareConnections } from "@deltaloop/controllers/lambda";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
 import type { Store } from "@deltaloop/store/ports";
 import { environmentFile } from "../cluster/environment-file.ts";
@@ -25,6 +25,8 @@ const READY_POLL_MS = 500;
 /** Follows the directory until `ends` aborts. Returns the Stores of its clusters. */
 export function followListed({ directory, configuration, folder, log }: ListedClustersOptions, ends: AbortSignal): () => readonly Store[] {
   const stores = new Map<string, Store>();
+  const shared = shareConnections(configuration, () => undefined); // watcher and functions report a lost connection
+  ends.addEventListener("abort", () => shared.close(), { once: true });
 
   function add(cluster: ListedCluster): void {
     const { name, cid, server, kubeconfig } = cluster;
@@ -32,10 +34,7 @@ export function followListed({ directory, configuration, folder, log }: ListedCl
     const file = environmentFileOf(cluster);
     writeFileSync(file, environmentFile({ ...environmentOf(own), KUBECONFIG: kubeconfig }), { mode: 0o600 });
     log.info(`to check ${name}, run: deltaloop doctor --env ${file}`);
-    const { store } = openCache(
-      own,
-      redisStore(own.redis, () => undefined), // watcher and functions report it
-    );
+    const { store } = openCache(own, shared.makeStore);
     stores.set(cid, store);
     void untilReady(cluster, store);
   }
@@ -52,17 +51,14 @@ export function followListed({ directory, configuration, folder, log }: ListedCl
     }
   }
 
-  async function remove(cluster: ListedCluster): Promise<void> {
-    const store = stores.get(cluster.cid);
+  function remove(cluster: ListedCluster): void {
     stores.delete(cluster.cid);
     rmSync(environmentFileOf(cluster), { force: true });
-    await store?.close();
   }
 
   directory.follow(({ kind, cluster }) => {
     if (kind === "added") add(cluster);
-    if (kind === "removed") void remove(cluster).catch(() => undefined);
+    if (kind === "removed") remove(cluster);
   }, ends);
-  ends.addEventListener("abort", () => void Promise.allSettled([...stores.values()].map((store) => store.close())), { once: true });
   return () => [...stores.values()];
 }

@@ -8,6 +8,7 @@ import { acquireLease, createClusterRelease, createForeignWriteGuard, runWatcher
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import type { LiveConfiguration } from "@deltaloop/controllers/configuration";
 import { connectLive } from "@deltaloop/controllers/lambda";
+import type { SharedConnections } from "@deltaloop/controllers/lambda";
 import { CANARY, CORE_CACHE, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
@@ -27,6 +28,8 @@ export interface WatchedCluster extends StartupFlags {
   readonly access: KubeHttpConfig;
   readonly log: Log;
   readonly metrics?: Metrics;
+  /** Used instead of connections of this cluster alone. */
+  readonly shared?: SharedConnections;
   readonly leaseNamespace?: string | undefined;
   readonly batchingWindowMs?: number | undefined;
   /** Whether the cluster id is that of the API server, which is then verified, or from a directory. */
@@ -69,7 +72,7 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
   if (why !== undefined && mode === "act" && configuration.kubernetes !== "any")
     throw new UsageError(`${why}. To act anyway, set DELTALOOP_KUBERNETES=any`);
   if (why !== undefined) log.warn("the API server's version is not supported", { why });
-  const outside = connectLive(live, log);
+  const outside = connectLive(live, log, { shared: watched.shared });
   const { clock, random } = outside;
   const serverAheadMs = aheadMs(server, clock.now());
   const release = createClusterRelease(

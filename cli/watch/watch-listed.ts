@@ -1,6 +1,7 @@
 /** One cluster of a directory, in the process that watches all of them. */
 import { unlessAborted } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
+import type { SharedConnections } from "@deltaloop/controllers/lambda";
 import type { ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { forgetCluster } from "@deltaloop/store/redis";
 import { accessTo, configurationOf } from "../clusters/open-clusters.ts";
@@ -11,6 +12,7 @@ import { openWatcher } from "./open-watcher.ts";
 interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
   readonly leaseNamespace?: string;
   readonly batchingWindow?: number;
+  readonly shared: SharedConnections;
   readonly log: (level: "debug" | "info" | "warn" | "error") => Log;
 }
 
@@ -19,11 +21,11 @@ interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
  * @throws the errors of openWatcher, and {SharedCacheError}
  */
 export async function watchListed(cluster: ListedCluster, options: Options, signal: AbortSignal): Promise<void> {
-  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout } = options;
+  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout, shared } = options;
   const live = await configurationOf(cluster);
   const access = await accessTo(cluster, options, "deltaloop-watcher", "watcher");
   const log = options.log(live.current.logLevel);
-  const opening = openWatcher({ live, access, log, leaseNamespace, batchingWindowMs, startupTimeout, idOf: "directory" });
+  const opening = openWatcher({ live, access, log, shared, leaseNamespace, batchingWindowMs, startupTimeout, idOf: "directory" });
   const opened = await unlessAborted(opening, signal).catch((error: unknown) => {
     if (signal.aborted) opening.then((late) => late.close()).catch(() => undefined);
     throw error;

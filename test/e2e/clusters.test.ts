@@ -36,6 +36,8 @@ const FORGOTTEN_MS_MAX = 60_000;
 const PODS_MS_MAX = 5_000;
 /** A cluster loses its Lease in an outage of more than 10 s; its watcher may then wait for a minute (informer §11.11). */
 const BACK_MS_MAX = 100_000;
+/** Limit for the connections of each process and of the test, however many clusters there are. */
+const CONNECTIONS_MAX = 8;
 /** A time in ms longer than a sweep, the expiry of a Lease, and the requeue after a lost doorbell. */
 const QUIET_MS = 12_000;
 
@@ -131,6 +133,11 @@ await whereRealPartsAre("one deployment for several clusters", () => {
       measured(`POST to available, real, blue, green: ${times.map((ms) => ms.toFixed(0)).join(", ")} ms`);
       expect(dev.output()).toMatch(/error: kubeconfig rejected: bad: users\[0\]\.user\.exec: /);
       expect(dev.output()).not.toMatch(/canary/);
+      const connections = String(await own.client("LIST"))
+        .trim()
+        .split("\n").length;
+      measured(`connections to Redis: ${connections}`);
+      expect(connections).toBeLessThanOrEqual(CONNECTIONS_MAX);
     });
 
     it("a cluster that dies and returns delays no other, and converges again", async () => {

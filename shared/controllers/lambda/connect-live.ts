@@ -2,7 +2,7 @@ import { describeError } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
 import type { Configuration } from "./configuration.ts";
 import { connect, redisStore } from "./connect.ts";
-import type { Connections } from "./connect.ts";
+import type { Connections, SharedConnections } from "./connect.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
 import type { TakeResult } from "@deltaloop/store/ports";
 import { liveSigner } from "./live-signer.ts";
@@ -10,22 +10,32 @@ import { liveSigner } from "./live-signer.ts";
 /** Redis errors for a wrong or revoked password. Source: github.com/redis/redis src/acl.c. */
 const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
 
-/** Connects everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after a rejected password. */
-export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">, anyDigestKey = false): Connections {
+export interface ConnectLiveOptions {
+  readonly anyDigestKey?: boolean;
+  readonly shared?: SharedConnections | undefined;
+}
+
+/**
+ * Connects everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after Redis rejected a password, unless
+ * its connection is shared.
+ */
+export function connectLive(
+  live: LiveConfiguration,
+  log: Pick<Log, "warn">,
+  { anyDigestKey = false, shared }: ConnectLiveOptions = {},
+): Connections {
   const { current } = live;
-  const outside = connect(
-    current,
+  const own = (): ReturnType<typeof redisStore> =>
     redisStore(current.redis, (error) => {
       log.warn("redis connection failed", { error: describeError(error) });
       if (NOT_LET_IN.test(error.message)) void live.renew("redis");
-    }),
-    liveSigner(
-      () => live.current.macKeys,
-      current.cluster,
-      () => void live.renew("macKey"),
-    ),
-    anyDigestKey,
+    });
+  const signer = liveSigner(
+    () => live.current.macKeys,
+    current.cluster,
+    () => void live.renew("macKey"),
   );
+  const outside = connect(current, shared?.makeStore ?? own(), { signer, anyDigestKey, ...(shared && { shared }) });
   const { store } = outside;
   return { ...outside, store: { ...store, take: async (...args) => noticed(await store.take(...args)) } };
 

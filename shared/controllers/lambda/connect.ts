@@ -54,6 +54,32 @@ export function redisStore(redis: Configuration["redis"], onError?: (error: Erro
   };
 }
 
+/** Connections that the clusters of one process share: a client of Redis of its own takes a cluster 200 KiB. */
+export interface SharedConnections {
+  /** Closing such a Store leaves the connection open. */
+  readonly makeStore: MakeStore;
+  readonly sqs: SqsCalls;
+  close(): void;
+}
+
+/** `onError` reports a lost connection to Redis between calls. */
+export function shareConnections(
+  { redis, queues: { endpoint } }: Pick<Configuration, "redis" | "queues">,
+  onError: (error: Error) => void,
+): SharedConnections {
+  const client = redisClient(redis).on("error", onError);
+  const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
+  const durability = redis.durability ?? "C";
+  return {
+    makeStore: (options) => createRedisStore(client, { ...options, durability }),
+    sqs,
+    close() {
+      client.disconnect();
+      sqs.close();
+    },
+  };
+}
+
 export interface Connections extends Cache {
   readonly clock: Clock;
   readonly random: Random;
@@ -62,17 +88,23 @@ export interface Connections extends Cache {
   close(): Promise<void>;
 }
 
+/** `signer` and `anyDigestKey`: as for `openCache`. */
+export interface ConnectOptions {
+  readonly signer?: Signer;
+  readonly anyDigestKey?: boolean;
+  readonly shared?: Pick<SharedConnections, "sqs">;
+}
+
 /** Everything except the API server, for which each component has its own credentials. */
 export function connect(
   configuration: CacheConfiguration & Pick<Configuration, "queues">,
   make: MakeStore,
-  signer?: Signer,
-  anyDigestKey?: boolean,
+  { signer, anyDigestKey, shared }: ConnectOptions = {},
 ): Connections {
   const { endpoint, doorbells: queueUrls } = configuration.queues;
   const { cluster: cid } = configuration;
   const cache = openCache(configuration, make, signer, anyDigestKey);
-  const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
+  const sqs = shared?.sqs ?? sqsCalls(endpoint === undefined ? {} : { endpoint });
   return {
     ...cache,
     clock: createSystemClock(),
@@ -81,7 +113,7 @@ export function connect(
     doorbells: createSqsDoorbells(sqs, { queueUrls, cid, ...(isListedId(cid) && { signer: cache.signer }) }),
     close: async () => {
       await cache.store.close();
-      sqs.close();
+      if (!shared) sqs.close();
     },
   };
 }

@@ -7,6 +7,7 @@ import type { Clock } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "@deltaloop/base";
 import type { Configuration } from "./configuration.ts";
+import type { Connections } from "./connect.ts";
 import { connectLive } from "./connect-live.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
 import { createLogger } from "./logger.ts";
@@ -23,13 +24,18 @@ export interface WiredFunction extends Omit<FunctionWiring, "trace"> {
 /**
  * Creates a function's dependencies from its current configuration; MAC keys and API server credentials may rotate. `kubeConfig`: access to
  * the API server, which the local function host takes from a kubeconfig. If it has no `metrics`, metrics are written to the function's log,
- * unless DELTALOOP_METRICS is `none`.
+ * unless DELTALOOP_METRICS is `none`. `given`: connections that it shares with other functions.
  */
-export function wireFunction(component: Component, live: LiveConfiguration, kubeConfig: KubeHttpConfig): WiredFunction {
+export function wireFunction(
+  component: Component,
+  live: LiveConfiguration,
+  kubeConfig: KubeHttpConfig,
+  given?: Connections,
+): WiredFunction {
   const configuration = live.current;
   const { cluster, mode, queues } = configuration;
   const log = createLogger(componentService(component), configuration.logLevel);
-  const outside = connectLive(live, log, component === "sweep");
+  const outside = given ?? connectLive(live, log, { anyDigestKey: component === "sweep" });
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);

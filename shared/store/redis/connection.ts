@@ -29,8 +29,23 @@ type Command = (numberOfKeys: number, keys: readonly string[], args: readonly st
 /** Prefix of the custom commands, which are defined on the client in addition to Redis' commands. */
 const PREFIX = "deltaloop:";
 
+/** The scripts' texts take half a MiB, so the clients of a process share them. */
+let texts: readonly (readonly [name: string, lua: string])[] | undefined;
+
+/** Several Stores may share a client, whose commands are then defined once. */
+const connections = new WeakMap<Redis | Cluster, Connection>();
+
 export function connect(client: Redis | Cluster): Connection {
-  for (const [name, parts] of Object.entries(SCRIPTS)) client.defineCommand(PREFIX + name, { lua: chunk(parts) });
+  const known = connections.get(client);
+  if (known) return known;
+  const connection = connectionOf(client);
+  connections.set(client, connection);
+  return connection;
+}
+
+function connectionOf(client: Redis | Cluster): Connection {
+  texts ??= Object.entries(SCRIPTS).map(([name, parts]) => [name, chunk(parts)]);
+  for (const [name, lua] of texts) client.defineCommand(PREFIX + name, { lua });
   // ioredis adds the commands at run time, and flattens arrays among their arguments.
   const commands = client as unknown as Readonly<Record<string, Command>>;
   const beforeCommand = oneWritePerTurn(client);
