@@ -1,5 +1,5 @@
-// Prints the verdicts of upstream's HTTP probe, httpGet hook and manifest client on a server. Each line of standard input is a request in
-// JSON, with scheme, host, port and path. record.ts runs this program.
+// Prints what upstream's probe, httpGet hook and manifest client make of a server, for each request on standard input: a line of JSON with
+// scheme, host, port and path. record.ts runs it.
 package main
 
 import (
@@ -32,7 +32,7 @@ type verdict struct {
 	Manifest bool   `json:"manifest"`
 }
 
-// Configured like the hooks' client in pkg/kubelet/kubelet.go.
+// As pkg/kubelet/kubelet.go makes the client of hooks.
 var hooks = &http.Client{
 	Timeout:       timeout,
 	Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
@@ -72,7 +72,7 @@ func hook(t target) bool {
 	return err == nil
 }
 
-// Behaves like extractFromURL in pkg/kubelet/config/http.go.
+// As pkg/kubelet/config/http.go extractFromURL.
 func manifest(t target) bool {
 	client := &http.Client{Timeout: timeout, Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	defer client.CloseIdleConnections()
@@ -86,7 +86,7 @@ func manifest(t target) bool {
 }
 
 func main() {
-	log.SetOutput(io.Discard) // extra bytes after a response
+	log.SetOutput(io.Discard) // bytes behind a response
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		var t target

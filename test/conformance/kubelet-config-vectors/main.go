@@ -1,4 +1,4 @@
-// Writes vectors.jsonl: KubeletConfigurations and the results of the kubelet's codec. Run it in the control plane's module:
+// Writes vectors.jsonl: KubeletConfigurations and what the kubelet's codec makes of them. Run it in the module of the control plane:
 //
 //	cd test/envtest/control-plane && go run -mod=readonly ../../conformance/kubelet-config-vectors/main.go FILE
 package main
@@ -58,7 +58,7 @@ var others = []string{
 	"---\nfoo: 1\n", "", "# only\n",
 }
 
-// whole has texts to which the test adds no header.
+// Without the head.
 var whole = []string{
 	"", "\n", "a: [", "x", "[]", "null", "{}", "apiVersion: v1\nkind: Pod\n", "kind: KubeletConfiguration\n", "maxPods: 1\n",
 	"apiVersion: kubelet.config.k8s.io/v1beta1\n", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Kubelet\n",
@@ -89,7 +89,7 @@ func main() {
 		panic(err)
 	}
 	put := func(text string) {
-		// Defaulting panics on unknown feature gates that the decoder has accepted.
+		// Defaulting panics on unknown feature gates, after the decoder took them.
 		defer func() {
 			if recover() != nil {
 				encoder.Encode([]string{text, "taken", ""})

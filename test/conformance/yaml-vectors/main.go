@@ -1,5 +1,5 @@
-// Writes vectors.jsonl: YAML texts with the results of sigs.k8s.io/yaml, or null if it rejects them. Run it in a module that requires
-// sigs.k8s.io/yaml v1.6.0, and pass the path of the file.
+// Writes vectors.jsonl: YAML texts and what sigs.k8s.io/yaml makes of them, or null where it refuses them. Run it in a module that
+// requires sigs.k8s.io/yaml v1.6.0, and pass the path of the file.
 package main
 
 import (
@@ -33,7 +33,7 @@ func doc(r *rand.Rand, depth int, indent string) string {
 	return b.String()
 }
 
-// escapes returns quoted texts: each printable character, and the escapes that JSON and YAML 1.2 define.
+// Escapes in quoted texts: each printable character, and what JSON or YAML 1.2 writes.
 func escapes() (texts []string) {
 	for c := ' '; c <= '~'; c++ {
 		texts = append(texts, "\"a\\"+string(c)+"b\"", "- {\"\\"+string(c)+"\": 1}\n")

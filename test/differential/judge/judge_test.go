@@ -1,8 +1,9 @@
-// The reference implementation: upstream's own Deployment, ReplicaSet and ReplicationController controllers, used over pipes. Each line of
-// stdin is a question. Each line of stdout is an answer or, while a sync runs, a request of the controller to its API server, whose
-// response is the next line of stdin. This program makes no decisions of its own; test/differential/judge.ts has the types.
+// The judge: upstream's own Deployment, ReplicaSet and ReplicationController controllers, asked over pipes. Each line of stdin is
+// a question, each line of stdout an answer or, while a sync runs, a request that the controller makes of its API server: that
+// one is answered by the next line of stdin. Nothing here decides anything; shared by test/differential/judge.ts, which says
+// the shapes.
 //
-// This is a test binary, because testing/synctest needs a *testing.T: within its bubble, time.Now is the question's `nowMs`.
+// A test binary, because testing/synctest needs a *testing.T: within its bubble time.Now is the question's `nowMs`.
 package judge
 
 import (
@@ -42,7 +43,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/replication"
 )
 
-// question is a line of stdin: a sync, two templates, or the start of a history.
+// question is a line of stdin: a sync, two templates, or how a life begins.
 type question struct {
 	Controller string `json:"controller"`
 	Key        string `json:"key"`
@@ -53,24 +54,24 @@ type question struct {
 	ReplicationControllers []*v1.ReplicationController `json:"replicationcontrollers"`
 	Pods                   []*v1.Pod                   `json:"pods"`
 
-	// Changed has the objects that have just changed: informers deliver these changes to the controller, and no sync runs.
+	// Changed names the objects that are not new by now: of these the informers tell the controller, and it has no sync.
 	Changed *change `json:"changed"`
 
 	Templates      []v1.PodTemplateSpec `json:"templates"`
 	CollisionCount *int32               `json:"collisionCount"`
 
-	// Life is the start of a history, see life_test.go.
+	// Life: see life_test.go.
 	Life *beginning `json:"life"`
 }
 
-// change is one object before and after a change; null: it did not exist, or was deleted.
+// change is one object as it was and as it is; null: it was not, or is no more.
 type change struct {
 	Resource string          `json:"resource"`
 	Old      json.RawMessage `json:"old"`
 	New      json.RawMessage `json:"new"`
 }
 
-// request is a request of a controller to its API server.
+// request is what a controller asks of its API server.
 type request struct {
 	Method  string            `json:"method"`
 	Path    string            `json:"path"`
@@ -88,23 +89,23 @@ type response struct {
 // answer ends a sync.
 type answer struct {
 	Error string `json:"error,omitempty"`
-	// Forgotten reports that the work item was forgotten in spite of the error.
+	// Forgotten: the work item is, in spite of the error.
 	Forgotten bool     `json:"forgotten,omitempty"`
 	Events    []string `json:"events"`
-	// AfterMs has an entry for each time that the key was queued with a delay.
+	// AfterMs has an entry for each time the key was queued for later.
 	AfterMs []float64 `json:"afterMs"`
-	// Keys are the keys that were queued without a delay.
+	// Keys that were queued for now.
 	Keys []string `json:"keys"`
 }
 
 type templates struct {
-	// Templates are stored as an API server would store them.
+	// Templates are as an API server would have stored them.
 	Templates []v1.PodTemplateSpec `json:"templates"`
 	Hashes    []string             `json:"hashes"`
 	Equal     bool                 `json:"equal"`
 }
 
-// wire is stdin and stdout, with one request at a time: while a goroutine waits for a mutex, the bubble's time does not advance.
+// wire is stdin and stdout. One request at a time: a lock that is waited for does not let a bubble's time go on.
 type wire struct {
 	sync.Mutex
 	in  *bufio.Reader
@@ -120,7 +121,7 @@ func (w *wire) say(kind string, value any) {
 	w.out.Flush()
 }
 
-// RoundTrip makes wire the transport of upstream's own client.
+// RoundTrip makes the wire the transport of upstream's own client.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -155,7 +156,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// queue only records which keys are queued.
+// queue notes what is queued for later and does nothing else.
 type queue struct {
 	workqueue.TypedRateLimitingInterface[string]
 	answer *answer
@@ -165,11 +166,11 @@ func (q queue) AddAfter(_ string, after time.Duration) {
 	q.answer.AfterMs = append(q.answer.AfterMs, float64(after.Microseconds())/1000)
 }
 
-// AddRateLimited records a delay of 0; the sync itself calls it only near a progress deadline.
+// AddRateLimited: of a sync itself, only near a progress deadline.
 func (q queue) AddRateLimited(string) { q.answer.AfterMs = append(q.answer.AfterMs, 0) }
 func (q queue) Add(key string)        { q.answer.Keys = append(q.answer.Keys, key) }
 
-// tapped is an informer that records its event handlers.
+// tapped is an informer that remembers whom it would tell.
 type tapped struct {
 	cache.SharedIndexInformer
 	handlers *[]cache.ResourceEventHandler
@@ -208,7 +209,7 @@ func (i replicaSetInformer) Informer() cache.SharedIndexInformer            { re
 func (i replicationControllerInformer) Informer() cache.SharedIndexInformer { return i.tapped }
 func (i podInformer) Informer() cache.SharedIndexInformer                   { return i.tapped }
 
-// tell calls the event handlers for a change, as an informer does.
+// tell tells the handlers of a change, as an informer does.
 func tell[T any](t tapped, c *change) {
 	read := func(raw json.RawMessage) *T {
 		if string(raw) == "null" {
@@ -233,14 +234,13 @@ func tell[T any](t tapped, c *change) {
 	}
 }
 
-// field returns a pointer to an unexported field of a controller.
+// field is an unexported field of a controller.
 func field[T any](of any, name string) *T {
 	f := reflect.ValueOf(of).Elem().FieldByName(name)
 	return (*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
 
-// original returns the ReplicaSetController that the manager's handler is bound to; the manager holds only a copy. A method value is a
-// closure of code and receiver.
+// original is what the manager holds a copy of: its handler is a method of that, a closure of code and receiver.
 func original(m *replication.ReplicationManager) *replicaset.ReplicaSetController {
 	return (*(**struct {
 		code uintptr
@@ -334,7 +334,7 @@ func (w *wire) sync(t *testing.T, q question) (a answer) {
 	return a
 }
 
-// compare processes templates as they reach a controller: defaulted, and encoded as protobuf.
+// compare takes templates the way they take to a controller: defaulted, and through protobuf.
 func compare(q question) templates {
 	got := templates{}
 	for _, template := range q.Templates {

@@ -1,8 +1,8 @@
-// A whole history of upstream's controllers: their own Run, with work queue, rate limiter, expectations, informers and Events, in one
-// bubble of testing/synctest. The caller controls the time: each line of stdin is a step, "deliver these watch events and run until that
-// time". A step ends at that time, or earlier if there was a write and no goroutine has any work left at the current time, so that the
-// events of the write can be delivered immediately. Between steps, and while a request waits for its response, time stands still, because a
-// goroutine that reads from a pipe is not durably blocked.
+// A whole life of upstream's controllers: their own Run, with work queue, rate limiter, expectations, informers and Events, in one
+// bubble of testing/synctest. Whoever asks leads: each line of stdin is a step, "these watch events are here; go on until then", which
+// ends when it is then, or sooner, when a write was answered and nobody has anything left to do at that time: so that the events that
+// it makes can come at once. Between steps, and while a request waits for its answer, time stands still: who waits for a pipe is
+// not durably blocked.
 package judge
 
 import (
@@ -32,13 +32,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// beginning says which controllers run, each with one worker, and the start time.
+// beginning says which controllers live, each with one worker, and from when on.
 type beginning struct {
 	Controllers []string `json:"controllers"`
 	NowMs       int64    `json:"nowMs"`
 	ResyncMs    int64    `json:"resyncMs"`
-	// Patience controls the order of syncs. 0: when events arrive. 1: Deployments only after all due syncs of ReplicaSets. Any other number is
-	// the seed of a random decision for each key.
+	// Patience of workers: with 0 they look when events come, with 1 at Deployments when ReplicaSets have nothing left to do at that
+	// time; any other number is the seed of a coin that is tossed for each key.
 	Patience int64 `json:"patience"`
 }
 
@@ -48,13 +48,13 @@ type step struct {
 	End     bool         `json:"end"`
 }
 
-// watchEvent is a line of a watch of the resource.
+// watchEvent is a line of a watch of that resource.
 type watchEvent struct {
 	Resource string          `json:"resource"`
 	Line     json.RawMessage `json:"line"`
 }
 
-// watch reports that a controller watches the resource from this version on; there is no response.
+// watch is told and not answered: events from that version on are awaited.
 type watch struct {
 	Resource        string `json:"resource"`
 	ResourceVersion string `json:"resourceVersion"`
@@ -64,18 +64,18 @@ type quiet struct {
 	NowMs int64 `json:"nowMs"`
 }
 
-// server is a wire with watches that steps feed.
+// server is the wire, with watches that are fed by steps.
 type server struct {
 	*wire
 	watching sync.Mutex
 	watches  map[string]*io.PipeWriter
-	// wrote contains a value if there was a write since the last check.
+	// wrote holds one when a write was answered since it was last looked at.
 	wrote chan struct{}
 }
 
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("sendInitialEvents") != "" {
-		// Responds like an API server without streaming lists, so that the reflector lists.
+		// As an API server that does not know them: the reflector lists.
 		body := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid","code":422}`
 		return s.answer(r, http.StatusUnprocessableEntity, io.NopCloser(strings.NewReader(body))), nil
 	}
@@ -114,13 +114,13 @@ func (s *server) tell(e watchEvent) {
 	writer := s.watches[e.Resource]
 	s.watching.Unlock()
 	if writer == nil {
-		return // no watch of this resource is open
+		return // nobody watches it
 	}
 	writer.Write(append(e.Line, '\n'))
 }
 
-// bursts is a work queue that delays keys until all simultaneous events are delivered. Without it, the number of events that a worker knows
-// when the first one wakes it would be random.
+// bursts is a work queue that hears of all the events that come at once before a worker does: which of them a worker knows that is woken by
+// the first is chance.
 type bursts struct {
 	workqueue.TypedRateLimitingInterface[string]
 	*burst
@@ -149,7 +149,7 @@ func (b *burst) begin() {
 	b.Unlock()
 }
 
-// release adds the keys for which `which` returns true.
+// release lets go of some of them.
 func (b *burst) release(which func() bool) {
 	b.Lock()
 	keys := b.keys
@@ -173,7 +173,7 @@ func (b *burst) end() {
 	b.release(func() bool { return true })
 }
 
-// counting is a clock that never returns the same time twice, because Event names contain the time.
+// counting is a clock that never says the same time twice: Events have their names from it.
 type counting struct {
 	clock.PassiveClock
 	nanoseconds *atomic.Int64

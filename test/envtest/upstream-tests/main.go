@@ -1,7 +1,7 @@
-// Upstream's own tests of the workload controllers, of nodes and of kubectl, as one program: the equivalent of `go test -c` for
-// k8s.io/kubernetes/test/e2e with the tests of sig-apps, sig-cli and sig-node and those that it shares with upstream's node suite, but
-// without the suite's checks of nodes and system pods at the start. The module also builds upstream's kubelet and agnhost, whose packages
-// cannot be imported.
+// Upstream's own tests of the workload controllers, of nodes and of kubectl, as one program: what `go test -c` would make of
+// k8s.io/kubernetes/test/e2e, with the tests of sig-apps, sig-cli and sig-node and those that upstream's node suite has in common with it,
+// and without that suite's look at nodes and system pods. The module builds upstream's kubelet and agnhost, too, whose packages cannot
+// be imported.
 //
 // Source: k8s.io/kubernetes/test/e2e/e2e_test.go handleFlags, TestMain; e2e.go RunE2ETests.
 package main
@@ -13,13 +13,13 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 	"k8s.io/component-base/logs"
-	_ "k8s.io/component-base/logs/testinit" // registers its flags
-	_ "k8s.io/kubernetes/test/e2e/apps"     // registers its tests
+	_ "k8s.io/component-base/logs/testinit" // its flags.
+	_ "k8s.io/kubernetes/test/e2e/apps"     // the tests.
 	_ "k8s.io/kubernetes/test/e2e/common/node"
 	_ "k8s.io/kubernetes/test/e2e/common/storage"
 	"k8s.io/kubernetes/test/e2e/framework"
 	"k8s.io/kubernetes/test/e2e/framework/config"
-	_ "k8s.io/kubernetes/test/e2e/framework/debug/init" // reports the state of the namespace after a failed test
+	_ "k8s.io/kubernetes/test/e2e/framework/debug/init" // what a failed test finds in its namespace.
 	"k8s.io/kubernetes/test/e2e/framework/testfiles"
 	_ "k8s.io/kubernetes/test/e2e/kubectl"
 	_ "k8s.io/kubernetes/test/e2e/node"
@@ -27,7 +27,7 @@ import (
 	"k8s.io/kubernetes/test/fixtures"
 )
 
-// suite implements the methods that ginkgo calls on a *testing.T.
+// suite is what ginkgo wants of a *testing.T.
 type suite struct{}
 
 func (suite) Fail() {}

@@ -17,16 +17,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// custom is the schema of a CustomResourceDefinition, and an object.
+// custom is a CustomResourceDefinition's schema and an object.
 type custom struct {
 	Schema *apiextensionsv1.JSONSchemaProps `json:"schema"`
 	Object json.RawMessage                  `json:"object"`
 }
 
 type admitted struct {
-	// Object is the object after pruning and defaulting.
+	// Object is pruned and defaulted.
 	Object map[string]interface{} `json:"object,omitempty"`
-	// Fields are the fields in the type that server-side apply uses.
+	// Fields are those that server-side apply sees.
 	Fields json.RawMessage `json:"fields,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }

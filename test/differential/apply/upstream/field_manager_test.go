@@ -1,7 +1,7 @@
-// Upstream's field manager over pipes: each line of stdin is a sequence of writes of one object, and each line of stdout has the result of
-// each write. test/differential/apply/upstream.ts has the types.
+// Upstream's field manager over pipes: each line of stdin is a sequence of writes of one object, each line of stdout what it made of
+// each write. test/differential/apply/upstream.ts has the shapes.
 //
-// This is a test binary, because testing/synctest needs a *testing.T: within its bubble, the time of each step advances the clock.
+// A test binary, because testing/synctest needs a *testing.T: within its bubble the time passes as a sequence says.
 package upstream
 
 import (
@@ -27,9 +27,9 @@ import (
 
 type sequence struct {
 	Kind string `json:"kind"`
-	// Versions that are served; without Types, those of the built-in kinds.
+	// Versions that are served; without types those of the built-in kinds.
 	Versions []string `json:"versions"`
-	// Types is a schema, empty for a built-in kind, or "deduced".
+	// Types is a schema, or empty for a built-in kind, or "deduced".
 	Types string            `json:"types"`
 	Roots map[string]string `json:"roots"`
 	Steps []step            `json:"steps"`
@@ -85,7 +85,7 @@ func (nothing) New(schema.GroupVersionKind) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: map[string]interface{}{}}, nil
 }
 
-// parsed is a type converter for one kind, with one type per version.
+// parsed is a type converter for one kind of which each version has a type.
 type parsed struct {
 	parser *typed.Parser
 	roots  map[string]string
@@ -205,7 +205,7 @@ func TestFieldManager(t *testing.T) {
 				t.Fatal(failed)
 			}
 			for i := range seq.Steps {
-				// Decodes like an API server, which keeps integers as integers.
+				// As an API server decodes: integers are integers.
 				raw, _ := json.Marshal(seq.Steps[i].Object)
 				object := &unstructured.Unstructured{}
 				if failed := object.UnmarshalJSON(raw); failed != nil {

@@ -1,11 +1,11 @@
-// Records what client-go's own EventCorrelator returns for random sequences of Events, and prints calls and results for
+// Asks client-go's own EventCorrelator what it makes of random lives, and prints calls and answers for
 // test/conformance/event-correlator.test.ts, which needs no Go:
 //
 //	cd test/envtest/control-plane && go run ./events | gzip -9n > ../../captures/event-correlator.jsonl.gz
 //
-// The first line has Event names: [object, nanoseconds in hex, name, or "" if it is a UUID]. Each further line is one sequence: [[ms,
-// object, field, type, reason, message, count (0: suppressed), combined 0 or 1, nanoseconds in hex], …]. The hexadecimal time is that in
-// the Event's name; its last six decimal digits are the number of the call that named the Event (000000 for a combined Event).
+// The first line holds names: [object, nanoseconds in hex, name, or "" where it is a UUID]. Each further line is a life:
+// [[ms, object, field, type, reason, message, count (0: held back), combined 0 or 1, nanoseconds in hex], …]; the hex is of the
+// Event's name, whose last six digits in decimal are the number of the call that named it (of a combined Event: 000000).
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 
 const startMs = 1_772_359_200_000 // 2026-03-01T10:00:00Z
 
-// Waits just below, at and above the limits: the correlator's ten minutes, a token's five minutes, and zero.
+// Edges of the ten minutes, of a token's five, and of nothing at all.
 var waitsMs = []int64{0, 0, 0, 0, 1, 999, 60_000, 299_999, 300_000, 300_001, 599_999, 600_000, 600_001, 3_600_000, 8_000_000}
 
 func main() {
@@ -58,7 +58,7 @@ func names() [][3]string {
 	return rows
 }
 
-// asker calls one correlator after another and advances their clock.
+// asker tells one correlator after another happening, at the time of a clock of its own.
 type asker struct {
 	clock      *testclock.FakePassiveClock
 	correlator *record.EventCorrelator
@@ -113,7 +113,7 @@ func (a *asker) tell(object string, field int, eventType, reason, message string
 	return append(call, told.Count, combined, hex)
 }
 
-// Checks an assumption of our implementation: the patch for a repeated Event contains only these three fields.
+// What we rest on: of a repeated Event nothing is sent but these three fields.
 func mustBePatch(patch []byte, event *v1.Event) {
 	if event.Count == 1 {
 		if patch != nil {
@@ -135,8 +135,8 @@ func mustParse(hex string) int64 {
 	return nano
 }
 
-// Repeated Events about a few objects. client-go drops any one of ten messages (PopAny), so once a group has had ten, only new messages
-// have a unique result. `callsAtOnce` is the average number of calls before the clock advances. Events of controllers have no fields.
+// A few objects that are told about again and again. client-go forgets any one of ten messages (PopAny), so once a group has had
+// ten, only fresh ones have one answer. `callsAtOnce`: on average, then the clock goes on. Controllers' Events have no fields.
 func life(random *rand.Rand, calls, callsAtOnce int, hasFields bool) [][]any {
 	a := newAsker()
 	type group struct {
@@ -178,7 +178,7 @@ func life(random *rand.Rand, calls, callsAtOnce int, hasFields bool) [][]any {
 	return rows
 }
 
-// More objects than any of the correlator's three caches holds; some of the earlier objects return.
+// More objects than any of the three memories holds; some of the old ones come back.
 func crowd() [][]any {
 	a := newAsker()
 	random := rand.New(rand.NewSource(99))
