@@ -29,8 +29,14 @@ type Command = (numberOfKeys: number, keys: readonly string[], args: readonly st
 /** Prefix of the custom commands, which are defined on the client in addition to Redis' commands. */
 const PREFIX = "deltaloop:";
 
-/** The scripts' texts take half a MiB, so the clients of a process share them. */
-let texts: readonly (readonly [name: string, lua: string])[] | undefined;
+/** The scripts' texts, by their parts: they take half a MiB, so the clients of a process share them. */
+const texts = new WeakMap<readonly [string, ...string[]], string>();
+
+function textOf(parts: readonly [string, ...string[]]): string {
+  const text = texts.get(parts) ?? chunk(parts);
+  texts.set(parts, text);
+  return text;
+}
 
 /** Several Stores may share a client, whose commands are then defined once. */
 const connections = new WeakMap<Redis | Cluster, Connection>();
@@ -44,8 +50,7 @@ export function connect(client: Redis | Cluster): Connection {
 }
 
 function connectionOf(client: Redis | Cluster): Connection {
-  texts ??= Object.entries(SCRIPTS).map(([name, parts]) => [name, chunk(parts)]);
-  for (const [name, lua] of texts) client.defineCommand(PREFIX + name, { lua });
+  for (const [name, parts] of Object.entries(SCRIPTS)) client.defineCommand(PREFIX + name, { lua: textOf(parts) });
   // ioredis adds the commands at run time, and flattens arrays among their arguments.
   const commands = client as unknown as Readonly<Record<string, Command>>;
   const beforeCommand = oneWritePerTurn(client);

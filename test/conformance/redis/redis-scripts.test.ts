@@ -2,7 +2,7 @@
 import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import { LANES, laneOf } from "../../../shared/store/lane.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
@@ -242,7 +242,10 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     it("a fresh process needs no additional commands with the usual number of lanes", async () => {
       const harness = await open(LANES);
       await seedOwner(harness);
-      const fresh = createRedisStore(redis.client, {
+      const client = redis.client.duplicate();
+      onTestFinished(() => client.disconnect());
+      await client.ping(); // connecting takes commands of its own
+      const fresh = createRedisStore(client, {
         deployment: "scripts",
         cluster: "0123456789ab",
         identity: IDENTITY,

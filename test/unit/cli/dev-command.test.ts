@@ -106,8 +106,8 @@ function isThere(pid: number): boolean {
 
 it.each([
   { args: ["dev", "site.ts", "--clusters", "."], why: "--clusters serves the built-in controllers only" },
-  { args: ["dev", "--clusters", ".", "--kubeconfig", "kubeconfig"], why: "--kubeconfig is for one cluster" },
-  { args: ["dev", "--clusters", ".", "--act", "--watchers", "2"], why: "--watchers is for one cluster" },
+  { args: ["dev", "--clusters", ".", "--kubeconfig", "kubeconfig"], why: "--kubeconfig applies to one cluster" },
+  { args: ["dev", "--clusters", ".", "--act", "--watchers", "2"], why: "--watchers applies to one cluster" },
   { args: ["dev", "--allow", "exec"], why: "--allow needs --clusters" },
   { args: ["host", "--invocations", "x"], why: "name either --kubeconfig or --clusters" },
 ])("rejects $args", ({ args, why }) => {
