@@ -53,6 +53,27 @@ it("lists the change that explains the cause first, even for a pause whose chang
   );
 });
 
+it("prints an added init container as such, with its field manager", () => {
+  const migrate = { name: "migrate", image: "migrate:v1" };
+  const fields = { "f:template": { "f:spec": { "f:initContainers": { 'k:{"name":"migrate"}': { ".": {}, "f:name": {}, "f:image": {} } } } } };
+  const managedFields = [managerOf("kubectl-client-side-apply", -300, fields)];
+  const spec = { template: { spec: { containers: [{ name: "web", image: "app:v1" }], initContainers: [migrate] } } };
+  expect(changesOf(deployment({ metadata: { managedFields } }), replicaSet("web-b", { spec }), pod())).toContain(
+    "init container migrate added at 10:05:00Z (field manager kubectl-client-side-apply)",
+  );
+});
+
+it("takes the writer of a removed container from the manager that wrote since the earlier recording", () => {
+  const containers = [{ name: "web", image: "app:v2", resources: { requests: { cpu: "100m" }, limits: { memory: "64Mi" } } }];
+  const versionOf = (generation: number, seconds: number, more: object): Placed =>
+    deployment({
+      metadata: { generation, resourceVersion: String(generation), managedFields: [managerOf("helm", seconds, imageField)] },
+      spec: { template: { spec: { containers, ...more } } },
+    });
+  const versions = [versionOf(2, -300, { initContainers: [{ name: "migrate", image: "migrate:v1" }] }), versionOf(3, -10, {})];
+  expect(changesOf(...versions, pod())).toMatch(/init container migrate removed at [\d:]+Z \(field manager helm\)/);
+});
+
 const textOf = (...objects: readonly Placed[]): string => verdictText(verdictOn(...objects)).replaceAll(/\s+/g, " ");
 const first = (resource: Placed[0]): Placed => [resource, { metadata: { name: "web-a", uid: "uid-other", resourceVersion: "1" } }];
 const backOff = (message?: string): Placed => pod({ state: { ...waiting("ImagePullBackOff", message) } });
