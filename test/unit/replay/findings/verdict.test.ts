@@ -55,7 +55,9 @@ it("lists the change that explains the cause first, even for a pause whose chang
 
 it("prints an added init container as such, with its field manager", () => {
   const migrate = { name: "migrate", image: "migrate:v1" };
-  const fields = { "f:template": { "f:spec": { "f:initContainers": { 'k:{"name":"migrate"}': { ".": {}, "f:name": {}, "f:image": {} } } } } };
+  const fields = {
+    "f:template": { "f:spec": { "f:initContainers": { 'k:{"name":"migrate"}': { ".": {}, "f:name": {}, "f:image": {} } } } },
+  };
   const managedFields = [managerOf("kubectl-client-side-apply", -300, fields)];
   const spec = { template: { spec: { containers: [{ name: "web", image: "app:v1" }], initContainers: [migrate] } } };
   expect(changesOf(deployment({ metadata: { managedFields } }), replicaSet("web-b", { spec }), pod())).toContain(
@@ -198,5 +200,32 @@ describe("user requests that replace no pod", () => {
     const changed = deployment({ spec: { ...spec }, status, metadata: { generation: 3, resourceVersion: "8" } });
     const { findings } = verdictOn(complete, changed);
     expect(findings.find(({ kind }) => kind === "change without effect")?.facts["fields"]).toBe(fields);
+  });
+});
+
+describe("two writers of replicas", () => {
+  const writerOf = (manager: string, operation: string, generation: number): object => ({
+    ...{ manager, operation, time: at(generation - 100), fieldsV1: { "f:spec": { "f:replicas": {} } } },
+    ...(manager === "kube-controller-manager" && { subresource: "scale" }),
+  });
+  const versionsBy = (manager: string, operation: string): readonly Placed[] =>
+    [3, 5, 3, 5, 3].map((replicas, index) => {
+      const writer = index % 2 === 0 ? writerOf("kube-controller-manager", "Update", index) : writerOf(manager, operation, index);
+      return deployment({
+        spec: { replicas },
+        metadata: { generation: index + 2, resourceVersion: String(index + 8), managedFields: [writer] },
+      });
+    });
+
+  it("suggests to remove replicas from the last applied configuration first, because the next apply would set 1", () => {
+    const text = textOf(...versionsBy("kubectl-client-side-apply", "Update"));
+    expect(text).toContain("Try kubectl -n shop apply edit-last-applied deployment/web");
+    expect(text).toContain("there remove spec.replicas; then leave it out of the manifest (without the first step, apply sets it to 1)");
+  });
+
+  it("suggests only to leave replicas out of the manifest for a server-side apply", () => {
+    const text = textOf(...versionsBy("kustomize-controller", "Apply"));
+    expect(text).toContain("Try leave replicas out of the manifest that is applied");
+    expect(text).not.toContain("edit-last-applied");
   });
 });
