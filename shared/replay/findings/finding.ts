@@ -5,7 +5,7 @@ import type { View } from "../incident/view.ts";
 
 export interface Finding {
   readonly kind: string;
-  /** `cause`: why pods are missing or unavailable; `wait`: what a controller waits for; `effect`: a consequence of a cause. */
+  /** `cause`: why pods are missing or unavailable; `wait`: what a controller waits for; `effect`: a consequence or a circumstance. */
   readonly level: "cause" | "wait" | "effect";
   /** Order within a level, lowest first. */
   readonly rank: number;

@@ -1,7 +1,7 @@
 /** Findings about waiting controllers: the condition, the rule of the specification, and the deadline. */
 import { deadlineMsOf } from "../findings/deadline.ts";
 import type { Finding } from "../findings/finding.ts";
-import { refusedPods } from "../findings/refused-pods.ts";
+import { refusedPods } from "../incident/refused-pods.ts";
 import { isChanged } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 

@@ -229,3 +229,42 @@ describe("two writers of replicas", () => {
     expect(text).not.toContain("edit-last-applied");
   });
 });
+
+describe("another workload that becomes unavailable", () => {
+  const other = (seconds: number, { status = "False", namespace = "shop", created = -3_000 } = {}): Placed => {
+    const condition = { type: "Available", status, reason: "MinimumReplicasUnavailable", lastTransitionTime: at(seconds) };
+    const metadata = { namespace, name: "database", uid: "uid-database", creationTimestamp: at(created) };
+    return deployment({ metadata, spec: { selector: { matchLabels: { app: "database" } } }, status: { conditions: [condition] } });
+  };
+  const killed = [
+    pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } }),
+    event("Killing", "Container web failed liveness probe, will be restarted", { seconds: -27, count: 1 }),
+  ];
+  const unready = [
+    pod({
+      container: { readinessProbe: { tcpSocket: { port: 80 }, periodSeconds: 1 } },
+      status: { phase: "Running", conditions: [{ type: "Ready", status: "False", lastTransitionTime: at(-87) }] },
+      state: { running: { startedAt: at(-200) } },
+    }),
+  ];
+
+  it.each([
+    { name: "liveness", objects: killed },
+    { name: "readiness", objects: unready },
+  ])("is printed beside a failing $name probe that began later", ({ objects }) => {
+    const text = textOf(...objects, other(-90));
+    expect(text).toContain("Also deployment/database became unavailable at 10:08:30Z, 3 s before; check whether the probe needs it");
+    expect(verdictOn(...objects, other(-90)).findings[0]?.kind).toMatch(/probe/);
+  });
+
+  it.each([
+    { name: "after the probe failed", objects: [...killed, other(-80)] },
+    { name: "long before", objects: [...killed, other(-300)] },
+    { name: "in another namespace", objects: [...killed, other(-90, { namespace: "else" })] },
+    { name: "since its creation", objects: [...killed, other(-90, { created: -91 })] },
+    { name: "no longer", objects: [...killed, other(-90, { status: "True" })] },
+    { name: "while no probe fails", objects: [other(-90)] },
+  ])("is not printed if it is unavailable $name", ({ objects }) => {
+    expect(textOf(...objects)).not.toContain("became unavailable");
+  });
+});
