@@ -119,14 +119,14 @@ function requestText({ atMs, manager, user }: SpecChange, clock: Clock): string 
   return `at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }
 
-export function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale } }: Verdict): string {
+export function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale, isRecreated } }: Verdict): string {
   if (subject.resource === "pods") return ready > 0 ? "ready" : "not ready";
   const parts = [`${available} of ${counted(wanted, "pod")} available`];
   if (ready !== available) parts.push(`${ready} ready`);
   if (subject.resource === "deployments") parts.push(`${updated} updated`);
   if (total !== wanted) parts.push(`${total} in total`);
   if (isStale === true) parts.push("by the status of the previous generation");
-  return parts.join(", ");
+  return `${parts.join(", ")}${isRecreated === true ? "; strategy Recreate deleted the old pods first" : ""}`;
 }
 
 type Clock = (ms: number) => string;

@@ -91,6 +91,17 @@ function rolloutMsOf({ state, owner, current, previous }: View): number | undefi
   return isRollback && times.length === 0 ? undefined : Math.max(current.createdMs, ...times);
 }
 
+/** Times of objects are whole seconds. */
+const SECOND_MS = 1_000;
+
+/** Whether the previous revision was available until the rollout of the current one, and no pod has been since. */
+export function endedAvailability({ owner, current, previous }: View): boolean {
+  const available = owner?.conditions.find(({ type }) => type === "Available");
+  const atMs = timeOf(available?.lastTransitionTime);
+  if (available?.status !== "False" || atMs === undefined || current?.createdMs === undefined || previous === undefined) return false;
+  return atMs > (previous.createdMs ?? 0) && atMs <= current.createdMs + SECOND_MS;
+}
+
 function split(pods: readonly SeenPod[]): Pick<View, "pods" | "terminating"> {
   return {
     pods: pods.filter(({ deletionMs }) => deletionMs === undefined),

@@ -1,7 +1,7 @@
 /** The verdict: what is wrong with a workload, and why. Computed from objects alone, without a replay. */
 import { findingsOf, NEEDS_HISTORY, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
-import { isChanged, podName, viewOf } from "../incident/view.ts";
+import { endedAvailability, isChanged, podName, viewOf } from "../incident/view.ts";
 import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
@@ -41,6 +41,8 @@ export interface Effect {
   readonly total: number;
   /** Whether the counts are from the owner's status of an earlier generation, because no pods are known. */
   readonly isStale?: boolean;
+  /** Whether no pod is available because strategy Recreate deleted those of the previous revision. */
+  readonly isRecreated?: boolean;
 }
 
 /** Time before the first sign of a cause within which changes are considered. */
@@ -90,13 +92,14 @@ function wordsIn(finding: Finding, undo: Undo): Words {
   return { cause: `the replacement of an old pod fails: ${words.cause}`, help: [`kubectl -n ${namespace} describe ${first}`] };
 }
 
-/** Adds `kubectl rollout undo` to the help of a cause that affects only new pods while pods of the previous revision still run. */
+/** Adds `kubectl rollout undo` to the help of a cause that affects only new pods, if pods of the previous revision run or were available. */
 function withUndo(words: Words, { level, kind, objects }: Finding, { view, target }: Undo): Words {
   const { namespace, object, canUndo, hasOldPods } = target;
   const undo = `kubectl -n ${namespace} rollout undo ${object}`;
   const own = new Set([...view.pods.map(podName), `replicaset/${view.current?.name}`]);
   const isOwn = objects.every((each) => own.has(each)) && !kind.startsWith("node ");
-  if (level !== "cause" || !isOwn || !canUndo || !hasOldPods || words.help?.includes(undo) === true) return words;
+  if (level !== "cause" || !isOwn || !canUndo || !(hasOldPods || endedAvailability(view)) || words.help?.includes(undo) === true)
+    return words;
   return { ...words, help: [...(words.help ?? []), undo] };
 }
 
@@ -119,7 +122,9 @@ function effectOf(view: View, findings: readonly Finding[]): Effect {
   const ready = all.filter(({ isReady }) => isReady);
   const available = ready.filter(({ readySinceMs = 0 }) => nowMs >= readySinceMs + owner.minReadySeconds * 1_000);
   const updated = isChanged(view) ? 0 : pods.length;
-  return { wanted: owner.replicas, available: available.length, ready: ready.length, updated, total: all.length };
+  const isRecreated = owner.strategy.type === "Recreate" && available.length === 0 && endedAvailability(view);
+  const counts = { wanted: owner.replicas, available: available.length, ready: ready.length, updated, total: all.length };
+  return { ...counts, ...(isRecreated && { isRecreated }) };
 }
 
 function reportedBy({ owner, pods }: View): Effect {

@@ -268,3 +268,37 @@ describe("another workload that becomes unavailable", () => {
     expect(textOf(...objects)).not.toContain("became unavailable");
   });
 });
+
+describe("strategy Recreate", () => {
+  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
+    resource,
+    { metadata: { ...(metadata as object), ownerReferences: [] } },
+  ]);
+  const recreated = (seconds: number, type = "Recreate"): readonly Placed[] => [
+    deployment({
+      spec: { strategy: { type } },
+      status: { conditions: [{ type: "Available", status: "False", lastTransitionTime: at(seconds) }] },
+    }),
+    pod({ state: { ...waiting("CreateContainerConfigError", 'secret "web-token" not found') } }),
+    ...noOldPods,
+  ];
+
+  it("suggests to undo the rollout of a revision without available pods if the previous one was available", () => {
+    const text = textOf(...recreated(-302));
+    expect(text).toContain("kubectl -n shop rollout undo deployment/web");
+    expect(text).toContain("Effect 0 of 3 pods available, 1 updated, 1 in total; strategy Recreate deleted the old pods first");
+  });
+
+  it.each([
+    { name: "became unavailable after the rollout", objects: recreated(-200) },
+    { name: "was unavailable before the previous revision", objects: recreated(-3_100) },
+  ])("suggests no rollback and does not print the strategy for a Deployment that $name", ({ objects }) => {
+    const text = textOf(...objects);
+    expect(text).not.toContain("rollout undo");
+    expect(text).not.toContain("Recreate");
+  });
+
+  it("is not printed for a rolling update", () => {
+    expect(textOf(...recreated(-302, "RollingUpdate"))).not.toContain("Recreate");
+  });
+});
