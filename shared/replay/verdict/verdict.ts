@@ -1,7 +1,7 @@
 /** The verdict: what is wrong with a workload, and why. Computed from objects alone, without a replay. */
 import { findingsOf, NEEDS_HISTORY, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
-import { endedAvailability, isChanged, podName, viewOf } from "../incident/view.ts";
+import { arePodsComplete, availablePods, endedAvailability, isChanged, podName, viewOf } from "../incident/view.ts";
 import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
@@ -113,14 +113,14 @@ function objectName({ resource, name }: Pick<Workload, "resource" | "name">): st
 
 /** Counts pods if they are known: a status may be outdated and contradict the cause. */
 function effectOf(view: View, findings: readonly Finding[]): Effect {
-  const { owner, pods, oldPods, terminating, nowMs } = view;
+  const { owner, pods, oldPods, terminating } = view;
   const all = [...pods, ...oldPods];
   const reported = reportedBy(view);
-  if (owner === undefined || healthOf(view, findings) === "complete") return reported;
+  if (owner === undefined || (healthOf(view, findings) === "complete" && !arePodsComplete(view))) return reported;
   if (all.length + terminating.length === 0)
     return { ...reported, ...((owner.status.observedGeneration ?? 0) < (owner.generation ?? 0) && { isStale: true }) };
   const ready = all.filter(({ isReady }) => isReady);
-  const available = ready.filter(({ readySinceMs = 0 }) => nowMs >= readySinceMs + owner.minReadySeconds * 1_000);
+  const available = availablePods(view, ready);
   const updated = isChanged(view) ? 0 : pods.length;
   const isRecreated = owner.strategy.type === "Recreate" && available.length === 0 && endedAvailability(view);
   const counts = { wanted: owner.replicas, available: available.length, ready: ready.length, updated, total: all.length };
@@ -145,7 +145,7 @@ function healthOf(view: View, findings: readonly Finding[]): Health {
     return pods.every(({ isReady, phase }) => isReady || phase === "Succeeded") ? "complete" : causes.length > 0 ? "stuck" : "progressing";
   const isObserved = owner.generation === undefined || (owner.status.observedGeneration ?? 0) >= owner.generation;
   const isRolledOut = isObserved && updated >= wanted && total === updated;
-  const isComplete = isRolledOut && available >= wanted;
+  const isComplete = (isRolledOut && available >= wanted) || arePodsComplete(view);
   if (isComplete && !causes.some(({ kind }) => kind === "paused"))
     return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
   const isPast = findings.some(({ kind }) => kind === "deadline exceeded");

@@ -67,7 +67,7 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
       untilMs: silent.since + EVICTION_MS,
     });
   if (has("paused")?.level === "cause") waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
-  const deadlineMs = deadlineMsOf(owner);
+  const deadlineMs = deadlineMsOf(view);
   if (deadlineMs !== undefined)
     waits.push({
       kind: "deadline",

@@ -302,3 +302,46 @@ describe("strategy Recreate", () => {
     expect(textOf(...recreated(-302, "RollingUpdate"))).not.toContain("Recreate");
   });
 });
+
+describe("pods that are all updated and available before the status says so", () => {
+  const readyPod = (n: number, seconds = -2): Placed =>
+    pod(
+      {
+        status: { phase: "Running", conditions: [{ type: "Ready", status: "True", lastTransitionTime: at(seconds) }] },
+        web: { ready: true, started: true },
+        state: { running: { startedAt: at(-5) } },
+      },
+      `web-b-${n}`,
+    );
+  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
+    resource,
+    { metadata: { ...(metadata as object), ownerReferences: [] } },
+  ]);
+  const done = (spec: object = {}, replicas = 3): readonly Placed[] => [
+    deployment({ spec: { ...spec } }),
+    replicaSet("web-a", { spec: { replicas: 0 } }),
+    replicaSet("web-b", { spec: { replicas } }),
+    ...[1, 2, 3].map((n) => readyPod(n)),
+    ...noOldPods,
+  ];
+
+  it("is complete, with the counts of the pods and without a deadline", () => {
+    const exceeded = { type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded", lastUpdateTime: at(-10) };
+    for (const objects of [done(), [...done(), deployment({ status: { conditions: [exceeded] } })]]) {
+      const verdict = verdictOn(...objects);
+      expect(verdict.health).toBe("complete");
+      expect(textOf(...objects)).toContain("Effect 3 of 3 pods available, 3 updated");
+      expect([verdict.findings, verdict.waits]).toEqual([[], []]);
+    }
+  });
+
+  it.each([
+    { name: "a pod is ready for less than minReadySeconds", objects: done({ minReadySeconds: 30 }) },
+    { name: "the template has changed", objects: done({ template: { spec: { containers: [{ name: "web", image: "app:v3" }] } } }) },
+    { name: "the ReplicaSet is not scaled yet", objects: done({}, 2) },
+    { name: "a pod is missing", objects: done({ replicas: 4 }, 4) },
+    { name: "an old pod exists", objects: [...done(), ...oldPods.slice(0, 1)] },
+  ])("is not complete while $name", ({ objects }) => {
+    expect(verdictOn(...objects).health).toBe("progressing");
+  });
+});
