@@ -87,10 +87,11 @@ export function merged(hits: readonly Hit[], level: Finding["level"], rank: numb
 
 function evidenceOf(hits: readonly Hit[]): readonly string[] {
   const restarts = hits.reduce((sum, hit) => sum + (hit.restarts ?? 0), 0);
+  const pods = new Set(hits.flatMap((hit) => ((hit.restarts ?? 0) > 0 ? [hit.object] : []))).size;
   const events = [...new Set(hits.flatMap((hit) => hit.events ?? []))];
   return [
     ...new Set(hits.flatMap(({ evidence }) => evidence)),
-    ...(restarts > 0 ? [`${restarts} restart${restarts === 1 ? "" : "s"}`] : []),
+    ...(restarts > 0 ? [`${restarts} restart${restarts === 1 ? "" : "s"}${pods > 1 ? ` in ${pods} pods` : ""}`] : []),
     ...[...Map.groupBy(events, ({ reason }) => reason).values()].flatMap(eventText),
   ];
 }

@@ -43,6 +43,15 @@ export interface Effect {
   readonly isStale?: boolean;
   /** Whether no pod is available because strategy Recreate deleted those of the previous revision. */
   readonly isRecreated?: boolean;
+  /** The lowest number of available pods since the cause began, if it was below the present one. */
+  readonly lowest?: Lowest;
+}
+
+export interface Lowest {
+  readonly available: number;
+  /** How often the number fell to it from the present one. */
+  readonly times: number;
+  readonly lastMs: number;
 }
 
 /** Time before the first sign of a cause within which changes are considered. */
@@ -72,7 +81,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
     health: healthOf(view, found),
     revision: view.owner?.revision,
     changes: changesIn(view, found, sinceMs ?? windowOf(view, found)),
-    effect: effectOf(view, found),
+    effect: withLowest(view, effectOf(view, found), found[0]),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
     notObservable: isLive ? NEEDS_HISTORY : [],
@@ -125,6 +134,29 @@ function effectOf(view: View, findings: readonly Finding[]): Effect {
   const isRecreated = owner.strategy.type === "Recreate" && available.length === 0 && endedAvailability(view);
   const counts = { wanted: owner.replicas, available: available.length, ready: ready.length, updated, total: all.length };
   return { ...counts, ...(isRecreated && { isRecreated }) };
+}
+
+/** Times of causes are whole seconds. */
+const SECOND_MS = 1_000;
+
+/** A number that falls and recovers while the cause lasts is hidden by the present one. */
+function withLowest({ state, owner }: View, effect: Effect, cause: Finding | undefined): Effect {
+  if (owner === undefined || cause?.level !== "cause" || cause.since === undefined) return effect;
+  const sinceMs = Math.floor(cause.since / SECOND_MS) * SECOND_MS;
+  const falls: { atMs: number; available: number }[] = [];
+  let before = 0;
+  for (const { atMs, available } of state.availableOf(owner.uid)) {
+    const last = falls.at(-1);
+    if (available < effect.available && atMs >= sinceMs) {
+      if (before >= effect.available) falls.push({ atMs, available });
+      else if (last !== undefined) last.available = Math.min(last.available, available);
+    }
+    before = available;
+  }
+  const lowest = Math.min(...falls.map(({ available }) => available));
+  const times = falls.filter(({ available }) => available === lowest);
+  const lastMs = times.at(-1)?.atMs;
+  return lastMs === undefined ? effect : { ...effect, lowest: { available: lowest, times: times.length, lastMs } };
 }
 
 function reportedBy({ owner, pods }: View): Effect {

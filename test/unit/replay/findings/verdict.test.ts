@@ -5,7 +5,9 @@ import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
 import { at, deployment, event, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
 
-const waiting = (reason: string, message?: string): object => ({ waiting: { reason, ...(message !== undefined && { message }) } });
+const waiting = (reason: string, message?: string): Readonly<Record<string, unknown>> => ({
+  waiting: { reason, ...(message !== undefined && { message }) },
+});
 const refused = (message: string): Placed =>
   replicaSet("web-b", {
     status: {
@@ -344,4 +346,44 @@ describe("pods that are all updated and available before the status says so", ()
   ])("is not complete while $name", ({ objects }) => {
     expect(verdictOn(...objects).health).toBe("progressing");
   });
+});
+
+describe("the lowest availability since the cause began", () => {
+  const killed = pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } });
+  const falling = (...counts: readonly number[]): readonly Placed[] =>
+    counts.map((availableReplicas, index) =>
+      deployment({ status: { replicas: 3, updatedReplicas: 3, availableReplicas }, metadata: { resourceVersion: String(index + 8) } }),
+    );
+  const since = (seconds: number): Placed =>
+    event("Killing", "Container web failed liveness probe, will be restarted", { seconds, count: 1 });
+
+  it.each([
+    {
+      counts: [1, 3, 2, 1, 2, 3, 1, 3, 2, 3],
+      seconds: 60,
+      text: "4 in total; fell to 1 of 3 (2 times, last 10:10:00Z)",
+    },
+    { counts: [3, 0, 3], seconds: 60, text: "4 in total; fell to 0 of 3 at 10:10:00Z" },
+  ])("is printed for the numbers $counts", ({ counts, seconds, text }) => {
+    expect(textOf(killed, since(seconds), ...falling(...counts))).toContain(text);
+  });
+
+  it.each([
+    { name: "the present number is the lowest", objects: [killed, since(60), ...falling(3, 3)] },
+    { name: "the number only rose", objects: [killed, since(60), ...falling(1, 2, 3)] },
+    { name: "the number fell before the cause", objects: [killed, since(61), ...falling(3, 1, 3)] },
+    { name: "there is no cause", objects: falling(3, 1, 3) },
+  ])("is not printed if $name", ({ objects }) => {
+    expect(textOf(...objects)).not.toContain("fell to");
+  });
+});
+
+it("prints in how many pods containers were restarted", () => {
+  const crashing = (name: string): Placed =>
+    pod(
+      { state: waiting("CrashLoopBackOff"), web: { restartCount: 2, lastState: { terminated: { reason: "Error", exitCode: 1 } } } },
+      name,
+    );
+  expect(textOf(crashing("web-b-1"), crashing("web-b-2"))).toContain("4 restarts in 2 pods");
+  expect(textOf(crashing("web-b-1"))).toMatch(/2 restarts on/);
 });
