@@ -27,6 +27,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
           `${words}${untilMs === undefined ? "" : untilMs < atMs ? `, due since ${clock(untilMs)}` : ` by ${clock(untilMs)}`}${outcome === undefined ? "" : `; ${outcome}`}`,
       ),
     ),
+    ...section("Next", first?.words.next === undefined || verdict.subject.resource === "pods" ? [] : [first.words.next]),
     ...section("Try", first?.words.help?.slice(0, HELP_MAX) ?? []),
     ...section(
       "Also",

@@ -25,7 +25,14 @@ export interface Words {
   readonly cause: string;
   /** Commands and advice. */
   readonly help?: readonly string[];
+  /** What the kubelet does, where no controller waits. */
+  readonly next?: string;
 }
+
+/** Longest back-off of container restarts and image pulls. Source: pkg/kubelet/kubelet.go MaxCrashLoopBackOff, MaxImageBackOff. */
+const BACK_OFF = "with back-off up to 5m0s";
+export const NEXT_RESTART = `the kubelet restarts the container, ${BACK_OFF}`;
+export const NEXT_PULL = `the kubelet pulls the image again, ${BACK_OFF}`;
 
 export type WordsOf = (facts: Readonly<Record<string, string>>, of: Target) => Words;
 
@@ -61,6 +68,11 @@ export interface Hit {
   readonly events?: readonly EventEvidence[];
   readonly restarts?: number;
   readonly confidence?: "likely";
+}
+
+/** The kind of an object that the kubelet's messages name in lower case. */
+export function kindOf(word: string | undefined): string {
+  return word === "secret" ? "Secret" : "ConfigMap";
 }
 
 const EVIDENCE_MAX = 3;

@@ -387,3 +387,54 @@ it("prints in how many pods containers were restarted", () => {
   expect(textOf(crashing("web-b-1"), crashing("web-b-2"))).toContain("4 restarts in 2 pods");
   expect(textOf(crashing("web-b-1"))).toMatch(/2 restarts on/);
 });
+
+describe("the kubelet's next step", () => {
+  const terminated = { terminated: { reason: "Error", exitCode: 1 } };
+  it.each([
+    {
+      name: "a missing key",
+      objects: [pod({ state: waiting("CreateContainerConfigError", "couldn't find key token in Secret shop/web-token") })],
+      next: "the kubelet retries; the container starts when Secret web-token has the key",
+    },
+    {
+      name: "a missing Secret",
+      objects: [pod({ state: waiting("CreateContainerConfigError", 'secret "web-token" not found') })],
+      next: "the kubelet retries; the container starts when Secret web-token exists",
+    },
+    {
+      name: "a missing volume",
+      objects: [
+        pod({ state: waiting("ContainerCreating") }),
+        event("FailedMount", 'MountVolume.SetUp failed for volume "conf" : configmap "web-conf" not found'),
+      ],
+      next: "the kubelet retries; the pod starts when ConfigMap web-conf exists",
+    },
+    {
+      name: "a failing liveness probe",
+      objects: [
+        pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } }),
+        event("Killing", "Container web failed liveness probe, will be restarted"),
+      ],
+      next: "the kubelet restarts the container, with back-off up to 5m0s",
+    },
+    {
+      name: "a container that exits",
+      objects: [pod({ state: waiting("CrashLoopBackOff"), web: { restartCount: 2, lastState: terminated } })],
+      next: "the kubelet restarts the container, with back-off up to 5m0s",
+    },
+    {
+      name: "an image that cannot be pulled",
+      objects: [backOff()],
+      next: "the kubelet pulls the image again, with back-off up to 5m0s",
+    },
+  ])("is printed for $name", ({ objects, next }) => {
+    expect(textOf(...objects)).toContain(`Next ${next} `);
+  });
+
+  it.each([
+    { name: "an image that is never pulled", objects: [pod({ state: waiting("ErrImageNeverPull") })] },
+    { name: "a paused Deployment", objects: [deployment({ spec: { paused: true } })] },
+  ])("is not printed for $name", ({ objects }) => {
+    expect(textOf(...objects)).not.toContain("Next ");
+  });
+});
