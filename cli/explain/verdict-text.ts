@@ -19,7 +19,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
     ...wrapped(headText(verdict, clock), COLUMNS),
     ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
     ...section("Changed", changeLines(changes, clock)),
-    ...section("Effect", [effectText(verdict)]),
+    ...section("Effect", [`${effectText(verdict)}${lowestText(verdict, clock)}`]),
     ...section(
       "Waits for",
       waits.map(
@@ -27,6 +27,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
           `${words}${untilMs === undefined ? "" : untilMs < atMs ? `, due since ${clock(untilMs)}` : ` by ${clock(untilMs)}`}${outcome === undefined ? "" : `; ${outcome}`}`,
       ),
     ),
+    ...section("Next", first?.words.next === undefined || verdict.subject.resource === "pods" ? [] : [first.words.next]),
     ...section("Try", first?.words.help?.slice(0, HELP_MAX) ?? []),
     ...section(
       "Also",
@@ -119,14 +120,20 @@ function requestText({ atMs, manager, user }: SpecChange, clock: Clock): string 
   return `at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }
 
-export function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale } }: Verdict): string {
+export function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale, isRecreated } }: Verdict): string {
   if (subject.resource === "pods") return ready > 0 ? "ready" : "not ready";
   const parts = [`${available} of ${counted(wanted, "pod")} available`];
   if (ready !== available) parts.push(`${ready} ready`);
   if (subject.resource === "deployments") parts.push(`${updated} updated`);
   if (total !== wanted) parts.push(`${total} in total`);
   if (isStale === true) parts.push("by the status of the previous generation");
-  return parts.join(", ");
+  return `${parts.join(", ")}${isRecreated === true ? "; strategy Recreate deleted the old pods first" : ""}`;
+}
+
+function lowestText({ effect: { wanted, lowest } }: Verdict, clock: Clock): string {
+  if (lowest === undefined) return "";
+  const { available, times, lastMs } = lowest;
+  return `; fell to ${available} of ${wanted} ${times === 1 ? `at ${clock(lastMs)}` : `(${times} times, last ${clock(lastMs)})`}`;
 }
 
 type Clock = (ms: number) => string;
@@ -182,10 +189,12 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }
 
-export function verdictJson({ subject, atMs, findings, changes, waits, ...rest }: Verdict): object {
+export function verdictJson({ subject, atMs, findings, changes, waits, effect, ...rest }: Verdict): object {
   const at = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : new Date(ms).toISOString());
+  const { lowest, ...counts } = effect;
   return {
     ...{ kind: "verdict", subject, at: at(atMs), ...rest },
+    effect: { ...counts, ...(lowest && { lowest: { available: lowest.available, times: lowest.times, last: at(lowest.lastMs) } }) },
     findings: findings.map(({ since, rank: _, words, ...finding }) => ({ ...finding, since: at(since), ...words })),
     changes: changes.map(({ atMs: ms, ...change }) => ({ at: at(ms), ...change })),
     waits: waits.map(({ untilMs, ...wait }) => ({ ...wait, until: at(untilMs) })),

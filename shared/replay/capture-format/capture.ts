@@ -50,6 +50,8 @@ export interface ObjectIdentity {
   /** The uid of its controller. */
   readonly ownerUid?: string;
   readonly generation?: number;
+  /** `status.availableReplicas` of an owner of pods. */
+  readonly available?: number;
 }
 
 /** An object as captured: whole, or stripped (then a pod has no metadata, see CachedPod). */

@@ -15,8 +15,14 @@ export function identityIn(record: CaptureRecord | EvidenceRecord): ObjectIdenti
     key: keyOf(object),
     ...(uid !== undefined && { uid }),
     ...(ownerUid !== undefined && { ownerUid }),
-    ...(typeof generation === "number" && { generation }),
+    ...(typeof generation === "number" && { generation, available: availableOf(object) }),
   };
+}
+
+/** The API omits a zero. */
+function availableOf(object: CapturedObject): number {
+  const { availableReplicas } = asObject(object["status"]);
+  return typeof availableReplicas === "number" ? availableReplicas : 0;
 }
 
 function metaOf(object: CapturedObject): CapturedObject {

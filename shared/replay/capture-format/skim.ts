@@ -35,6 +35,8 @@ const OWNER = new RegExp(
     `(?:\\}|,"(?:finalizers|annotations|annotationDigests)":)`,
   "y",
 );
+const AVAILABLE_KEY = '"availableReplicas":';
+const AVAILABLE = new RegExp(`${AVAILABLE_KEY}(\\d+)`, "y");
 const OTHER = new RegExp(`"kind":"\\w+","metadata":\\{"name":${NAME},"uid":${UID},${VERSION}(?:,"namespace":${NAME})?\\}`, "y");
 /** If this is within a line, the line was cut off and the next one follows without a line feed. */
 const NEXT_LINE = '{"t":"20';
@@ -59,7 +61,12 @@ export class Skimmer {
     if (resource !== undefined) {
       const [found, name = "", namespace = "", uid = "", generation, owner] = matchAt(OWNER, text, length);
       if (found === undefined) return undefined;
-      return new Skimmed(resource, line, { ...this.#identity(`${namespace}/${name}`, uid, owner), generation: Number(generation) });
+      const available = Number(matchAt(AVAILABLE, text, Math.max(0, text.indexOf(AVAILABLE_KEY, length)))[1] ?? 0);
+      return new Skimmed(resource, line, {
+        ...this.#identity(`${namespace}/${name}`, uid, owner),
+        generation: Number(generation),
+        available,
+      });
     }
     if (other === undefined) return undefined;
     const [found, name = "", uid = "", namespace] = matchAt(OTHER, text, length);

@@ -118,18 +118,22 @@ export interface TemplateDifference {
 
 export function templateDifferences(before: TemplateEvidence, after: TemplateEvidence): readonly TemplateDifference[] {
   return [
-    ...containerDifferences(before.containers, after.containers),
-    ...containerDifferences(before.initContainers, after.initContainers),
+    ...containerDifferences("container", before.containers, after.containers),
+    ...containerDifferences("init container", before.initContainers, after.initContainers),
     ...hidden("", before.fields, after.fields),
   ];
 }
 
-function containerDifferences(before: readonly TemplateContainer[], after: readonly TemplateContainer[]): readonly TemplateDifference[] {
+function containerDifferences(
+  kind: string,
+  before: readonly TemplateContainer[],
+  after: readonly TemplateContainer[],
+): readonly TemplateDifference[] {
   const names = [...new Set([...before, ...after].map(({ name }) => name))];
   return names.flatMap((name) => {
     const [old, now] = [before, after].map((all) => all.find((each) => each.name === name));
-    if (old === undefined) return [{ field: `container ${name}`, to: "added" }];
-    if (now === undefined) return [{ field: `container ${name}`, to: "removed" }];
+    if (old === undefined) return [{ field: `${kind} ${name}`, to: "added" }];
+    if (now === undefined) return [{ field: `${kind} ${name}`, to: "removed" }];
     return [
       ...shown(`${name}.image`, old.image, now.image),
       ...(["requests", "limits"] as const).flatMap((field) =>

@@ -4,7 +4,7 @@
  */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import { refusedPods } from "./refused-pods.ts";
+import { refusedPods } from "../incident/refused-pods.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 11;

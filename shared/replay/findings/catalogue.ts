@@ -14,6 +14,7 @@ import { noRollout } from "./no-rollout.ts";
 import { noRoom } from "./no-room.ts";
 import { node } from "./node.ts";
 import { notObserved } from "./not-observed.ts";
+import { otherWorkload } from "./other-workload.ts";
 import { overlap } from "./overlap.ts";
 import { paused } from "./paused.ts";
 import { quota } from "./quota.ts";
@@ -34,7 +35,7 @@ const RULES: readonly Rule[] = [
   ...[notObserved, quota, admission, node, terminating],
   ...START_RULES,
   ...[eviction, replicaWriters, paused, overlap, collision],
-  ...[minReady, noRoom, noRollout, deadline],
+  ...[minReady, noRoom, otherWorkload, noRollout, deadline],
 ];
 const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["words"]; // the keys are the kinds of the rules
 /** Kinds of findings that cannot be observed in a single state. */

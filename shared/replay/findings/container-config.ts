@@ -1,5 +1,5 @@
 /** A container that cannot be created: a missing Secret, ConfigMap or key, a command that does not exist, a user that is not allowed. */
-import { merged } from "./finding.ts";
+import { kindOf, merged, NEXT_RESTART } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
@@ -52,10 +52,12 @@ export const containerConfig: Rule = {
   words: {
     "key missing": ({ kind, name, key, container, of }, { namespace }) => ({
       cause: `${of} ${container} cannot start: ${kind} ${name} has no key ${key}`,
+      next: `the kubelet retries; the container starts when ${kind} ${name} has the key`,
       help: [`kubectl -n ${namespace} describe ${kind?.toLowerCase()} ${name}`],
     }),
     "object missing": ({ kind, name, container, of }, { namespace }) => ({
-      cause: `${of} ${container} cannot start: ${kind === "secret" ? "Secret" : "ConfigMap"} ${name} does not exist`,
+      cause: `${of} ${container} cannot start: ${kindOf(kind)} ${name} does not exist`,
+      next: `the kubelet retries; the container starts when ${kindOf(kind)} ${name} exists`,
       help: [`kubectl -n ${namespace} get ${kind}s`],
     }),
     "runs as root": ({ container, of }) => ({
@@ -64,6 +66,7 @@ export const containerConfig: Rule = {
     }),
     "command missing": ({ container, of }) => ({
       cause: `${of} ${container} cannot start: its command is not in the image`,
+      next: NEXT_RESTART,
       help: ["check command and args of the container against the image"],
     }),
     "container start": ({ container, of }, { namespace, object }) => ({

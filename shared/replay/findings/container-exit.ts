@@ -1,5 +1,5 @@
 /** A container that exits repeatedly. */
-import { merged } from "./finding.ts";
+import { merged, NEXT_RESTART } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
@@ -79,6 +79,7 @@ const ends =
   (what: (facts: Readonly<Record<string, string>>) => string, ...help: readonly string[]): WordsOf =>
   (facts, { namespace, first }) => ({
     cause: `${facts["of"]} ${facts["container"]} ${what(facts)}`,
+    next: NEXT_RESTART,
     help: [...help, `kubectl -n ${namespace} logs ${first} -c ${facts["container"]} --previous`],
   });
 
@@ -93,6 +94,7 @@ export const containerExit: Rule = {
     "container killed": ends(() => "is killed after a failed liveness or startup probe"),
     "post-start hook failed": ({ of, container }, { namespace, first }) => ({
       cause: `${of} ${container} exits, because its postStart hook fails`,
+      next: NEXT_RESTART,
       help: [`kubectl -n ${namespace} describe ${first}`],
     }),
     "container completed": ends(() => "ends with exit code 0 and is restarted", "a Deployment needs a process that does not end"),

@@ -1,8 +1,7 @@
 /** The progress deadline, near or exceeded: an effect, never a cause. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import type { SeenOwner } from "../incident/seen.ts";
-import { timeOf } from "../incident/view.ts";
+import { arePodsComplete, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 90;
@@ -10,16 +9,19 @@ const RANK = 90;
 const NEAR = 0.2;
 
 /** When the Deployment reports ProgressDeadlineExceeded without further progress; undefined while no deadline runs. */
-export function deadlineMsOf({ resource, conditions, paused, progressDeadlineSeconds }: SeenOwner): number | undefined {
+export function deadlineMsOf(view: View): number | undefined {
+  if (view.owner === undefined || arePodsComplete(view)) return undefined;
+  const { resource, conditions, paused, progressDeadlineSeconds } = view.owner;
   const progressing = conditions.find(({ type }) => type === "Progressing");
   const updatedMs = timeOf(progressing?.lastUpdateTime);
   const isCounting = progressing?.status === "True" && progressing.reason !== "NewReplicaSetAvailable" && !paused;
   return resource === "deployments" && isCounting && updatedMs !== undefined ? updatedMs + progressDeadlineSeconds * 1_000 : undefined;
 }
 
-function find({ owner, nowMs }: View): readonly Finding[] {
-  if (owner?.resource !== "deployments") return [];
-  const deadlineMs = deadlineMsOf(owner);
+function find(view: View): readonly Finding[] {
+  const { owner, nowMs } = view;
+  if (owner?.resource !== "deployments" || arePodsComplete(view)) return [];
+  const deadlineMs = deadlineMsOf(view);
   const seconds = String(owner.progressDeadlineSeconds);
   if (deadlineMs !== undefined && deadlineMs - nowMs <= NEAR * owner.progressDeadlineSeconds * 1_000) {
     const left = Math.max(0, Math.round((deadlineMs - nowMs) / 1_000));

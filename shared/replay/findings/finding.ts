@@ -5,7 +5,7 @@ import type { View } from "../incident/view.ts";
 
 export interface Finding {
   readonly kind: string;
-  /** `cause`: why pods are missing or unavailable; `wait`: what a controller waits for; `effect`: a consequence of a cause. */
+  /** `cause`: why pods are missing or unavailable; `wait`: what a controller waits for; `effect`: a consequence or a circumstance. */
   readonly level: "cause" | "wait" | "effect";
   /** Order within a level, lowest first. */
   readonly rank: number;
@@ -25,7 +25,14 @@ export interface Words {
   readonly cause: string;
   /** Commands and advice. */
   readonly help?: readonly string[];
+  /** What the kubelet does, where no controller waits. */
+  readonly next?: string;
 }
+
+/** Longest back-off of container restarts and image pulls. Source: pkg/kubelet/kubelet.go MaxCrashLoopBackOff, MaxImageBackOff. */
+const BACK_OFF = "with back-off up to 5m0s";
+export const NEXT_RESTART = `the kubelet restarts the container, ${BACK_OFF}`;
+export const NEXT_PULL = `the kubelet pulls the image again, ${BACK_OFF}`;
 
 export type WordsOf = (facts: Readonly<Record<string, string>>, of: Target) => Words;
 
@@ -63,6 +70,11 @@ export interface Hit {
   readonly confidence?: "likely";
 }
 
+/** The kind of an object that the kubelet's messages name in lower case. */
+export function kindOf(word: string | undefined): string {
+  return word === "secret" ? "Secret" : "ConfigMap";
+}
+
 const EVIDENCE_MAX = 3;
 
 /** Merges observations; those with the most objects come first. */
@@ -87,10 +99,11 @@ export function merged(hits: readonly Hit[], level: Finding["level"], rank: numb
 
 function evidenceOf(hits: readonly Hit[]): readonly string[] {
   const restarts = hits.reduce((sum, hit) => sum + (hit.restarts ?? 0), 0);
+  const pods = new Set(hits.flatMap((hit) => ((hit.restarts ?? 0) > 0 ? [hit.object] : []))).size;
   const events = [...new Set(hits.flatMap((hit) => hit.events ?? []))];
   return [
     ...new Set(hits.flatMap(({ evidence }) => evidence)),
-    ...(restarts > 0 ? [`${restarts} restart${restarts === 1 ? "" : "s"}`] : []),
+    ...(restarts > 0 ? [`${restarts} restart${restarts === 1 ? "" : "s"}${pods > 1 ? ` in ${pods} pods` : ""}`] : []),
     ...[...Map.groupBy(events, ({ reason }) => reason).values()].flatMap(eventText),
   ];
 }

@@ -1,6 +1,6 @@
 /** An image that cannot be pulled. */
 import type { ImageClass } from "../evidence/image-errors.ts";
-import { merged } from "./finding.ts";
+import { merged, NEXT_PULL } from "./finding.ts";
 import type { Hit, Rule, Target, WordsOf } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
@@ -56,6 +56,10 @@ function remedy({ namespace, object, canUndo }: Target, container: string | unde
     : `kubectl -n ${namespace} describe ${object}`;
 }
 
+/** Reasons after which the kubelet pulls again, and errors after which it does not, or without a pause. */
+const PULLS = /ErrImagePull$|ImagePullBackOff$/;
+const NOT_RETRIED = new Set<string>(["waits for the kubelet", "name invalid", "never pulled"] satisfies ImageClass[]);
+
 const pulled =
   (why: string, ...help: readonly string[]): WordsOf =>
   ({ image, container, of, code, secret, reason }, target) => ({
@@ -77,4 +81,13 @@ const WORDS: { readonly [C in ImageClass]: WordsOf } = {
   "not pulled": pulled(""),
 };
 
-export const image: Rule = { find, words: Object.fromEntries(Object.entries(WORDS).map(([name, words]) => [`image ${name}`, words])) };
+const retried =
+  (words: WordsOf): WordsOf =>
+  (facts, target) => ({ ...words(facts, target), ...(PULLS.test(facts["reason"] ?? "ErrImagePull") && { next: NEXT_PULL }) });
+
+export const image: Rule = {
+  find,
+  words: Object.fromEntries(
+    Object.entries(WORDS).map(([name, words]) => [`image ${name}`, NOT_RETRIED.has(name) ? words : retried(words)]),
+  ),
+};

@@ -1,5 +1,5 @@
 /** Containers that the kubelet restarts because a liveness or startup probe fails. */
-import { merged } from "./finding.ts";
+import { merged, NEXT_RESTART } from "./finding.ts";
 import type { Rule } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
@@ -38,6 +38,7 @@ export const liveness: Rule = {
   words: {
     "killed by probe": ({ container, probe }, { namespace, first }) => ({
       cause: `the kubelet restarts container ${container}: its ${probe} probe fails`,
+      next: NEXT_RESTART,
       help: [
         `give the ${probe} probe more time, or find out why the container does not answer`,
         `kubectl -n ${namespace} logs ${first} -c ${container} --previous`,

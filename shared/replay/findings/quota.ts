@@ -1,6 +1,6 @@
 /** A ResourceQuota or LimitRange that makes the API server reject pods. */
 import type { Finding, Rule } from "./finding.ts";
-import { refusedPods } from "./refused-pods.ts";
+import { refusedPods } from "../incident/refused-pods.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 10;

@@ -1,5 +1,5 @@
 /** Volumes that cannot be attached or mounted, and pod sandboxes that cannot be created. */
-import { merged } from "./finding.ts";
+import { kindOf, merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
 import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
@@ -33,11 +33,13 @@ export const volume: Rule = {
   find,
   words: {
     "volume object missing": ({ volume: name, kind, name: object }, { namespace }) => ({
-      cause: `volume ${name} cannot be mounted: ${kind === "secret" ? "Secret" : "ConfigMap"} ${object} does not exist`,
+      cause: `volume ${name} cannot be mounted: ${kindOf(kind)} ${object} does not exist`,
+      next: `the kubelet retries; the pod starts when ${kindOf(kind)} ${object} exists`,
       help: [`kubectl -n ${namespace} get ${kind}s`],
     }),
     "volume key missing": ({ volume: name, kind, key }, { namespace, first }) => ({
-      cause: `volume ${name} cannot be mounted: its ${kind === "secret" ? "Secret" : "ConfigMap"} has no key ${key}`,
+      cause: `volume ${name} cannot be mounted: its ${kindOf(kind)} has no key ${key}`,
+      next: `the kubelet retries; the pod starts when the ${kindOf(kind)} has the key`,
       help: describe(namespace, first),
     }),
     "volume attached elsewhere": ({ volume: name }, { namespace, first }) => ({

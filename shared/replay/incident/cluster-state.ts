@@ -3,7 +3,8 @@
  * replay, or from one read of a live API server.
  *
  * IS1 only the newest recording of each existing object is kept; it is projected when the state is requested.
- * IS2 at most `CHANGES_MAX` changes of an owner's spec are kept, and of a former pod only the time it took to become ready.
+ * IS2 at most `CHANGES_MAX` changes of an owner's spec and `COUNTS_MAX` of its available pods are kept, and of a former pod only the time it
+ *     took to become ready.
  */
 import { tableOf, EVIDENCE_RESOURCES } from "@deltaloop/kube/objects";
 import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
@@ -35,8 +36,15 @@ export interface ClusterState {
   /** Newest first. */
   eventsOf(uid: string): readonly EventEvidence[];
   changesOf(uid: string): readonly SpecChange[];
+  /** Earlier values of an owner's `status.availableReplicas`, oldest first. */
+  availableOf(uid: string): readonly AvailableCount[];
   /** How long earlier pods of the owner took to become ready. */
   startsOf(ownerUid: string): readonly number[];
+}
+
+export interface AvailableCount {
+  readonly atMs: number;
+  readonly available: number;
 }
 
 interface StateOptions {
@@ -45,7 +53,7 @@ interface StateOptions {
   readonly namespace?: string | undefined;
 }
 
-const [CHANGES_MAX, STARTS_MAX] = [50, 100];
+const [CHANGES_MAX, STARTS_MAX, COUNTS_MAX] = [50, 100, 200];
 
 /** The newest record of an object. The record's line may not be parsed yet. */
 interface Kept<R extends CaptureRecord | EvidenceRecord = CaptureRecord> {
@@ -62,6 +70,7 @@ export class StateCensus implements Census {
   #listed = new Map<string, Set<string>>();
   #changes = new Map<string, SpecChange[]>();
   #starts = new Map<string, number[]>();
+  #counts = new Map<string, AvailableCount[]>();
   #heard = new Set<EvidenceResource>();
   #denied = new Set<EvidenceResource>();
   #startMs = Infinity;
@@ -74,7 +83,7 @@ export class StateCensus implements Census {
   }
 
   begin(): void {
-    [this.#kept, this.#listed, this.#changes, this.#starts] = [new Map(), new Map(), new Map(), new Map()];
+    [this.#kept, this.#listed, this.#changes, this.#starts, this.#counts] = [new Map(), new Map(), new Map(), new Map(), new Map()];
     this.#others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, Kept<EvidenceRecord>>());
     [this.#heard, this.#denied, this.#startMs, this.#endMs] = [new Set(), new Set(), Infinity, -Infinity];
   }
@@ -94,6 +103,7 @@ export class StateCensus implements Census {
     const now = { record, identity };
     if (before !== undefined && resource !== "pods" && before.identity.generation !== identity.generation)
       this.#note(before.record, record, { atMs, by });
+    if (resource !== "pods" && identity.available !== undefined) this.#count(uid, { atMs, available: identity.available });
     if (type === "DELETED") this.#forget(uid);
     else this.#kept.set(uid, now);
   }
@@ -144,6 +154,7 @@ export class StateCensus implements Census {
       podsOf,
       eventsOf: (uid) => events.get(uid) ?? [],
       changesOf: (uid) => this.#changes.get(uid) ?? [],
+      availableOf: (uid) => this.#counts.get(uid) ?? [],
       startsOf: memoized((uid: string) => {
         const starts = new Map([[uid, [...(this.#starts.get(uid) ?? [])]]]);
         for (const { record } of keptOf.get(uid) ?? []) noteStart(starts, uid, () => record.object);
@@ -191,7 +202,16 @@ export class StateCensus implements Census {
   #forget(uid: string): void {
     const last = this.#kept.get(uid);
     this.#kept.delete(uid);
+    this.#counts.delete(uid);
     if (last?.record.resource === "pods") noteStart(this.#starts, last.identity.ownerUid, () => last.record.object);
+  }
+
+  #count(uid: string, now: AvailableCount): void {
+    const counts = this.#counts.get(uid) ?? [];
+    if (counts.at(-1)?.available === now.available) return;
+    this.#counts.set(uid, counts);
+    counts.push(now);
+    if (counts.length > COUNTS_MAX) counts.shift();
   }
 
   #note(before: CaptureRecord, now: CaptureRecord, { atMs, by }: { readonly atMs: number; readonly by: string | undefined }): void {

@@ -41,12 +41,21 @@ export function specChanges(
     atMs,
     ...(by !== undefined && { user: by }),
   }));
-  return after.generation === (before.generation ?? 0) + 1 ? ofOneRequest(changes) : changes;
+  return after.generation === (before.generation ?? 0) + 1 ? ofOneRequest(changes, writersSince(before, after)) : changes;
+}
+
+/** Managers that wrote between two recordings. No manager owns a field that it removed. */
+function writersSince(before: SeenOwner, { managers }: SeenOwner): readonly string[] {
+  const known = new Set(before.managers.map(({ manager, time }) => `${manager} ${time}`));
+  return managers.flatMap(({ manager, subresource, time }) =>
+    subresource === "status" || known.has(`${manager} ${time}`) ? [] : [manager],
+  );
 }
 
 /** Assigns the known writer to changes without a known writer, because one request made all of them. */
-function ofOneRequest(changes: readonly SpecChange[]): readonly SpecChange[] {
-  const [manager, ...others] = new Set(changes.flatMap((change) => change.manager ?? []));
+function ofOneRequest(changes: readonly SpecChange[], writers: readonly string[]): readonly SpecChange[] {
+  const owners = changes.flatMap((change) => change.manager ?? []);
+  const [manager, ...others] = new Set(owners.length > 0 ? owners : writers);
   if (manager === undefined || others.length > 0) return changes;
   return changes.map((change) => ({ manager, ...change }));
 }
@@ -67,10 +76,18 @@ export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: 
 
 /** The manager that owns the field (or the last writer among several managers), and the time of its last write. */
 function managed({ managers }: SeenOwner, field: string): Pick<SpecChange, "manager" | "atMs"> {
-  const root = field.startsWith("strategy.") ? "strategy" : field.replace(/(\.(?:resources|[a-z]+Probe))\..*$/, "$1");
-  const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.includes(root));
+  const roots = rootsOf(field);
+  const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.some((each) => roots.includes(each)));
   const last = owners.toSorted((a: FieldManager, b: FieldManager) => ((a.time ?? "") < (b.time ?? "") ? 1 : -1))[0];
   return last === undefined ? {} : { manager: last.manager, atMs: timeIn({ ...last }, "time") };
+}
+
+/** The owned fields that show who changed a field, in the words of field-owners.ts. */
+function rootsOf(field: string): readonly string[] {
+  if (field.startsWith("strategy.")) return ["strategy"];
+  const name = /^(?:init )?container (.+)$/.exec(field)?.[1];
+  // A capture may lack the name of a container among the owned fields; every container has an image.
+  return name === undefined ? [field.replace(/(\.(?:resources|[a-z]+Probe))\..*$/, "$1")] : [`container ${name}`, `${name}.image`];
 }
 
 export function fieldManagerOf(owner: SeenOwner, field: string): string | undefined {

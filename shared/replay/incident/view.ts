@@ -72,6 +72,19 @@ export function isChanged({ owner, current }: View): boolean {
   return templateDifferences(current.template, owner.template).length > 0;
 }
 
+export function availablePods({ owner, nowMs }: View, pods: readonly SeenPod[]): readonly SeenPod[] {
+  const minReadyMs = (owner?.minReadySeconds ?? 0) * 1_000;
+  return pods.filter(({ isReady, readySinceMs = 0 }) => isReady && nowMs >= readySinceMs + minReadyMs);
+}
+
+/** Whether all pods are updated and available, so that the next sync reports a complete rollout. */
+export function arePodsComplete(view: View): boolean {
+  const { owner, current, pods, oldPods } = view;
+  if (owner?.template === undefined || current?.template === undefined || isChanged(view) || current.replicas !== owner.replicas)
+    return false;
+  return oldPods.length === 0 && pods.length === owner.replicas && availablePods(view, pods).length === owner.replicas;
+}
+
 /** Pods of old revisions that were created during the rollout, while pods are missing. */
 export function replacementsOf(view: View): readonly SeenPod[] {
   const { owner, olds, pods, oldPods } = view;
@@ -89,6 +102,17 @@ function rolloutMsOf({ state, owner, current, previous }: View): number | undefi
   const times = changes.flatMap(({ atMs }) => atMs ?? []);
   const isRollback = current.createdMs < (previous.createdMs ?? 0);
   return isRollback && times.length === 0 ? undefined : Math.max(current.createdMs, ...times);
+}
+
+/** Times of objects are whole seconds. */
+const SECOND_MS = 1_000;
+
+/** Whether the previous revision was available until the rollout of the current one, and no pod has been since. */
+export function endedAvailability({ owner, current, previous }: View): boolean {
+  const available = owner?.conditions.find(({ type }) => type === "Available");
+  const atMs = timeOf(available?.lastTransitionTime);
+  if (available?.status !== "False" || atMs === undefined || current?.createdMs === undefined || previous === undefined) return false;
+  return atMs > (previous.createdMs ?? 0) && atMs <= current.createdMs + SECOND_MS;
 }
 
 function split(pods: readonly SeenPod[]): Pick<View, "pods" | "terminating"> {

@@ -1,7 +1,7 @@
 /** The verdict: what is wrong with a workload, and why. Computed from objects alone, without a replay. */
 import { findingsOf, NEEDS_HISTORY, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
-import { isChanged, podName, viewOf } from "../incident/view.ts";
+import { arePodsComplete, availablePods, endedAvailability, isChanged, podName, viewOf } from "../incident/view.ts";
 import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
@@ -41,6 +41,17 @@ export interface Effect {
   readonly total: number;
   /** Whether the counts are from the owner's status of an earlier generation, because no pods are known. */
   readonly isStale?: boolean;
+  /** Whether no pod is available because strategy Recreate deleted those of the previous revision. */
+  readonly isRecreated?: boolean;
+  /** The lowest number of available pods since the cause began, if it was below the present one. */
+  readonly lowest?: Lowest;
+}
+
+export interface Lowest {
+  readonly available: number;
+  /** How often the number fell to it from the present one. */
+  readonly times: number;
+  readonly lastMs: number;
 }
 
 /** Time before the first sign of a cause within which changes are considered. */
@@ -70,7 +81,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
     health: healthOf(view, found),
     revision: view.owner?.revision,
     changes: changesIn(view, found, sinceMs ?? windowOf(view, found)),
-    effect: effectOf(view, found),
+    effect: withLowest(view, effectOf(view, found), found[0]),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
     notObservable: isLive ? NEEDS_HISTORY : [],
@@ -90,13 +101,14 @@ function wordsIn(finding: Finding, undo: Undo): Words {
   return { cause: `the replacement of an old pod fails: ${words.cause}`, help: [`kubectl -n ${namespace} describe ${first}`] };
 }
 
-/** Adds `kubectl rollout undo` to the help of a cause that affects only new pods while pods of the previous revision still run. */
+/** Adds `kubectl rollout undo` to the help of a cause that affects only new pods, if pods of the previous revision run or were available. */
 function withUndo(words: Words, { level, kind, objects }: Finding, { view, target }: Undo): Words {
   const { namespace, object, canUndo, hasOldPods } = target;
   const undo = `kubectl -n ${namespace} rollout undo ${object}`;
   const own = new Set([...view.pods.map(podName), `replicaset/${view.current?.name}`]);
   const isOwn = objects.every((each) => own.has(each)) && !kind.startsWith("node ");
-  if (level !== "cause" || !isOwn || !canUndo || !hasOldPods || words.help?.includes(undo) === true) return words;
+  if (level !== "cause" || !isOwn || !canUndo || !(hasOldPods || endedAvailability(view)) || words.help?.includes(undo) === true)
+    return words;
   return { ...words, help: [...(words.help ?? []), undo] };
 }
 
@@ -110,16 +122,41 @@ function objectName({ resource, name }: Pick<Workload, "resource" | "name">): st
 
 /** Counts pods if they are known: a status may be outdated and contradict the cause. */
 function effectOf(view: View, findings: readonly Finding[]): Effect {
-  const { owner, pods, oldPods, terminating, nowMs } = view;
+  const { owner, pods, oldPods, terminating } = view;
   const all = [...pods, ...oldPods];
   const reported = reportedBy(view);
-  if (owner === undefined || healthOf(view, findings) === "complete") return reported;
+  if (owner === undefined || (healthOf(view, findings) === "complete" && !arePodsComplete(view))) return reported;
   if (all.length + terminating.length === 0)
     return { ...reported, ...((owner.status.observedGeneration ?? 0) < (owner.generation ?? 0) && { isStale: true }) };
   const ready = all.filter(({ isReady }) => isReady);
-  const available = ready.filter(({ readySinceMs = 0 }) => nowMs >= readySinceMs + owner.minReadySeconds * 1_000);
+  const available = availablePods(view, ready);
   const updated = isChanged(view) ? 0 : pods.length;
-  return { wanted: owner.replicas, available: available.length, ready: ready.length, updated, total: all.length };
+  const isRecreated = owner.strategy.type === "Recreate" && available.length === 0 && endedAvailability(view);
+  const counts = { wanted: owner.replicas, available: available.length, ready: ready.length, updated, total: all.length };
+  return { ...counts, ...(isRecreated && { isRecreated }) };
+}
+
+/** Times of causes are whole seconds. */
+const SECOND_MS = 1_000;
+
+/** A number that falls and recovers while the cause lasts is hidden by the present one. */
+function withLowest({ state, owner }: View, effect: Effect, cause: Finding | undefined): Effect {
+  if (owner === undefined || cause?.level !== "cause" || cause.since === undefined) return effect;
+  const sinceMs = Math.floor(cause.since / SECOND_MS) * SECOND_MS;
+  const falls: { atMs: number; available: number }[] = [];
+  let before = 0;
+  for (const { atMs, available } of state.availableOf(owner.uid)) {
+    const last = falls.at(-1);
+    if (available < effect.available && atMs >= sinceMs) {
+      if (before >= effect.available) falls.push({ atMs, available });
+      else if (last !== undefined) last.available = Math.min(last.available, available);
+    }
+    before = available;
+  }
+  const lowest = Math.min(...falls.map(({ available }) => available));
+  const times = falls.filter(({ available }) => available === lowest);
+  const lastMs = times.at(-1)?.atMs;
+  return lastMs === undefined ? effect : { ...effect, lowest: { available: lowest, times: times.length, lastMs } };
 }
 
 function reportedBy({ owner, pods }: View): Effect {
@@ -140,7 +177,7 @@ function healthOf(view: View, findings: readonly Finding[]): Health {
     return pods.every(({ isReady, phase }) => isReady || phase === "Succeeded") ? "complete" : causes.length > 0 ? "stuck" : "progressing";
   const isObserved = owner.generation === undefined || (owner.status.observedGeneration ?? 0) >= owner.generation;
   const isRolledOut = isObserved && updated >= wanted && total === updated;
-  const isComplete = isRolledOut && available >= wanted;
+  const isComplete = (isRolledOut && available >= wanted) || arePodsComplete(view);
   if (isComplete && !causes.some(({ kind }) => kind === "paused"))
     return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
   const isPast = findings.some(({ kind }) => kind === "deadline exceeded");

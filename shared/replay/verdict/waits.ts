@@ -1,7 +1,7 @@
 /** Findings about waiting controllers: the condition, the rule of the specification, and the deadline. */
 import { deadlineMsOf } from "../findings/deadline.ts";
 import type { Finding } from "../findings/finding.ts";
-import { refusedPods } from "../findings/refused-pods.ts";
+import { refusedPods } from "../incident/refused-pods.ts";
 import { isChanged } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
@@ -67,7 +67,7 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
       untilMs: silent.since + EVICTION_MS,
     });
   if (has("paused")?.level === "cause") waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
-  const deadlineMs = deadlineMsOf(owner);
+  const deadlineMs = deadlineMsOf(view);
   if (deadlineMs !== undefined)
     waits.push({
       kind: "deadline",

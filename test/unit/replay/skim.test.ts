@@ -41,9 +41,9 @@ async function read(text: string, skims: boolean): Promise<Read> {
 }
 
 function readAll(cluster: ClusterState): readonly unknown[] {
-  const { owners, pods, others, changesOf, startsOf } = cluster;
+  const { owners, pods, others, changesOf, startsOf, availableOf } = cluster;
   const uids = owners.map(({ uid }) => uid);
-  return [worstFirst(cluster), owners, pods, others, uids.map(changesOf), uids.map(startsOf)];
+  return [worstFirst(cluster), owners, pods, others, uids.map(changesOf), uids.map(startsOf), uids.map(availableOf)];
 }
 
 describe("reading a recording without parsing every line", () => {

@@ -14,6 +14,7 @@ const managedFields = [{ manager: "kustomize-controller", operation: "Apply", ti
 it.each([
   "volumes",
   "container migrate",
+  "init container migrate",
   "migrate.envFrom",
   "migrate.command",
   "migrate.livenessProbe.periodSeconds",
@@ -22,4 +23,11 @@ it.each([
   const owner = { managers: managersIn({ managedFields }) } as unknown as Parameters<typeof fieldManagerOf>[0]; // has the fields that are read
   expect(fieldManagerOf(owner, field)).toBe("kustomize-controller");
   expect(fieldManagerOf(owner, field.replace("migrate", "main").replace("volumes", "affinity"))).toBeUndefined();
+});
+
+it("knows who added a container of which a capture holds only the owned fields, not the name", () => {
+  const managers = [{ manager: "kubectl-client-side-apply", time: "2026-03-01T10:00:00Z", owns: ["migrate.image", "migrate.resources"] }];
+  const owner = { managers } as unknown as Parameters<typeof fieldManagerOf>[0]; // has the fields that are read
+  expect(fieldManagerOf(owner, "init container migrate")).toBe("kubectl-client-side-apply");
+  expect(fieldManagerOf(owner, "init container migrat")).toBeUndefined();
 });

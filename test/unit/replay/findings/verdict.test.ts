@@ -5,7 +5,9 @@ import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
 import { at, deployment, event, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
 
-const waiting = (reason: string, message?: string): object => ({ waiting: { reason, ...(message !== undefined && { message }) } });
+const waiting = (reason: string, message?: string): Readonly<Record<string, unknown>> => ({
+  waiting: { reason, ...(message !== undefined && { message }) },
+});
 const refused = (message: string): Placed =>
   replicaSet("web-b", {
     status: {
@@ -51,6 +53,29 @@ it("lists the change that explains the cause first, even for a pause whose chang
   expect(changesOf(deployment({ spec: { paused: true }, metadata: { managedFields } }), pod())).toMatch(
     /^ paused false → true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
   );
+});
+
+it("prints an added init container as such, with its field manager", () => {
+  const migrate = { name: "migrate", image: "migrate:v1" };
+  const fields = {
+    "f:template": { "f:spec": { "f:initContainers": { 'k:{"name":"migrate"}': { ".": {}, "f:name": {}, "f:image": {} } } } },
+  };
+  const managedFields = [managerOf("kubectl-client-side-apply", -300, fields)];
+  const spec = { template: { spec: { containers: [{ name: "web", image: "app:v1" }], initContainers: [migrate] } } };
+  expect(changesOf(deployment({ metadata: { managedFields } }), replicaSet("web-b", { spec }), pod())).toContain(
+    "init container migrate added at 10:05:00Z (field manager kubectl-client-side-apply)",
+  );
+});
+
+it("takes the writer of a removed container from the manager that wrote since the earlier recording", () => {
+  const containers = [{ name: "web", image: "app:v2", resources: { requests: { cpu: "100m" }, limits: { memory: "64Mi" } } }];
+  const versionOf = (generation: number, seconds: number, more: object): Placed =>
+    deployment({
+      metadata: { generation, resourceVersion: String(generation), managedFields: [managerOf("helm", seconds, imageField)] },
+      spec: { template: { spec: { containers, ...more } } },
+    });
+  const versions = [versionOf(2, -300, { initContainers: [{ name: "migrate", image: "migrate:v1" }] }), versionOf(3, -10, {})];
+  expect(changesOf(...versions, pod())).toMatch(/init container migrate removed at [\d:]+Z \(field manager helm\)/);
 });
 
 const textOf = (...objects: readonly Placed[]): string => verdictText(verdictOn(...objects)).replaceAll(/\s+/g, " ");
@@ -177,5 +202,239 @@ describe("user requests that replace no pod", () => {
     const changed = deployment({ spec: { ...spec }, status, metadata: { generation: 3, resourceVersion: "8" } });
     const { findings } = verdictOn(complete, changed);
     expect(findings.find(({ kind }) => kind === "change without effect")?.facts["fields"]).toBe(fields);
+  });
+});
+
+describe("two writers of replicas", () => {
+  const writerOf = (manager: string, operation: string, generation: number): object => ({
+    ...{ manager, operation, time: at(generation - 100), fieldsV1: { "f:spec": { "f:replicas": {} } } },
+    ...(manager === "kube-controller-manager" && { subresource: "scale" }),
+  });
+  const versionsBy = (manager: string, operation: string): readonly Placed[] =>
+    [3, 5, 3, 5, 3].map((replicas, index) => {
+      const writer = index % 2 === 0 ? writerOf("kube-controller-manager", "Update", index) : writerOf(manager, operation, index);
+      return deployment({
+        spec: { replicas },
+        metadata: { generation: index + 2, resourceVersion: String(index + 8), managedFields: [writer] },
+      });
+    });
+
+  it("suggests to remove replicas from the last applied configuration first, because the next apply would set 1", () => {
+    const text = textOf(...versionsBy("kubectl-client-side-apply", "Update"));
+    expect(text).toContain("Try kubectl -n shop apply edit-last-applied deployment/web");
+    expect(text).toContain("there remove spec.replicas; then leave it out of the manifest (without the first step, apply sets it to 1)");
+  });
+
+  it("suggests only to leave replicas out of the manifest for a server-side apply", () => {
+    const text = textOf(...versionsBy("kustomize-controller", "Apply"));
+    expect(text).toContain("Try leave replicas out of the manifest that is applied");
+    expect(text).not.toContain("edit-last-applied");
+  });
+});
+
+describe("another workload that becomes unavailable", () => {
+  const other = (seconds: number, { status = "False", namespace = "shop", created = -3_000 } = {}): Placed => {
+    const condition = { type: "Available", status, reason: "MinimumReplicasUnavailable", lastTransitionTime: at(seconds) };
+    const metadata = { namespace, name: "database", uid: "uid-database", creationTimestamp: at(created) };
+    return deployment({ metadata, spec: { selector: { matchLabels: { app: "database" } } }, status: { conditions: [condition] } });
+  };
+  const killed = [
+    pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } }),
+    event("Killing", "Container web failed liveness probe, will be restarted", { seconds: -27, count: 1 }),
+  ];
+  const unready = [
+    pod({
+      container: { readinessProbe: { tcpSocket: { port: 80 }, periodSeconds: 1 } },
+      status: { phase: "Running", conditions: [{ type: "Ready", status: "False", lastTransitionTime: at(-87) }] },
+      state: { running: { startedAt: at(-200) } },
+    }),
+  ];
+
+  it.each([
+    { name: "liveness", objects: killed },
+    { name: "readiness", objects: unready },
+  ])("is printed beside a failing $name probe that began later", ({ objects }) => {
+    const text = textOf(...objects, other(-90));
+    expect(text).toContain("Also deployment/database became unavailable at 10:08:30Z, 3 s before; check whether the probe needs it");
+    expect(verdictOn(...objects, other(-90)).findings[0]?.kind).toMatch(/probe/);
+  });
+
+  it.each([
+    { name: "after the probe failed", objects: [...killed, other(-80)] },
+    { name: "long before", objects: [...killed, other(-300)] },
+    { name: "in another namespace", objects: [...killed, other(-90, { namespace: "else" })] },
+    { name: "since its creation", objects: [...killed, other(-90, { created: -91 })] },
+    { name: "no longer", objects: [...killed, other(-90, { status: "True" })] },
+    { name: "while no probe fails", objects: [other(-90)] },
+  ])("is not printed if it is unavailable $name", ({ objects }) => {
+    expect(textOf(...objects)).not.toContain("became unavailable");
+  });
+});
+
+describe("strategy Recreate", () => {
+  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
+    resource,
+    { metadata: { ...(metadata as object), ownerReferences: [] } },
+  ]);
+  const recreated = (seconds: number, type = "Recreate"): readonly Placed[] => [
+    deployment({
+      spec: { strategy: { type } },
+      status: { conditions: [{ type: "Available", status: "False", lastTransitionTime: at(seconds) }] },
+    }),
+    pod({ state: { ...waiting("CreateContainerConfigError", 'secret "web-token" not found') } }),
+    ...noOldPods,
+  ];
+
+  it("suggests to undo the rollout of a revision without available pods if the previous one was available", () => {
+    const text = textOf(...recreated(-302));
+    expect(text).toContain("kubectl -n shop rollout undo deployment/web");
+    expect(text).toContain("Effect 0 of 3 pods available, 1 updated, 1 in total; strategy Recreate deleted the old pods first");
+  });
+
+  it.each([
+    { name: "became unavailable after the rollout", objects: recreated(-200) },
+    { name: "was unavailable before the previous revision", objects: recreated(-3_100) },
+  ])("suggests no rollback and does not print the strategy for a Deployment that $name", ({ objects }) => {
+    const text = textOf(...objects);
+    expect(text).not.toContain("rollout undo");
+    expect(text).not.toContain("Recreate");
+  });
+
+  it("is not printed for a rolling update", () => {
+    expect(textOf(...recreated(-302, "RollingUpdate"))).not.toContain("Recreate");
+  });
+});
+
+describe("pods that are all updated and available before the status says so", () => {
+  const readyPod = (n: number, seconds = -2): Placed =>
+    pod(
+      {
+        status: { phase: "Running", conditions: [{ type: "Ready", status: "True", lastTransitionTime: at(seconds) }] },
+        web: { ready: true, started: true },
+        state: { running: { startedAt: at(-5) } },
+      },
+      `web-b-${n}`,
+    );
+  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
+    resource,
+    { metadata: { ...(metadata as object), ownerReferences: [] } },
+  ]);
+  const done = (spec: object = {}, replicas = 3): readonly Placed[] => [
+    deployment({ spec: { ...spec } }),
+    replicaSet("web-a", { spec: { replicas: 0 } }),
+    replicaSet("web-b", { spec: { replicas } }),
+    ...[1, 2, 3].map((n) => readyPod(n)),
+    ...noOldPods,
+  ];
+
+  it("is complete, with the counts of the pods and without a deadline", () => {
+    const exceeded = { type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded", lastUpdateTime: at(-10) };
+    for (const objects of [done(), [...done(), deployment({ status: { conditions: [exceeded] } })]]) {
+      const verdict = verdictOn(...objects);
+      expect(verdict.health).toBe("complete");
+      expect(textOf(...objects)).toContain("Effect 3 of 3 pods available, 3 updated");
+      expect([verdict.findings, verdict.waits]).toEqual([[], []]);
+    }
+  });
+
+  it.each([
+    { name: "a pod is ready for less than minReadySeconds", objects: done({ minReadySeconds: 30 }) },
+    { name: "the template has changed", objects: done({ template: { spec: { containers: [{ name: "web", image: "app:v3" }] } } }) },
+    { name: "the ReplicaSet is not scaled yet", objects: done({}, 2) },
+    { name: "a pod is missing", objects: done({ replicas: 4 }, 4) },
+    { name: "an old pod exists", objects: [...done(), ...oldPods.slice(0, 1)] },
+  ])("is not complete while $name", ({ objects }) => {
+    expect(verdictOn(...objects).health).toBe("progressing");
+  });
+});
+
+describe("the lowest availability since the cause began", () => {
+  const killed = pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } });
+  const falling = (...counts: readonly number[]): readonly Placed[] =>
+    counts.map((availableReplicas, index) =>
+      deployment({ status: { replicas: 3, updatedReplicas: 3, availableReplicas }, metadata: { resourceVersion: String(index + 8) } }),
+    );
+  const since = (seconds: number): Placed =>
+    event("Killing", "Container web failed liveness probe, will be restarted", { seconds, count: 1 });
+
+  it.each([
+    {
+      counts: [1, 3, 2, 1, 2, 3, 1, 3, 2, 3],
+      seconds: 60,
+      text: "4 in total; fell to 1 of 3 (2 times, last 10:10:00Z)",
+    },
+    { counts: [3, 0, 3], seconds: 60, text: "4 in total; fell to 0 of 3 at 10:10:00Z" },
+  ])("is printed for the numbers $counts", ({ counts, seconds, text }) => {
+    expect(textOf(killed, since(seconds), ...falling(...counts))).toContain(text);
+  });
+
+  it.each([
+    { name: "the present number is the lowest", objects: [killed, since(60), ...falling(3, 3)] },
+    { name: "the number only rose", objects: [killed, since(60), ...falling(1, 2, 3)] },
+    { name: "the number fell before the cause", objects: [killed, since(61), ...falling(3, 1, 3)] },
+    { name: "there is no cause", objects: falling(3, 1, 3) },
+  ])("is not printed if $name", ({ objects }) => {
+    expect(textOf(...objects)).not.toContain("fell to");
+  });
+});
+
+it("prints in how many pods containers were restarted", () => {
+  const crashing = (name: string): Placed =>
+    pod(
+      { state: waiting("CrashLoopBackOff"), web: { restartCount: 2, lastState: { terminated: { reason: "Error", exitCode: 1 } } } },
+      name,
+    );
+  expect(textOf(crashing("web-b-1"), crashing("web-b-2"))).toContain("4 restarts in 2 pods");
+  expect(textOf(crashing("web-b-1"))).toMatch(/2 restarts on/);
+});
+
+describe("the kubelet's next step", () => {
+  const terminated = { terminated: { reason: "Error", exitCode: 1 } };
+  it.each([
+    {
+      name: "a missing key",
+      objects: [pod({ state: waiting("CreateContainerConfigError", "couldn't find key token in Secret shop/web-token") })],
+      next: "the kubelet retries; the container starts when Secret web-token has the key",
+    },
+    {
+      name: "a missing Secret",
+      objects: [pod({ state: waiting("CreateContainerConfigError", 'secret "web-token" not found') })],
+      next: "the kubelet retries; the container starts when Secret web-token exists",
+    },
+    {
+      name: "a missing volume",
+      objects: [
+        pod({ state: waiting("ContainerCreating") }),
+        event("FailedMount", 'MountVolume.SetUp failed for volume "conf" : configmap "web-conf" not found'),
+      ],
+      next: "the kubelet retries; the pod starts when ConfigMap web-conf exists",
+    },
+    {
+      name: "a failing liveness probe",
+      objects: [
+        pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } }),
+        event("Killing", "Container web failed liveness probe, will be restarted"),
+      ],
+      next: "the kubelet restarts the container, with back-off up to 5m0s",
+    },
+    {
+      name: "a container that exits",
+      objects: [pod({ state: waiting("CrashLoopBackOff"), web: { restartCount: 2, lastState: terminated } })],
+      next: "the kubelet restarts the container, with back-off up to 5m0s",
+    },
+    {
+      name: "an image that cannot be pulled",
+      objects: [backOff()],
+      next: "the kubelet pulls the image again, with back-off up to 5m0s",
+    },
+  ])("is printed for $name", ({ objects, next }) => {
+    expect(textOf(...objects)).toContain(`Next ${next} `);
+  });
+
+  it.each([
+    { name: "an image that is never pulled", objects: [pod({ state: waiting("ErrImageNeverPull") })] },
+    { name: "a paused Deployment", objects: [deployment({ spec: { paused: true } })] },
+  ])("is not printed for $name", ({ objects }) => {
+    expect(textOf(...objects)).not.toContain("Next ");
   });
 });

@@ -1,8 +1,8 @@
 /** Pods that the API server rejects. The newest rejection is in the Events; the condition ReplicaFailure keeps the first rejection. */
-import type { SeenOwner } from "../incident/seen.ts";
+import type { SeenOwner } from "./seen.ts";
 import type { ListedMessage } from "../evidence/messages.ts";
-import { eventsOf, eventText, listed, timeOf } from "../incident/view.ts";
-import type { View } from "../incident/view.ts";
+import { eventsOf, eventText, listed, timeOf } from "./view.ts";
+import type { View } from "./view.ts";
 
 export interface RefusedPods {
   readonly owner: SeenOwner;
