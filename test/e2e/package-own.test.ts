@@ -94,6 +94,26 @@ ready: … s, mode act
   for (const { want, got } of await runPage(blocksOf("an example", page), ["slow"])) expect(isQuoted(want, got) ? want : got).toBe(want);
 });
 
+it("the README's commands do what they say, in a checkout that was never built", { timeout: 180_000 }, async () => {
+  const section = /^## Write your own\n[\s\S]*?(?=^## )/m.exec(await readFile(join(ROOT, "README.md"), "utf8"))?.[0] ?? "";
+  expect(section.split("\n").length).toBeLessThanOrEqual(40);
+  expect(section).toContain("Run `npm pack` in the checkout.");
+  const lines = (/```sh\n([\s\S]*?)```/.exec(section)?.[1] ?? "").trim().split("\n");
+  const commands = lines.map((line) => line.replace(/ +#.*$/, ""));
+  const dev = commands.findIndex((command) => command.includes("deltaloop dev"));
+  const block = (info: string, ...text: readonly string[]): string => ["```" + info, ...text, "```", ""].join("\n");
+  const page = [
+    block("sh slow", "npm pack --silent && mkdir mine && cd mine", ...commands.slice(0, dev), "cd ../.."),
+    block("sh slow background", `bash -c 'cd mine/a && exec ${commands[dev] ?? ""}'`),
+    block("sh slow", "cd mine/a && export KUBECONFIG=$PWD/.deltaloop/kubeconfig", ...commands.slice(dev + 1), "cd ../.."),
+    block("sh slow", "kubectl wait deploy/a --for=jsonpath={.spec.replicas}=2 --timeout=20s"),
+    block("output", "deployment.apps/a condition met"),
+    block("output ctrl-c", "…", "… website default/a   Deployment default/a changed → apply Deployment default/a …", "…"),
+  ].join("\n");
+  const quotations = await runPage(blocksOf("README.md", page), ["slow"], {}, { kubectl: join(bin, "kubectl") });
+  for (const { want, got } of quotations) expect(isQuoted(want, got) ? want : got).toBe(want);
+});
+
 describe("the project", () => {
   it("installs, type-checks and passes its tests", async () => {
     expect(await run(project, "npm install --no-audit --no-fund")).not.toMatch(/warn/i);
