@@ -102,11 +102,18 @@ it("the README's commands do what they say, in a checkout that was never built",
   const commands = lines.map((line) => line.replace(/ +#.*$/, ""));
   const dev = commands.findIndex((command) => command.includes("deltaloop dev"));
   const block = (info: string, ...text: readonly string[]): string => ["```" + info, ...text, "```", ""].join("\n");
+  // A reader types the next command later.
+  const isReady = "kubectl wait website/a --for=jsonpath={.status.ready}=2 --timeout=60s";
   const page = [
     block("sh slow", "npm pack --silent"),
     block("sh slow", "mkdir mine && cd mine", ...commands.slice(0, dev), "cd ../.."),
     block("sh slow background", `bash -c 'cd mine/a && exec ${commands[dev] ?? ""}'`),
-    block("sh slow", "cd mine/a && export KUBECONFIG=$PWD/.deltaloop/kubeconfig", ...commands.slice(dev + 1), "cd ../.."),
+    block(
+      "sh slow",
+      "cd mine/a && export KUBECONFIG=$PWD/.deltaloop/kubeconfig",
+      ...commands.slice(dev + 1).flatMap((command) => [command, isReady]),
+      "cd ../..",
+    ),
     block("sh slow", "kubectl wait deploy/a --for=jsonpath={.spec.replicas}=2 --timeout=20s"),
     block("output", "deployment.apps/a condition met"),
     block("output ctrl-c", "…", "… website default/a   Deployment default/a changed → apply Deployment default/a …", "…"),
