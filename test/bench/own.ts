@@ -8,6 +8,7 @@
  * - resync: requests of the functions and Redis commands of their Store while all 1,000 are synced again.
  * - Store: the growth of its memory, per object.
  * - server-side apply on the in-memory API server: from request to response, in process.
+ * - the packed command in an empty folder (own/project.ts): from `init` to the first sync, from a save to the sync of its code, `npm test`.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { loadavg, tmpdir } from "node:os";
@@ -19,6 +20,7 @@ import { bundleFunction } from "../../infra/build/bundle.ts";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { elsewhere } from "./own/elsewhere.ts";
 import { embeddedApplies } from "./own/embedded-apply.ts";
+import { projectTimes } from "./own/project.ts";
 import { startOwnStage, WEBSITES } from "./own/stage.ts";
 import type { OwnStage, RunningOwn } from "./own/stage.ts";
 import { cpuSeconds, memoryMiB } from "./process-usage.ts";
@@ -48,6 +50,9 @@ const GOALS = {
   outside: { name: "Store per primary outside `where`", unit: "bytes", most: 400 },
   host: { name: "function host", unit: "MB", most: 160 },
   bundle: { name: "function bundle without user code", unit: "KiB", most: OWN_BUNDLE_KIB_MAX },
+  init: { name: "`deltaloop init` → first sync, npm install included", unit: "s", most: 60 },
+  save: { name: "save → sync", unit: "s", most: 1 },
+  test: { name: "`npm test` of the new project", unit: "s", most: 5 },
 } as const satisfies Readonly<Record<string, Goal>>;
 
 /** @throws {Error} if this machine has no control plane or Redis (see test/envtest) */
@@ -68,6 +73,12 @@ export async function bench(): Promise<readonly BenchResult[]> {
   };
   await part("bundle", async () => figure("bundle", [(await bundleBytes()) / KIB]));
   results.push(...(await embeddedApplies()));
+  await part("project", async () => {
+    const { initToSyncSeconds, saveToSyncSeconds, npmTestSeconds } = await projectTimes();
+    figure("init", [initToSyncSeconds]);
+    figure("save", saveToSyncSeconds);
+    figure("test", [npmTestSeconds]);
+  });
   const stage = await startOwnStage();
   try {
     const before = await bytesOutside(stage, 0);

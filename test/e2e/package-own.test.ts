@@ -3,58 +3,42 @@
  * the tarball, a project that does not install, test or run, an edit that is not reverted, and a saved file that is not run or stops the
  * old code.
  */
-import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { bundleCli, bundleSdk } from "../../infra/build/bundle.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, ROOT } from "../support/e2e.ts";
+import { packInto, runLine, startLine, userEnvironment } from "../support/packed.ts";
+import type { Started } from "../support/packed.ts";
+import { blocksOf, isQuoted, runPage } from "../support/pages.ts";
 
 /** Limit in ms from a save to the write of the new code. If the key waited for the sweeper or for its back-off, it would take longer. */
 const REPAIRED_MS_MAX = 3_000;
-const PACKED = ["package.json", "README.md", "LICENSE", "docs", "examples/website"];
 const CODE = "website.ts";
 
 let scratch: string;
 let tarball: string;
 let project: string;
-let path: string;
+let bin: string;
 beforeAll(async () => {
   scratch = await mkdtemp(join(tmpdir(), "deltaloop-own-"));
-  const checkout = join(scratch, "checkout");
-  for (const file of PACKED) await cp(join(ROOT, file), join(checkout, file), { recursive: true });
-  await Promise.all([bundleCli(ROOT, join(checkout, "dist", "cli")), bundleSdk(ROOT, join(checkout, "dist", "sdk"))]);
   const binaries = await controlPlaneBinaries();
   if ("missing" in binaries) throw new Error(binaries.missing);
-  const bin = join(scratch, "bin");
+  bin = join(scratch, "bin");
   await mkdir(bin);
   await symlink(binaries.kubectl, join(bin, "kubectl"));
-  path = [bin, dirname(process.execPath), process.env["PATH"]].join(":");
-  tarball = join(scratch, (await run(checkout, "npm pack --ignore-scripts --silent --pack-destination ..")).trim());
+  tarball = await packInto(scratch);
   const folder = join(scratch, "empty");
   await mkdir(folder);
   project = join(folder, "a");
 });
 afterAll(() => rm(scratch, { recursive: true, force: true }));
 
-/**
- * Runs a command line and returns standard output and standard error.
- * @throws {Error} with the output if it fails
- */
-async function run(cwd: string, line: string, environment: Readonly<Record<string, string>> = {}): Promise<string> {
-  const { KUBECONFIG: _ours, ...inherited } = process.env;
-  const env = { ...inherited, NO_COLOR: "1", npm_config_prefer_offline: "true", PATH: path, ...environment };
-  const child = spawn("sh", ["-c", line], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
-  const code = await new Promise((resolve) => child.once("close", resolve));
-  if (code !== 0) throw new Error(`${line}: exit ${String(code)}: ${output}`);
-  return output;
-}
+const run = (cwd: string, line: string, more: Readonly<Record<string, string>> = {}): Promise<string> =>
+  runLine(cwd, line, { ...userEnvironment(bin), ...more });
 
 describe("the tarball", () => {
   it("installs in an empty folder without a warning", async () => {
@@ -93,6 +77,51 @@ describe("the tarball", () => {
   });
 });
 
+it("an example installs, type-checks and runs in a checkout that was never built", { timeout: 300_000 }, async () => {
+  const page = `\`\`\`sh slow
+npm --prefix examples/team-guard install --silent --no-package-lock
+npm --prefix examples/team-guard run --silent types
+\`\`\`
+\`\`\`sh slow background
+npm --prefix examples/team-guard run dev
+\`\`\`
+\`\`\`output ctrl-c
+…
+ready: … s, mode act
+…
+\`\`\`
+`;
+  for (const { want, got } of await runPage(blocksOf("an example", page), ["slow"])) expect(isQuoted(want, got) ? want : got).toBe(want);
+});
+
+it("the README's commands do what they say, in a checkout that was never built", { timeout: 300_000 }, async () => {
+  const section = /^## Write your own\n[\s\S]*?(?=^## )/m.exec(await readFile(join(ROOT, "README.md"), "utf8"))?.[0] ?? "";
+  expect(section.split("\n").length).toBeLessThanOrEqual(40);
+  expect(section).toContain("Run `npm pack` in the checkout.");
+  const lines = (/```sh\n([\s\S]*?)```/.exec(section)?.[1] ?? "").trim().split("\n");
+  const commands = lines.map((line) => line.replace(/ +#.*$/, ""));
+  const dev = commands.findIndex((command) => command.includes("deltaloop dev"));
+  const block = (info: string, ...text: readonly string[]): string => ["```" + info, ...text, "```", ""].join("\n");
+  // A reader types the next command later.
+  const isReady = "kubectl wait website/a --for=jsonpath={.status.ready}=2 --timeout=60s";
+  const page = [
+    block("sh slow", "npm pack --silent"),
+    block("sh slow", "mkdir mine && cd mine", ...commands.slice(0, dev), "cd ../.."),
+    block("sh slow background", `bash -c 'cd mine/a && exec ${commands[dev] ?? ""}'`),
+    block(
+      "sh slow",
+      "cd mine/a && export KUBECONFIG=$PWD/.deltaloop/kubeconfig",
+      ...commands.slice(dev + 1).flatMap((command) => [command, isReady]),
+      "cd ../..",
+    ),
+    block("sh slow", "kubectl wait deploy/a --for=jsonpath={.spec.replicas}=2 --timeout=20s"),
+    block("output", "deployment.apps/a condition met"),
+    block("output ctrl-c", "…", "… website default/a   Deployment default/a changed → apply Deployment default/a …", "…"),
+  ].join("\n");
+  const quotations = await runPage(blocksOf("README.md", page), ["slow"], {}, { kubectl: join(bin, "kubectl") });
+  for (const { want, got } of quotations) expect(isQuoted(want, got) ? want : got).toBe(want);
+});
+
 describe("the project", () => {
   it("installs, type-checks and passes its tests", async () => {
     expect(await run(project, "npm install --no-audit --no-fund")).not.toMatch(/warn/i);
@@ -103,10 +132,8 @@ describe("the project", () => {
   });
 
   describe("npx deltaloop dev", () => {
-    let dev: ReturnType<typeof spawn>;
-    let output = "";
-    let isClosed = false;
-    const closed = Promise.withResolvers<void>();
+    let dev: Started;
+    const output = (): string => dev.output();
     const kubectl = (line: string): Promise<string> =>
       run(project, `kubectl ${line}`, { KUBECONFIG: join(project, ".deltaloop", "kubeconfig") });
     const save = async (...changes: readonly (readonly [from: string, to: string])[]): Promise<void> => {
@@ -118,49 +145,23 @@ describe("the project", () => {
       await writeFile(join(project, CODE), text);
     };
     /** Another process of the same project. */
-    const beside = async (line: string) => {
-      const env = { ...process.env, NO_COLOR: "1", PATH: path };
-      const child = spawn("npx", ["deltaloop", ...line.split(" ")], {
-        cwd: project,
-        env,
-        stdio: ["ignore", "pipe", "pipe"],
-        detached: true,
-      });
-      const ended = new Promise((resolve) => child.once("close", resolve));
-      let printed = "";
-      for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (printed += text));
-      const stop = async (): Promise<void> => {
-        if (child.pid !== undefined) process.kill(-child.pid, "SIGINT");
-        await ended;
-      };
-      return { output: () => printed, stop };
-    };
-    /** Returns a function that returns the lines printed since this call. */
+    const beside = (line: string) => startLine(project, `npx deltaloop ${line}`, userEnvironment(bin));
+    /** The lines that were printed after this call. */
     const later = (): (() => string) => {
-      const from = output.length;
-      return () => output.slice(from);
+      const from = output().length;
+      return () => output().slice(from);
     };
     beforeAll(async () => {
-      const { KUBECONFIG: _ours, ...inherited } = process.env;
-      const env = { ...inherited, NO_COLOR: "1", PATH: path };
-      dev = spawn("npx", ["deltaloop", "dev", CODE], { cwd: project, env, stdio: ["ignore", "pipe", "pipe"], detached: true });
-      for (const stream of [dev.stdout, dev.stderr]) stream?.setEncoding("utf8").on("data", (text: string) => (output += text));
-      dev.once("close", () => {
-        isClosed = true;
-        closed.resolve();
-      });
-      await eventually("ready", () => /^ready: /m.test(output));
+      dev = beside(`dev ${CODE}`);
+      await eventually("ready", () => /^ready: /m.test(output()));
     });
-    afterAll(async () => {
-      if (dev.pid !== undefined && !isClosed) process.kill(-dev.pid, "SIGTERM");
-      await closed.promise;
-    });
+    afterAll(() => dev?.stop("SIGTERM"));
 
     it("prints its kubeconfig, and reconciles a Website until it is ready", async () => {
-      expect(output).toContain(`export KUBECONFIG=${join(project, ".deltaloop", "kubeconfig")}`);
+      expect(output()).toContain(`export KUBECONFIG=${join(project, ".deltaloop", "kubeconfig")}`);
       await kubectl("apply -f website.yaml");
       await eventually("READY is 2", async () => /^a +2 /m.test(await kubectl("get website")));
-      expect(output).toMatch(/website default\/a {3}created → create Deployment default\/a \(missing\), create Service default\/a/);
+      expect(output()).toMatch(/website default\/a {3}created → create Deployment default\/a \(missing\), create Service default\/a/);
       expect(await kubectl("get deploy,svc -o name")).toBe("deployment.apps/a\nservice/a\n");
     });
 
@@ -174,7 +175,7 @@ describe("the project", () => {
     });
 
     it("beside another one in its folder, which gets a kubeconfig of its own, keeps its API server", async () => {
-      const other = await beside("dev website.ts");
+      const other = beside("dev website.ts");
       await eventually("ready", () => /^ready: /m.test(other.output()));
       expect(other.output()).toContain(`export KUBECONFIG=${join(project, ".deltaloop", "kubeconfig-2")}\n`);
       await other.stop();
@@ -183,7 +184,7 @@ describe("the project", () => {
     });
 
     it("without the records of earlier writes says so, and no change of the desired state", async () => {
-      const other = await beside("dev website.ts --kubeconfig .deltaloop/kubeconfig");
+      const other = beside("dev website.ts --kubeconfig .deltaloop/kubeconfig");
       const writes =
         "apply Deployment default/a (last write unknown), apply Service default/a (last write unknown), status (last write unknown)";
       await eventually("a line", () => other.output().includes(`→ would ${writes}`));
@@ -237,9 +238,8 @@ describe("the project", () => {
     it("leaves nothing of a deleted Website, and no process and no kubeconfig after Ctrl-C", async () => {
       await kubectl("delete website/a");
       await eventually("nothing", async () => (await kubectl("get website,deploy,rs,pods,svc -o name")) === "");
-      expect(output.replaceAll(/.*sync failed: broken.*/g, "")).not.toContain("sync failed");
-      if (dev.pid !== undefined) process.kill(-dev.pid, "SIGINT");
-      await closed.promise;
+      expect(output().replaceAll(/.*sync failed: broken.*/g, "")).not.toContain("sync failed");
+      await dev.stop();
       expect(await readdir(join(project, ".deltaloop"))).toEqual([]);
     });
   });

@@ -27,7 +27,9 @@ const COMMAND_MS_MAX = 120_000;
 /** Output of a command in the background once it has started, and the time after it for the rest of the quoted output. */
 const STARTED = /ready:|Ctrl-C/u;
 const SETTLE_MS = 3_000;
-/** Folders that a packed checkout does not copy: two are created there, and tests are not packed. */
+/** Commands that build: `npm pack`, and the install of an example. */
+const BUILDS = /npm pack|examples\/\S+ install/u;
+/** Folders that a copied checkout lacks: two are created there, and tests are not packed. */
 const NOT_COPIED = ["dist", "node_modules", "test"];
 
 export type Place = (typeof PLACES)[number];
@@ -97,8 +99,8 @@ export async function runPage(
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-page-"));
   const background: Background[] = [];
   try {
-    const isPacked = blocks.some((block) => block.kind === "command" && block.text.includes("npm pack"));
-    const path = await checkoutIn(folder, programs, isPacked);
+    const isCopied = blocks.some((block) => block.kind === "command" && BUILDS.test(block.text));
+    const path = await checkoutIn(folder, programs, isCopied);
     const { KUBECONFIG: _ours, ...inherited } = process.env;
     const env = { ...inherited, NO_COLOR: "1", TERM: "dumb", ...environment, PATH: path };
     const quotations: Quotation[] = [];
@@ -130,19 +132,19 @@ export async function runPage(
 }
 
 /**
- * Fills a folder with links to the folders of this checkout and copies of its files. The returned PATH contains `deltaloop` and `programs`.
- * @param isPacked copies of the folders too, because npm leaves links out of a tarball
+ * Links to the folders of this checkout and copies of its files, and `deltaloop` and `programs` on the returned PATH.
+ * @param isCopied copies of the folders too, because npm leaves links out of a tarball, and a build writes into them
  */
-async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>, isPacked: boolean): Promise<string> {
-  await mkdir(join(ROOT, "dist"), { recursive: true }); // the build writes to this folder through the link, whose target must exist
+async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>, isCopied: boolean): Promise<string> {
+  await mkdir(join(ROOT, "dist"), { recursive: true }); // a build writes this folder, and its link must exist before
   for (const entry of await readdir(ROOT, { withFileTypes: true })) {
     const [from, to] = [join(ROOT, entry.name), join(folder, entry.name)];
     if (entry.isFile()) await copyFile(from, to);
-    else if (entry.name.startsWith(".") || (isPacked && NOT_COPIED.includes(entry.name))) continue;
-    else if (isPacked) await cp(from, to, { recursive: true, verbatimSymlinks: true });
+    else if (entry.name.startsWith(".") || (isCopied && NOT_COPIED.includes(entry.name))) continue;
+    else if (isCopied) await cp(from, to, { recursive: true, verbatimSymlinks: true });
     else await symlink(from, to);
   }
-  if (isPacked) linkModules(ROOT, folder);
+  if (isCopied) linkModules(ROOT, folder);
   const bin = join(folder, ".bin");
   await mkdir(bin);
   await writeFile(join(bin, "deltaloop"), `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, "cli/main.ts")}' "$@"\n`);
