@@ -5,6 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { UsageError, wholeNumber } from "@deltaloop/base";
 import { withDetails } from "./command/help.ts";
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { createClient, createWatch } from "@deltaloop/kube/http";
@@ -27,6 +28,7 @@ import { isRolledOut, updatedOf } from "./dev/rollout.ts";
 import type { Rollout } from "./dev/rollout.ts";
 
 interface DemoFlags {
+  readonly clusters?: number;
   readonly keep?: true;
   readonly realAgent?: true;
   readonly verbose?: true;
@@ -49,6 +51,7 @@ export function registerDemo(program: Command): void {
       .option("--keep", "keep the cluster running afterwards and print how to use it with kubectl")
       .option("--real-agent", "run the node agent on each node, with an in-memory container runtime, instead of scripted nodes")
       .option("--open", "serve a live view of the demo on a local web page until Ctrl-C")
+      .option("--clusters <n>", "serve several clusters at once", wholeNumber("--clusters", { min: 2, max: 200 }))
       .option("-v, --verbose", "print the log of the watchers and the functions")
       .action(async (flags: DemoFlags) => {
         // Folders and Redis of this process are removed at its exit. A signal is not an error.
@@ -56,11 +59,17 @@ export function registerDemo(program: Command): void {
         // Long polls may keep sockets open; an error is printed first.
         await runDemo(flags).finally(() => setTimeout(() => process.exit(), EXIT_AFTER_MS).unref());
       }),
-    { examples: ["demo", "demo --keep --real-agent"] },
+    { examples: ["demo", "demo --keep --real-agent", "demo --clusters 20"] },
   );
 }
 
 async function runDemo(flags: DemoFlags): Promise<void> {
+  if (flags.clusters !== undefined) {
+    const one = flags.realAgent ? "--real-agent" : flags.open ? "--open" : undefined;
+    if (one !== undefined) throw new UsageError(`${one} is for one cluster: leave it out, or --clusters`);
+    const { runClustersDemo } = await import("./dev/clusters-demo.ts");
+    return await runClustersDemo(flags.clusters, flags);
+  }
   const view = demoView(process.stdout);
   const lag = new LagMeter();
   const startedMs = Date.now();

@@ -11,6 +11,7 @@ import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import { openCache, redisStore, shareConnections } from "@deltaloop/controllers/lambda";
 import type { FunctionHandlers } from "@deltaloop/local";
 import { serveFunctions } from "@deltaloop/local";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog } from "@deltaloop/base/output";
 import type { LogLevel } from "@deltaloop/base/output";
@@ -19,6 +20,8 @@ import { allowOption, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { serveClusters } from "./clusters/serve-clusters.ts";
 import { openFunctions } from "./clusters/open-functions.ts";
+import { printSync } from "./clusters/print-sync.ts";
+import { decides } from "./explain/describe.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
 import { RunningSyncs } from "./health/running-syncs.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
@@ -69,7 +72,11 @@ async function runHost(flags: HostFlags): Promise<void> {
     sample: () => running.tell(metrics, Date.now()),
     livez: [],
   };
-  const options = { decisions: flags.decisions === true, metrics, running };
+  const options = { metrics, running };
+  const syncsOf = (prefix: string) => (sync: ReplayedSync) => {
+    printSync(sync, prefix);
+    if (flags.decisions && decides(sync)) process.stdout.write(`${JSON.stringify(sync)}\n`);
+  };
   const log = (level: LogLevel, cluster?: string): Log =>
     consoleLog(`${flags.child ? "functions " : ""}${cluster === undefined ? "" : `${cluster}: `}`, level);
   let handlers: FunctionHandlers;
@@ -79,6 +86,7 @@ async function runHost(flags: HostFlags): Promise<void> {
     const kube = { kubeconfig, ...(context !== undefined && { context }) };
     ({ handlers } = await openFunctions({
       ...options,
+      onSync: syncsOf(""),
       live,
       accessAs: async (role, component) => await kubeAccess(kube, role, component),
       log: log(live.current.logLevel),
@@ -103,7 +111,7 @@ async function runHost(flags: HostFlags): Promise<void> {
             ...{ ...options, shared },
             live: await configurationOf(cluster),
             accessAs: async (role, component) => await accessTo(cluster, flags, role, component),
-            name: cluster.name,
+            onSync: syncsOf(`${cluster.name}: `),
             log: log(current.logLevel, cluster.name),
           }),
       },

@@ -26,7 +26,7 @@ import { describeError } from "@deltaloop/kube/client";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { tellStore } from "./health/store-metrics.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
-import { openWatcher } from "./watch/open-watcher.ts";
+import { openWatcher, requireFitRedis } from "./watch/open-watcher.ts";
 import { forgetListed, watchListed } from "./watch/watch-listed.ts";
 import { watchClusters } from "./watch/watch-clusters.ts";
 
@@ -163,6 +163,7 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   const clock = createSystemClock();
   const directory = await openClusters({ ...flags, clusters: folder }, flags.child ? log.debug : log.error); // `dev` reports them
   const { current } = await configurationOf(NO_CLUSTER);
+  await requireFitRedis(current, log);
   const shared = shareConnections(current, (error) => log.warn("redis connection failed", { error: describeError(error) }));
   await serveMetrics({ listen: flags.metrics, metrics, sample: () => undefined, livez: [], readyz: [shutdownCheck(ends)], log });
   await watchClusters(

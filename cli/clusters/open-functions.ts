@@ -1,7 +1,7 @@
 /** All functions of one cluster in this process. */
 import type { Log } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
-import { printable } from "@deltaloop/base/output";
+import type { ApplierPorts } from "@deltaloop/controllers/cache";
 import type { LiveConfiguration } from "@deltaloop/controllers/configuration";
 import type { TraceLine } from "@deltaloop/controllers/kit";
 import { connectLive, wireFunction } from "@deltaloop/controllers/lambda";
@@ -13,7 +13,6 @@ import type { FunctionHandlers } from "@deltaloop/local";
 import { SyncLog } from "@deltaloop/replay/replay";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import type { Signer } from "@deltaloop/store/ports";
-import { decides, describeTrace } from "../explain/describe.ts";
 import type { RunningSyncs } from "../health/running-syncs.ts";
 import { functionHandlers } from "../functions/functions.ts";
 
@@ -26,10 +25,8 @@ interface Options {
   readonly running: RunningSyncs;
   /** Used instead of connections of this cluster alone. */
   readonly shared?: SharedConnections;
-  /** Name of the cluster, if this process serves several. */
-  readonly name?: string;
-  /** Whether syncs that decide or fail are printed as JSON. */
-  readonly decisions: boolean;
+  readonly onSync: (sync: ReplayedSync) => void;
+  readonly onChanges?: ApplierPorts["onChanges"];
 }
 
 export interface OpenedFunctions {
@@ -47,11 +44,17 @@ const COMPONENTS: readonly (readonly [functionName: string, component: Component
 ];
 
 /** @throws {UsageError} when the kubeconfig cannot be used */
-export async function openFunctions({ live, accessAs, log, metrics, running, shared, name, decisions }: Options): Promise<OpenedFunctions> {
-  const syncs = new SyncLog((sync) => {
-    printSync(sync, name === undefined ? "" : `${name}: `);
-    if (decisions && decides(sync)) process.stdout.write(`${JSON.stringify(sync)}\n`);
-  }, Date.now);
+export async function openFunctions({
+  live,
+  accessAs,
+  log,
+  metrics,
+  running,
+  shared,
+  onSync,
+  onChanges,
+}: Options): Promise<OpenedFunctions> {
+  const syncs = new SyncLog(onSync, Date.now);
   const trace = (line: TraceLine): void => {
     running.trace(line, Date.now());
     syncs.trace(line);
@@ -71,18 +74,11 @@ export async function openFunctions({ live, accessAs, log, metrics, running, sha
   const served = wiring("apply-deltas").cluster(live.current.cluster);
   if (!served) throw new Error(`the functions do not serve cluster ${live.current.cluster}`);
   return {
-    handlers: functionHandlers(wiring, (resource, items) => syncs.changed(resource, items)),
+    handlers: functionHandlers(wiring, (resource, items, isListed) => {
+      syncs.changed(resource, items);
+      onChanges?.(resource, items, isListed);
+    }),
     signer: served.signer,
     close: async () => void (await Promise.all([...wirings.values()].map((each) => each.close()))),
   };
-}
-
-function printSync(sync: ReplayedSync, cluster: string): void {
-  const lines = sync.lines
-    .filter(({ kind }) => kind !== "event" && kind !== "reason")
-    .map((line) => `            ${describeTrace(line)}\n`);
-  if (lines.length === 0 && sync.error === undefined) return;
-  process.stderr.write(
-    `${cluster}${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delayed requeue or a retry"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
-  );
 }

@@ -45,14 +45,20 @@ export function demoView(out: NodeJS.WriteStream): DemoView {
 }
 
 function terminalView(out: NodeJS.WriteStream): DemoView {
+  const { draw, say } = redrawn(out);
+  return { show: (scene) => draw(picture(scene)), say };
+}
+
+/** An image on a terminal, which replaces the last one, below permanent lines. */
+export function redrawn(out: NodeJS.WriteStream): { draw(lines: readonly string[]): void; say(line: string): void } {
   let drawn = 0;
   const erase = (): void => {
     if (drawn > 0) out.write(`\x1b[${drawn}A`);
     drawn = 0;
   };
   return {
-    show(scene) {
-      const lines = picture(scene).map((line) => shortened(printable(line), out.columns - 1));
+    draw(picture) {
+      const lines = picture.map((line) => shortened(printable(line), out.columns - 1));
       erase();
       out.write(lines.map((line) => `${line}${CLEAR_LINE}\n`).join("") + CLEAR_TO_END);
       drawn = lines.length;

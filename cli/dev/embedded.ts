@@ -62,7 +62,7 @@ const DEPLOYMENT = "demo";
 const READY_POLL_MS = 20;
 
 /** A redis-server that is too old is replaced by the in-memory Store, like a missing redis-server. */
-async function usableRedis(log: Log): Promise<LocalRedis | undefined> {
+export async function usableRedis(log: Log): Promise<LocalRedis | undefined> {
   return await startLocalRedis().catch((error: unknown) => {
     log.warn("using the in-memory Store instead of redis-server", { error: messageOf(error) });
     return undefined;

@@ -6,7 +6,7 @@ import type { Clock, Log } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { acquireLease, createClusterRelease, createForeignWriteGuard, runWatcher, UPKEEP_TIMES } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
-import type { LiveConfiguration } from "@deltaloop/controllers/configuration";
+import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
 import { connectLive } from "@deltaloop/controllers/lambda";
 import type { SharedConnections } from "@deltaloop/controllers/lambda";
 import { CANARY, CORE_CACHE, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
@@ -28,7 +28,7 @@ export interface WatchedCluster extends StartupFlags {
   readonly access: KubeHttpConfig;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** Used instead of connections of this cluster alone. */
+  /** Used instead of connections of this cluster alone; the caller has inspected its Redis. */
   readonly shared?: SharedConnections;
   readonly leaseNamespace?: string | undefined;
   readonly batchingWindowMs?: number | undefined;
@@ -63,10 +63,7 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
   const identity = await readClusterIdentity(kubeOver(first));
   if (idOf === "apiServer" && identity.cid !== cluster)
     throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
-  await inspectRedis(configuration.redis).catch((error: unknown) => {
-    if (error instanceof UnfitRedisError) throw new UsageError(error.message);
-    log.warn("failed to read the eviction policy of Redis", { error: describeError(error) });
-  });
+  if (!watched.shared) await requireFitRedis(configuration, log);
   const server = await readApiServer(first);
   const why = unsupported(server.gitVersion);
   if (why !== undefined && mode === "act" && configuration.kubernetes !== "any")
@@ -132,6 +129,14 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
       await guarding;
     },
   };
+}
+
+/** @throws {UsageError} when this Redis can hold no cache */
+export async function requireFitRedis({ redis }: Pick<Configuration, "redis">, log: Pick<Log, "warn">): Promise<void> {
+  await inspectRedis(redis).catch((error: unknown) => {
+    if (error instanceof UnfitRedisError) throw new UsageError(error.message);
+    log.warn("failed to read the eviction policy of Redis", { error: describeError(error) });
+  });
 }
 
 /**

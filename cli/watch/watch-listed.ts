@@ -1,6 +1,7 @@
 /** One cluster of a directory, in the process that watches all of them. */
 import { unlessAborted } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
+import type { Variables } from "@deltaloop/controllers/configuration";
 import type { SharedConnections } from "@deltaloop/controllers/lambda";
 import type { ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { forgetCluster } from "@deltaloop/store/redis";
@@ -13,6 +14,8 @@ interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
   readonly leaseNamespace?: string;
   readonly batchingWindow?: number;
   readonly shared: SharedConnections;
+  /** Default: that of this process. */
+  readonly environment?: Variables;
   readonly log: (level: "debug" | "info" | "warn" | "error") => Log;
 }
 
@@ -21,8 +24,8 @@ interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
  * @throws the errors of openWatcher, and {SharedCacheError}
  */
 export async function watchListed(cluster: ListedCluster, options: Options, signal: AbortSignal): Promise<void> {
-  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout, shared } = options;
-  const live = await configurationOf(cluster);
+  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout, shared, environment } = options;
+  const live = await configurationOf(cluster, environment);
   const access = await accessTo(cluster, options, "deltaloop-watcher", "watcher");
   const log = options.log(live.current.logLevel);
   const opening = openWatcher({ live, access, log, shared, leaseNamespace, batchingWindowMs, startupTimeout, idOf: "directory" });

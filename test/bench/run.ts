@@ -34,6 +34,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   flood: () => import("./flood.ts"),
   deltas: () => import("./deltas.ts"),
   large: () => import("./large.ts"),
+  clusters: () => import("./clusters/clusters.ts"),
   crowd: () => import("./crowd.ts"),
   node: () => import("./node.ts"),
   own: () => import("./own.ts"),
