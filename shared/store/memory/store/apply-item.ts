@@ -36,7 +36,7 @@ export interface Step {
   readonly nowMs: number;
   /** The key whose run writes through. */
   readonly ownKey?: ObjectKey;
-  /** `stream`: a delta or the sweep of a manifest; `list`: a listed object; `own`: a response or live read of a run. */
+  /** `stream`: a delta, or a delete of a manifest; `list`: a listed object; `own`: a response or live read of a run. */
   readonly source: "stream" | "list" | "own";
   /** The version of the list that contains the items (IX9). */
   readonly listRV?: string;
