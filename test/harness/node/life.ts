@@ -1,5 +1,5 @@
 /**
- * One process lifetime of a node agent: wraps the agent's ports, which never respond after the process has ended. Effects of earlier calls
+ * One process lifetime of a node agent: wraps the agent's dependencies, which never respond after the process has ended. Effects of earlier calls
  * remain.
  */
 import type { Clock } from "../../../shared/base/clock.ts";
