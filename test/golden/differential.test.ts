@@ -128,7 +128,7 @@ describe("permitted differences", () => {
     const more = "change replicasets web-9 200 metadata.labels.a none -> 1";
     expect(verdictOn(a, { ...b, writes: [more, ...b.writes] }, state)).toEqual({ kind: "differs" });
     // After a sync that restarted from another state, the next writes are unpredictable.
-    if (name === "Q11 after a rejected write") return;
+    if (name === "a conflict after a rejected write (Q11)") return;
     expect(verdictOn(a, { ...b, writes: [...b.writes, more] }, state)).toEqual({ kind: "differs" });
     expect(verdictOn(a, { ...b, events: ["deployment-controller Deployment/web Normal ScalingReplicaSet"] }, state)).toEqual({
       kind: "differs",

@@ -1,6 +1,6 @@
 /**
- * A process of ours that may be killed or suspended at any call: its dependencies are wrapped, and never respond after the process is killed. The
- * effects of earlier calls remain.
+ * A process of ours that may be killed or suspended at any call: its dependencies are wrapped, and never respond after the process is
+ * killed. The effects of earlier calls remain.
  */
 import type { Clock } from "../../shared/base/clock.ts";
 import { eachAnswer } from "../support/each-answer.ts";

@@ -9,7 +9,7 @@ export interface SyncEnd {
   readonly done?: DoneResult;
 }
 
-/** The run has the dependencies: its write gateway admits what the registry entry allows. It may throw: the key is then retried with back-off. */
+/** The run's write gateway admits what the registry entry allows. It may throw: the key is then retried with back-off. */
 export type RunSync = (ports: SyncPorts, run: OwnRun) => Promise<SyncEnd>;
 
 /** How the keys of one controller are synced. */
