@@ -2,7 +2,8 @@
  * Watch streams.
  *
  * AW1 a stream delivers every event of the selected objects after its start, once, in the order of resourceVersions.
- * AW2 with a selector, an object that stops matching is DELETED (previous state, resourceVersion of the write), one that starts matching is ADDED.
+ * AW2 with a selector, an object that stops matching is DELETED (previous state, resourceVersion of the write), one that starts matching is
+ *     ADDED.
  * AW3 bookmarks, on request: about each minute, 2 s before the deadline, and at the end of initial events.
  * AW4 a reader that lags by more than `bufferEvents` is dropped, like any slow watcher upstream, and resumes.
  *

@@ -192,8 +192,8 @@ export interface IndexStore {
     lane: number,
   ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
   /**
-   * The values of these keys, for the audit: the cached object, or a forged value (A14), including an entry of another version than its
-   * row. Keys without a row are omitted. Row and entry are read one after the other, so a concurrent change may look forged: read again.
+   * The values of these keys, for the audit: the cached object, or a forged value (A14), including an entry whose version differs from
+   * its row's. Keys without a row are omitted. Row and entry are read one after the other, so a concurrent change may look forged: read again.
    */
   readEntries(resource: View, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
   /**

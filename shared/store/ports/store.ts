@@ -34,8 +34,8 @@
  *      An item that will be redelivered (no epoch yet, a fence that is not open, a changed row) has not ended. A new epoch changes no count.
  *
  * Loss (informer §11.7)
- * SL1 a Store is *set back* if it has an older checkpoint than one it has confirmed, or a smaller fence than one it has opened, or another
- *      primary than the one on which the fence was opened: the latest writes may be missing, older ones are complete. The checkpoint that
+ * SL1 a Store is *set back* if it has an older checkpoint than one it has confirmed, or a smaller fence than one it has opened, or a
+ *      different primary from the one on which the fence was opened: the latest writes may be missing, older ones are complete. The checkpoint that
  *      detects this marks every resource SUSPECT and ends every run, in the same step.
  * SL2 after such a failover every gate is closed; opening a fence on the new primary marks the resource SUSPECT.
  * SL3  a Store is *damaged* when an open resource or one of its lanes is missing, or keys were evicted: further losses are unknown. The
