@@ -62,7 +62,7 @@ export interface IndexRequest {
     readonly listRV?: string;
   }[];
   /**
-   * All primaries of a namespace (replicasets, replicationcontrollers, deployments, and those of an additional controller that has a slice
+   * All primaries of a namespace (replicasets, replicationcontrollers, deployments, and those of a user controller that has a slice
    * by namespace or cluster). Their counts are read first. Any other view is refused with a RangeError (`checkListed`).
    */
   readonly primaries?: readonly { readonly resource: View; readonly namespace: string }[];

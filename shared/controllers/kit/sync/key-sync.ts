@@ -1,4 +1,4 @@
-/** What the worker runs for a key. It knows no session, so that the function of an additional controller has no code of the built-in ones. */
+/** What the worker runs for a key. It knows no session, so that the function of a user controller has no code of the built-in ones. */
 import type { DoneResult } from "@deltaloop/store/ports";
 import type { OwnRun, SyncPorts, SyncResult } from "../run.ts";
 
