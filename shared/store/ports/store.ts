@@ -22,7 +22,7 @@
  * IX10 an item whose row was not read is applied only if its key is empty or holds exactly what the item would write. Otherwise the call
  *      returns `retry` at that item without applying it.
  *
- * A14 a value that fails its MAC (shared/store/signer.ts) counts as absent for IX1, IX2 and IX7. So does a row without its slice entry, and
+ * A14 a value with an invalid MAC (shared/store/signer.ts) counts as absent for IX1, IX2 and IX7. So does a row without its slice entry, and
  *     a primary whose entry differs from its row or from the work queue. Readers get it as `Forged`, read the object live and put it with
  *     that `Forged`, which replaces exactly the forged text; if the text has changed, the call returns `retry`. A6 does not apply to such
  *     puts.

@@ -242,7 +242,7 @@ function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): Held
   };
 }
 
-/** Runs the handler. If it finds rows that fail their MAC (A14), repairs them and runs the key again, which does not count as a failure. */
+/** Runs the handler. If it finds rows with an invalid MAC (A14), repairs them and runs the key again, which does not count as a failure. */
 async function believing(ports: SyncPorts, run: Run, sync: RunSync): Promise<SyncEnd> {
   const repairRows = async (forged: readonly Forged[]): Promise<SyncEnd> => {
     await repair(ports, run, forged);

@@ -62,7 +62,7 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   return replace(step, lane, row, item, row);
 }
 
-/** A14: replaces a value that fails its MAC with the object that was read live afterwards. A6 does not apply. */
+/** A14: replaces a value that has an invalid MAC with the object that was read live afterwards. A6 does not apply. */
 function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
   if (!stands(step.resource, found, forged)) return "moved";
   const isForged = forged.some(({ where }) => where === "row");
