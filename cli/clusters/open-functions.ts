@@ -28,7 +28,7 @@ interface Options {
   readonly shared?: SharedConnections;
   /** Name of the cluster, if this process serves several. */
   readonly name?: string;
-  /** Whether syncs that decide or fail are printed as JSON. */
+  /** Whether to print syncs that made a decision or failed, as JSON. */
   readonly decisions: boolean;
 }
 

@@ -153,7 +153,7 @@ export function collisionStatus(d: CachedDeployment): UpdateStatus {
 }
 
 /**
- * The Event of a failed create, and with a progress deadline a condition. Further failures with the same reason do not rewrite the
+ * The Event of a failed create and, if there is a progress deadline, the Progressing condition. Further failures with the same reason do not rewrite the
  * condition.
  */
 export function createFailed(
