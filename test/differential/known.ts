@@ -16,12 +16,12 @@ interface Known {
 
 export const KNOWN: readonly Known[] = [
   {
-    name: "a requeue just before the progress deadline (Q10)",
+    name: "a requeue just before the progress deadline [deployment Q10]",
     why: "less than a second before the progress deadline, upstream requeues the key immediately and repeatedly; ours waits for the deadline",
     is: (upstream, ours) => sameWork(upstream, ours) && afterMs(upstream) === 0 && afterMs(ours) > 0 && afterMs(ours) <= 1_000,
   },
   {
-    name: "no requeue without a deadline (S20)",
+    name: "no requeue without a deadline [deployment S20]",
     why: "with reason NewReplicaSetAvailable no deadline can pass, so ours does not requeue",
     is: (upstream, ours) => sameWork(upstream, ours) && upstream.ending.startsWith("again") && ours.ending === "done",
   },
@@ -146,7 +146,7 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "the name of a released ReplicaSet (S2)",
+    name: "the name of a released ReplicaSet [deployment S2]",
     why: "the name of the new ReplicaSet is taken by one that was just released: upstream's cache still lists it as owned, ours reads it live",
     is: ({ writes, events }, ours) => {
       const at = writes.findIndex((write) => /^create replicasets [^ ]+ 409$/.test(write));
@@ -162,7 +162,7 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "a conflict after a rejected write (Q11)",
+    name: "a conflict after a rejected write [deployment Q11]",
     why: "upstream restarts the sync after a conflict with its own write; if a request was rejected before, it restarts from a different state from the one in which ours continues",
     is: ({ writes, begunAnewAfter = 0 }, ours) =>
       begunAnewAfter > 0 &&

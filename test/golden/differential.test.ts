@@ -49,11 +49,11 @@ const EXAMPLES: readonly {
   readonly observed?: Partial<State>;
 }[] = [
   {
-    name: "a requeue just before the progress deadline (Q10)",
+    name: "a requeue just before the progress deadline [deployment Q10]",
     upstream: { ending: "again after 0 ms" },
     ours: { ending: "again after 501 ms" },
   },
-  { name: "no requeue without a deadline (S20)", upstream: { ending: "again after 1000 ms" }, ours: {} },
+  { name: "no requeue without a deadline [deployment S20]", upstream: { ending: "again after 1000 ms" }, ours: {} },
   {
     name: "a requeue that an event replaces",
     upstream: { writes: [RESIZED] },
@@ -104,12 +104,12 @@ const EXAMPLES: readonly {
     ours: { writes: ["delete pods <a> 500 (refused)", "delete pods <a> 500 (refused)", "delete pods <b> 200"], ending: "error" },
   },
   {
-    name: "the name of a released ReplicaSet (S2)",
+    name: "the name of a released ReplicaSet [deployment S2]",
     upstream: { writes: [RELEASED, TAKEN] },
     ours: { writes: [RELEASED, TAKEN, "change deployments/status web 200 status.collisionCount none -> 1"], ending: "error" },
   },
   {
-    name: "a conflict after a rejected write (Q11)",
+    name: "a conflict after a rejected write [deployment Q11]",
     upstream: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2", STATUS], begunAnewAfter: 1 },
     ours: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2"] },
   },
@@ -128,7 +128,7 @@ describe("permitted differences", () => {
     const more = "change replicasets web-9 200 metadata.labels.a none -> 1";
     expect(verdictOn(a, { ...b, writes: [more, ...b.writes] }, state)).toEqual({ kind: "differs" });
     // After a sync that restarted from another state, the next writes are unpredictable.
-    if (name === "a conflict after a rejected write (Q11)") return;
+    if (name === "a conflict after a rejected write [deployment Q11]") return;
     expect(verdictOn(a, { ...b, writes: [...b.writes, more] }, state)).toEqual({ kind: "differs" });
     expect(verdictOn(a, { ...b, events: ["deployment-controller Deployment/web Normal ScalingReplicaSet"] }, state)).toEqual({
       kind: "differs",
