@@ -11,7 +11,7 @@ export interface KeyUse {
   /** Signed with an unknown key, or forged: A14 replaces it when its object is next read. */
   readonly foreign: number;
   /**
-   * Signed index entries without a row: another client has restored a deleted entry, and the owner would count an object that does not exist. No
+   * Signed index entries without a row: another client has restored a deleted entry, and the owner would count a deleted object. No
    * other read finds them, because look-ups go from rows to entries.
    */
   readonly ghosts: number;
