@@ -26,7 +26,7 @@ export function registerKeys(program: Command): void {
     .command("keys")
     .description("Shows which MAC keys the cache is signed with.")
     .addOption(environmentOption())
-    .option("--resign", "re-sign entries that were signed with a previous key, and remove entries that have no row");
+    .option("--resign", "re-sign cached data that a former key signed, and remove index entries without a row");
   withDetails(addOutputOption(command, "one object per resource").action(runKeys), {
     notes: ["Reads the keys from DELTALOOP_MAC_KEY=NEW,OLD and prints none. Exits with 1 unless everything is signed with the first key."],
     examples: ["keys --env prod.env", "keys --env prod.env --resign"],

@@ -143,7 +143,7 @@ function warningsOf(resource: string, moment: string, unknown: ReadonlySet<Evide
   if (resource === "") return [];
   const isEvidence = EVIDENCE_RESOURCES.some((each) => each === resource);
   if (isEvidence) return [unknown.has(resource as EvidenceResource) ? `${moment}: ${resource} were not captured` : moment];
-  if (resource === "namespaces") return [`${moment}: namespaces are those of its objects`];
+  if (resource === "namespaces") return [`${moment}: captures contain no Namespaces; this list is derived from the captured objects`];
   return [resource in OWN ? `${moment}: ${PARTLY}` : `${moment}: captures have no ${resource}`];
 }
 

@@ -155,7 +155,7 @@ function userRequestJson(write: UserRequest, status: number): object {
 
 function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
   const lines = [
-    `deltaloop's controllers created ${podsCreated} pods, and ${disagreements.length === 0 ? "reached the recorded final state." : "reached another final state than the recorded one:"}`,
+    `deltaloop's controllers created ${podsCreated} pods, and ${disagreements.length === 0 ? "reached the recorded final state." : "reached a final state that differs from the recorded one:"}`,
     ...disagreements.map((line) => `  ${line}`),
     ...(left.length === 0 ? [] : ["User requests to objects with generated names were not repeated:", ...left.map((what) => `  ${what}`)]),
   ];

@@ -17,7 +17,7 @@ export async function keyUses(store: KeyStore, resign: boolean): Promise<readonl
   return uses;
 }
 
-/** Whether only the current key is in use, and no entry lacks its row or the reverse. */
+/** Whether only the current key is in use, and each index entry has a row and each row an index entry. */
 export function isClean({ former, foreign, ghosts, hidden }: KeyUse): boolean {
   return former + foreign + ghosts + hidden === 0;
 }
@@ -26,9 +26,9 @@ export function isClean({ former, foreign, ghosts, hidden }: KeyUse): boolean {
 export function describeUse(resource: CachedResource, { current, former, foreign, ghosts, hidden }: KeyUse): string {
   const others = [
     `${former} with a former key`,
-    `${foreign} with none that is accepted`,
-    ...(ghosts > 0 ? [`${ghosts} entries without their row`] : []),
-    ...(hidden > 0 ? [`${hidden} rows without their entry`] : []),
+    `${foreign} with an unknown key or an invalid MAC`,
+    ...(ghosts > 0 ? [`${ghosts} index entries without a row`] : []),
+    ...(hidden > 0 ? [`${hidden} rows without an index entry`] : []),
   ];
   return `${resource}: ${current} signed with the current key, ${others.join(", ")}`;
 }

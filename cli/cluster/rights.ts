@@ -6,7 +6,7 @@ import type { Role, Rule } from "@deltaloop/controllers/registry";
 
 export interface Right {
   readonly role: string;
-  /** The permission in the form of `kubectl auth can-i`: `create pods`, `patch replicasets.apps/status`. */
+  /** The permission as arguments of `kubectl auth can-i`: `create pods`, `patch replicasets.apps/status`. */
   readonly what: string;
   readonly allowed: boolean;
 }

@@ -58,7 +58,7 @@ export const CHECKS = {
   },
   "cache.lanes": { section: "cache", looked: "lanes with a hole, frozen lanes", unit: "lanes" },
   "cache.quarantine": { section: "cache", looked: "quarantined items of the last day", unit: "objects or messages" },
-  "cache.forged": { section: "cache", looked: "messages that failed their MAC, of the last day", unit: "messages" },
+  "cache.forged": { section: "cache", looked: "messages of the last day with an invalid MAC", unit: "messages" },
   "cache.audit": { section: "cache", looked: "each object and its row (--audit)", unit: "differences" },
   "work.due": { section: "work", looked: "the key that is due longest, without a running sync", unit: "s" },
   "work.failing": { section: "work", looked: "keys that failed at least five times in a row", unit: "keys" },

@@ -112,7 +112,9 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   const identity = new NodeIdentity(ports, facts, `${runtimeName}://${runtimeVersion.replace(/^v/, "")}`);
   const sources = new PodSources(ports, parts.sources);
   const emit = (source: PodSource) => (pods: readonly NodePod[]) =>
-    void sources.deliver(source, { op: "SET", pods }).catch(logged(log, "failed to handle a source's pods"));
+    void sources
+      .deliver(source, { op: "SET", pods })
+      .catch(logged(log, `failed to handle the pods of source ${source}; retrying with its next update`));
   return {
     ports,
     queues,

@@ -237,11 +237,11 @@ export const POLICY_CHARACTERS_MAX = 6_144;
  * Returns the policies for a template with these resource types, as JSON: `named` is restricted to names of deltaloop, `unnamed` covers
  * actions without a known name. A single policy would exceed IAM's size limit.
  *
- * @throws {Error} naming the resource types without an entry in the table
+ * @throws {Error} naming the resource types that the table does not contain
  */
 export function deployerPolicies(types: readonly string[]): { readonly named: string; readonly unnamed: string } {
   const unknown = [...new Set(types)].filter((type) => BY_TYPE[type] === undefined);
-  if (unknown.length > 0) throw new Error(`infra/deploy/deployer.ts has no actions for ${unknown.join(", ")}`);
+  if (unknown.length > 0) throw new Error(`infra/deploy/deployer.ts lists no IAM actions for ${unknown.join(", ")}`);
   const needed = [...new Set([STACK, TEMPLATE, ...types.flatMap((type) => BY_TYPE[type] ?? [])])];
   const byArn = Map.groupBy(
     needed.filter(({ arn }) => arn !== undefined),

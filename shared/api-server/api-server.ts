@@ -57,7 +57,7 @@ export interface ApiServerOptions {
   readonly garbageCollection?: boolean;
   /** Managed fields from the creation of an object on, as upstream. Default: from its first server-side apply on, which costs less. */
   readonly managedFields?: boolean;
-  /** The revision before the first write. A value above 2^53 reveals code that treats revisions as numbers. */
+  /** The resourceVersion before the first write. A value above 2^53 reveals code that treats resourceVersions as numbers. */
   readonly firstRevision?: bigint;
   /** The initial objects, by resource (`deployments.apps`), with their versions. Default: those of a new cluster. */
   readonly objects?: Iterable<readonly [resource: string, object: JsonObject]>;
@@ -92,7 +92,7 @@ const DEFAULT_WATCH_BUFFER_EVENTS = 100_000;
 const CONTROLLER_DELAY_MS = 20;
 /** Upstream chooses a random one between 30 and 60 minutes. */
 const DEFAULT_WATCH_TIMEOUT_MS = 30 * 60_000;
-/** How long a read waits for a future revision. Source: storage/cacher (blockTimeout). */
+/** How long a read waits for a future resourceVersion. Source: storage/cacher (blockTimeout). */
 const FRESHNESS_WAIT_MS = 3_000;
 
 export class ApiServer {
@@ -126,7 +126,7 @@ export class ApiServer {
     runNamespaceController(this.#storage, this.#registry, this.#clock, background);
   }
 
-  /** The revision of the last write. */
+  /** The resourceVersion of the last write. */
   get resourceVersion(): string {
     return String(this.#storage.revision);
   }
@@ -164,7 +164,7 @@ export class ApiServer {
     this.#storage.compact();
   }
 
-  /** @returns a function that restores this state: revisions continue from here, and watches end as after a restart */
+  /** @returns a function that restores this state: resourceVersions continue from here, and watches end as after a restart */
   backup(): () => void {
     const restore = this.#storage.backup();
     return () => {

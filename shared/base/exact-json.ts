@@ -17,7 +17,7 @@ const { parse, rawJSON } = JSON as unknown as {
   rawJSON(text: string): object;
 };
 
-/** The JSON is nested too deeply for an API object: each level needs more memory than its text. */
+/** Thrown for JSON that is nested too deeply for an API object: each level needs more memory than its text. */
 export class NestingError extends SyntaxError {
   override readonly name = "NestingError";
 }

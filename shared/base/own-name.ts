@@ -1,4 +1,4 @@
 declare const own: unique symbol;
 
-/** A name that a registry adds to the built-in names, such as an additional controller's. */
+/** A name that a registry adds to the built-in names, such as a user controller's. */
 export type OwnName = string & { readonly [own]: true };

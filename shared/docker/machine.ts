@@ -60,7 +60,7 @@ export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxC
 /** Creates a container with this name. @returns its id @throws {CriError} AlreadyExists if the name is in use (CR3) */
 export async function createNamed(docker: Docker, name: string, options: Docker.ContainerCreateOptions): Promise<string> {
   try {
-    // Passed directly, dockerode would also put all options into the URL.
+    // If the options were passed directly, dockerode would also put all of them into the URL.
     const parts = (abortSignal: AbortSignal): object => ({ _query: { name }, _body: options, abortSignal });
     return (await callDocker((abortSignal) => docker.createContainer(parts(abortSignal)))).id;
   } catch (error) {

@@ -1,6 +1,6 @@
 /**
  * The whole system in one process: watchers with leader election, queues, and the deployed handlers behind event source mappings.
- * The demo, both replays and the tests differ only in the ports that they pass in.
+ * The demo, both replays and the tests differ only in the dependencies that they pass in.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { createMemoryDeltaQueue, createMemoryDoorbells, createMemoryStore } from "@deltaloop/store/memory";
@@ -29,7 +29,7 @@ export type MakeHandlers<N extends string = Controller> = (
 
 type WatcherKube = KubeReader & KubeWriter & KubeWatch;
 
-/** The ports that all components share. */
+/** The dependencies that all components share. */
 export interface SystemPorts<N extends string = Controller> extends Pick<
   WatcherPorts,
   "clock" | "random" | "digester" | "signer" | "log" | "store" | "queue" | "doorbells" | "release"
@@ -77,7 +77,7 @@ export interface RunningWatcher {
 export interface System<N extends string = Controller> {
   readonly host: FunctionHost;
   readonly handlers: FunctionHandlers<N>;
-  /** Adds a watcher. `own` overrides ports, so that a test can inject faults into one watcher. */
+  /** Adds a watcher. `own` overrides dependencies, so that a test can inject faults into one watcher. */
   startWatcher(identity: string, own?: Partial<Omit<WatcherPorts, "kube">> & { readonly kube?: WatcherKube }): RunningWatcher;
   /** Stops all components. Under a virtual clock, advance the clock before you await it. */
   stop(): Promise<void>;

@@ -57,7 +57,7 @@ export interface LocalQueues<N extends string = Controller> {
   readonly doorbells: { readonly [C in N]: QueuePair };
 }
 
-/** Returns the queue URLs in the form of a Configuration. */
+/** Returns the queue URLs as the `queues` field of a Configuration. */
 export function queueUrls(endpoint: string, { deltas, doorbells }: LocalQueues): Configuration["queues"] {
   return { endpoint, deltas: deltas.url, doorbells: tableOf(CONTROLLERS, (controller) => doorbells[controller].url) };
 }

@@ -1,6 +1,6 @@
 /**
  * Fields in the hash of an owner's intents that are not intents: the text form of a decision mark, the number of pods that left, the
- * number of pod names that were drawn, and last-write records of additional controllers. Older builds ignore them.
+ * number of pod names that were drawn, and last-write records of user controllers. Older builds ignore them.
  */
 import type { DecisionMark } from "./ports/store.ts";
 

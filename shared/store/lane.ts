@@ -10,7 +10,7 @@ export const LANES: { readonly [R in CachedResource]: number } = {
   replicationcontrollers: 1,
 };
 
-/** Returns the number of lanes of a resource or view. A view of an additional controller has one lane. */
+/** Returns the number of lanes of a resource or view. A view of a user controller has one lane. */
 export function lanesOf(name: string): number {
   const core: Readonly<Record<string, number>> = LANES;
   return (Object.hasOwn(LANES, name) ? core[name] : undefined) ?? 1;

@@ -133,10 +133,10 @@ async function live(scene: Pick<Awaited<ReturnType<typeof productionAndClone>>, 
 
 describe("a clone of a running cluster", () => {
   it.each([
-    { name: "with lower versions", firstRevision: 1n, functions: false },
-    { name: "with a raised revision", firstRevision: 9_000_000n, functions: false },
-    { name: "with lower versions and its own functions", firstRevision: 1n, functions: true },
-    { name: "with a raised revision and its own functions", firstRevision: 9_000_000n, functions: true },
+    { name: "with lower resourceVersions", firstRevision: 1n, functions: false },
+    { name: "with greater resourceVersions", firstRevision: 9_000_000n, functions: false },
+    { name: "with lower resourceVersions and its own functions", firstRevision: 1n, functions: true },
+    { name: "with greater resourceVersions and its own functions", firstRevision: 9_000_000n, functions: true },
   ])("$name changes nothing in production, and reports why it does not act", async ({ firstRevision, functions }) => {
     const scene = await productionAndClone(firstRevision);
     const { production, clone, data, epoch, clock } = scene;

@@ -107,13 +107,13 @@ beforeEach(async () => {
 });
 
 it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>([
-  { name: "of the year 2099, for a label", entries: [{ time: "2099-01-01T00:00:00Z", fieldsV1: { "f:metadata": { "f:labels": {} } } }] },
-  { name: "of the year 2099, for the status", entries: [{ time: "2099-01-01T00:00:00Z" }] },
-  { name: "of the current second", entries: [{}] },
-  { name: "of the current second, under another manager name", entries: [{ manager: "k3s" }] },
-  { name: "below a field, so that nothing takes it away", entries: [{ fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }] },
+  { name: "with a time in 2099, for a label", entries: [{ time: "2099-01-01T00:00:00Z", fieldsV1: { "f:metadata": { "f:labels": {} } } }] },
+  { name: "with a time in 2099, for the status", entries: [{ time: "2099-01-01T00:00:00Z" }] },
+  { name: "with the current time", entries: [{}] },
+  { name: "with the current time, under another manager name", entries: [{ manager: "k3s" }] },
+  { name: "of a subfield, which no other manager can take over", entries: [{ fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }] },
   {
-    name: "in great number, with this controller's entries removed",
+    name: "in large number, with this controller's entries removed",
     entries: Array.from({ length: 30 }, (_, nth) => ({ manager: `made-up-${nth}` })),
   },
 ])("fabricated managedFields entries stop no controller, before and after its own writes: $name", async ({ entries }) => {

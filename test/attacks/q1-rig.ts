@@ -102,7 +102,7 @@ export function disguises(text: string, genuine: string): readonly string[] {
 
 /** Descriptions of the forgeries with their index in `disguises`, for tables. */
 export const DISGUISES = [
-  { name: "bare", index: 0 },
-  { name: "with a signature that was guessed", index: 1 },
+  { name: "without a signature", index: 0 },
+  { name: "with a guessed signature", index: 1 },
   { name: "with the signature of another message", index: 2 },
 ] as const;

@@ -145,7 +145,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
   });
 
   it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])(
-    "a stop record that is malformed or fails its MAC still stops its namespace: %j",
+    "a stop record that is malformed or has an invalid MAC still stops its namespace: %j",
     async (text) => {
       await redis.hset(KEY, "stop:shop", text);
       expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({

@@ -7,7 +7,7 @@ import type { Release } from "../../shared/kube/releases.ts";
 
 const FILE = join(import.meta.dirname, "releases.json");
 
-/** @throws {Error} for a capture without a version, or with one that `shared/kube/releases` does not know */
+/** @throws {Error} for a capture without a Kubernetes version, or with one that `shared/kube/releases` does not know */
 export function releaseOfCapture(name: string): Release {
   const release = releaseOf(versions()[name] ?? "", ALL_RELEASES);
   if (release === undefined) throw new Error(`test/captures/releases.json has no known version for ${name}`);

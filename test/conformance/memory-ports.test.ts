@@ -1,4 +1,4 @@
-/** The memory and system adapters of the small ports: their suites, and additional features of the memory adapters. */
+/** The memory and system adapters of the small interfaces: their suites, and additional features of the memory adapters. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";

@@ -1,5 +1,5 @@
 /**
- * Additional controllers from the watch to the sync, on any Store: their registry entries, views and handlers are defined in this file. The
+ * User controllers from the watch to the sync, on any Store: their registry entries, views and handlers are defined in this file. The
  * built-in controllers are not registered.
  */
 import { isDeepStrictEqual } from "node:util";
@@ -234,7 +234,7 @@ function embedded(): Promise<Api> {
 
 /** Changes of a ConfigMap reach two controllers, and those of a Namespace a third one. `connect` starts an API server. */
 export function ownViewsConformance(where: string, make: MakeStore, connect = embedded): void {
-  describe(`additional controllers, ${where}`, () => {
+  describe(`user controllers, ${where}`, () => {
     let s: ReturnType<typeof scene>;
     let user: Kube;
     let api: Api;

@@ -1,4 +1,4 @@
-/** Additional controllers on Redis. */
+/** User controllers on Redis. */
 import { describe } from "vitest";
 import { createRedisStore } from "../../shared/store/redis/redis-store.ts";
 import { ensureRedisServer } from "../support/redis.ts";

@@ -1,4 +1,7 @@
-/** The ports' suites on one SQS endpoint, with our own client and with the AWS SDK, and the queue attributes of the spec, on any server. */
+/**
+ * The conformance suites of queues and doorbells on one SQS endpoint, with our own client and with the AWS SDK, and the queue attributes
+ * of the spec, on any server.
+ */
 import { setTimeout } from "node:timers/promises";
 
 import { GetQueueAttributesCommand, SendMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";

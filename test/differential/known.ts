@@ -16,17 +16,17 @@ interface Known {
 
 export const KNOWN: readonly Known[] = [
   {
-    name: "Q10",
-    why: "less than a second before the progress deadline, upstream requeues the key immediately, again and again; ours waits for the deadline",
+    name: "a requeue just before the progress deadline [deployment Q10]",
+    why: "less than a second before the progress deadline, upstream requeues the key immediately and repeatedly; ours waits for the deadline",
     is: (upstream, ours) => sameWork(upstream, ours) && afterMs(upstream) === 0 && afterMs(ours) > 0 && afterMs(ours) <= 1_000,
   },
   {
-    name: "S20",
+    name: "no requeue without a deadline [deployment S20]",
     why: "with reason NewReplicaSetAvailable no deadline can pass, so ours does not requeue",
     is: (upstream, ours) => sameWork(upstream, ours) && upstream.ending.startsWith("again") && ours.ending === "done",
   },
   {
-    name: "event follows",
+    name: "a requeue that an event replaces",
     why: "a ReplicaSet was written or replaced, so its event enqueues the key; other requeues are not compared",
     is: (upstream, ours) =>
       sameWork(upstream, ours) && !isError(upstream) && !isError(ours) && upstream.writes.some((write) => /^\w+ replicasets /.test(write)),
@@ -37,8 +37,8 @@ export const KNOWN: readonly Known[] = [
     is: (upstream, ours) => sameWork(upstream, ours) && upstream.ending === "done" && ours.ending === "again after 0 ms",
   },
   {
-    name: "swallowed",
-    why: "while old ReplicaSets are scaled down, upstream drops every error; ours drops those that an event follows (deployment §11.3)",
+    name: "an ignored error",
+    why: "while old ReplicaSets are scaled down, upstream ignores every error; ours ignores those that an event follows (deployment §11.3)",
     is: (upstream, ours) =>
       sameWork(upstream, ours) &&
       !isError(upstream) &&
@@ -46,8 +46,8 @@ export const KNOWN: readonly Known[] = [
       upstream.writes.some((write) => /^change replicasets [^ ]+ (403|422|5\d\d) \(refused\)/.test(write)),
   },
   {
-    name: "status of a deleted object",
-    why: "404 for an own status write: the object is deleted, so nothing is left to do",
+    name: "a status write to a deleted object",
+    why: "404 for the controller's own status write: the object is deleted, so nothing is left to do",
     is: (upstream, ours) => {
       const [a, b] = [new Set(upstream.writes), new Set(ours.writes)];
       const isGone = upstream.writes.some((write) => /^change \w+\/status [^ ]+ 404/.test(write));
@@ -72,7 +72,7 @@ export const KNOWN: readonly Known[] = [
       ),
   },
   {
-    name: "just written",
+    name: "a ReplicaSet that the same sync has scaled up",
     why: "upstream deletes an old ReplicaSet that the same sync has scaled up, because it reads its cache; ours uses the response (DS1)",
     is: (upstream, ours) => {
       const grown = (name: string): boolean =>
@@ -87,7 +87,7 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "tie",
+    name: "pods of equal rank",
     why: "among pods with equal rank, upstream deletes the first in its list, ours the one with the lower uid (shared/controllers/replicaset/pods-to-delete.ts)",
     is: (upstream, ours, observed) => {
       const [a, b] = [upstream, ours].map((outcome) => withoutTies(outcome, observed));
@@ -101,7 +101,7 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "ring",
+    name: "a cycle in the ranking of pods",
     why: "ages are compared by their order of magnitude, so three ready pods, two of them ready since the same time, can form a cycle in the ranking: upstream deletes the first in its list, ours sorts by uid first",
     is: (upstream, ours, observed) => {
       const since = (line: string): string => line.replace(/, ready "[^"]+", /, ", ready, ");
@@ -121,7 +121,7 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "changed meanwhile",
+    name: "a ReplicaSet changed before its delete",
     why: "ours deletes with a precondition: if the ReplicaSet has changed, its delete is rejected, its event enqueues the key, and the others are deleted. Upstream's delete has no precondition, and the first rejection ends its sync",
     is: (upstream, ours) =>
       /^delete replicasets [^ ]+ 409/.test(upstream.writes.at(-1) ?? "") &&
@@ -132,7 +132,7 @@ export const KNOWN: readonly Known[] = [
       !isError(ours),
   },
   {
-    name: "sent again",
+    name: "a retried pod request",
     why: "ours immediately retries a pod create or delete that was answered 5xx (replicaset 127); upstream's sync ends",
     is: (upstream, ours) => {
       const unanswered = /^(?:delete pods .*|create pods NEW) 5\d\d \(refused\)/;
@@ -146,7 +146,7 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "S2",
+    name: "the name of a released ReplicaSet [deployment S2]",
     why: "the name of the new ReplicaSet is taken by one that was just released: upstream's cache still lists it as owned, ours reads it live",
     is: ({ writes, events }, ours) => {
       const at = writes.findIndex((write) => /^create replicasets [^ ]+ 409$/.test(write));
@@ -162,8 +162,8 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "Q11 after a rejected write",
-    why: "upstream restarts the sync after a conflict with its own write; if a request was rejected before, it restarts from another state than that in which ours continues",
+    name: "a conflict after a rejected write [deployment Q11]",
+    why: "upstream restarts the sync after a conflict with its own write; if a request was rejected before, it restarts from a different state from the one in which ours continues",
     is: ({ writes, begunAnewAfter = 0 }, ours) =>
       begunAnewAfter > 0 &&
       writes.some((write) => write.includes("(refused)")) &&

@@ -1,5 +1,5 @@
 /**
- * Would catch: a control plane of another version than stated, upstream's workload controllers that run at the same time as ours, other
+ * Would catch: a control plane of a version other than stated, upstream's workload controllers that run at the same time as ours, other
  * controllers that are missing, identities that differ from a real cluster's, and leftover processes or files.
  */
 import { spawn } from "node:child_process";

@@ -1,5 +1,5 @@
 /**
- * Would catch: a view of an additional controller that works on the in-memory API server but not on a real one, and ConfigMap values that a
+ * Would catch: a view of a user controller that works on the in-memory API server but not on a real one, and ConfigMap values that a
  * real API server sends although only metadata is requested.
  */
 import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
@@ -10,7 +10,7 @@ import { ownViewsConformance } from "../conformance/own-views.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import { whereRealPartsAre } from "../support/e2e.ts";
 
-await whereRealPartsAre("additional controllers on a real API server", () => {
+await whereRealPartsAre("user controllers on a real API server", () => {
   ownViewsConformance(
     "on a real API server",
     (options) => createMemoryStore({ ...options, clock: createSystemClock() }),

@@ -414,7 +414,7 @@ function suite(): void {
     expect(await problemsOf(page)).toEqual([]);
   });
 
-  it.each([320, 768, 1_280, 2_560])("fits into %i pixels", async (width) => {
+  it.each([320, 768, 1_280, 2_560])("fits into a viewport %i pixels wide", async (width) => {
     const page = await open("pull", { viewport: { width, height: 800 } });
     await page.locator(".finding.cause > button").first().click();
     for (const view of ["lanes", "table"]) {

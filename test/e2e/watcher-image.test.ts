@@ -190,7 +190,7 @@ function suite(architecture: "amd64" | "arm64"): void {
         if (["", before].includes(now)) throw new Error(`the Lease's holder is "${now}"`);
         return now;
       };
-      await eventually(`another watcher than ${before} leads`, another, HAND_OVER_MS_MAX);
+      await eventually(`a watcher other than ${before} leads`, another, HAND_OVER_MS_MAX);
       measured(`another watcher led ${((performance.now() - from) / 1000).toFixed(1)} s after kubectl delete pod`);
       await cluster.kubectl("scale", "deployment/web", "--replicas=3");
       await cluster.rolledOut("default", "web", ROLLOUT_SECONDS_MAX);

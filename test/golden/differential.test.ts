@@ -48,17 +48,25 @@ const EXAMPLES: readonly {
   readonly ours: Partial<Outcome>;
   readonly observed?: Partial<State>;
 }[] = [
-  { name: "Q10", upstream: { ending: "again after 0 ms" }, ours: { ending: "again after 501 ms" } },
-  { name: "S20", upstream: { ending: "again after 1000 ms" }, ours: {} },
-  { name: "event follows", upstream: { writes: [RESIZED] }, ours: { writes: [RESIZED], ending: "again after 61000 ms" } },
+  {
+    name: "a requeue just before the progress deadline [deployment Q10]",
+    upstream: { ending: "again after 0 ms" },
+    ours: { ending: "again after 501 ms" },
+  },
+  { name: "no requeue without a deadline [deployment S20]", upstream: { ending: "again after 1000 ms" }, ours: {} },
+  {
+    name: "a requeue that an event replaces",
+    upstream: { writes: [RESIZED] },
+    ours: { writes: [RESIZED], ending: "again after 61000 ms" },
+  },
   { name: "an additional sync", upstream: { writes: [STATUS] }, ours: { writes: [STATUS], ending: "again after 0 ms" } },
   {
-    name: "swallowed",
+    name: "an ignored error",
     upstream: { writes: ["change replicasets web-2 503 (refused) spec.replicas 4 -> 2"] },
     ours: { writes: ["change replicasets web-2 503 (refused) spec.replicas 4 -> 2"], ending: "error" },
   },
   {
-    name: "status of a deleted object",
+    name: "a status write to a deleted object",
     upstream: { writes: ["change replicasets/status web 404 (refused)", "change replicasets/status web 404 (refused)"], ending: "error" },
     ours: { writes: ["change replicasets/status web 404 (refused)"] },
   },
@@ -68,36 +76,40 @@ const EXAMPLES: readonly {
     ours: { writes: [RESIZED] },
     observed: { replicasets: [lying] },
   },
-  { name: "just written", upstream: { writes: [RESIZED, "delete replicasets web-1 200"] }, ours: { writes: [RESIZED] } },
   {
-    name: "tie",
+    name: "a ReplicaSet that the same sync has scaled up",
+    upstream: { writes: [RESIZED, "delete replicasets web-1 200"] },
+    ours: { writes: [RESIZED] },
+  },
+  {
+    name: "pods of equal rank",
     upstream: { writes: [DELETED] },
     ours: { writes: [DELETED.replace("n1", "n2").replace("x", "")] },
     observed: { pods: [pod("a", "n1"), pod("b", "n2")] },
   },
   {
-    name: "ring",
+    name: "a cycle in the ranking of pods",
     upstream: { writes: [DELETED.replace("not", EARLIER)] },
     ours: { writes: [DELETED.replace("not", LATER)] },
     observed: { pods: [readyPod("a", EARLIER), readyPod("b", LATER), readyPod("c", LATER)] },
   },
   {
-    name: "changed meanwhile",
+    name: "a ReplicaSet changed before its delete",
     upstream: { writes: ["delete replicasets web-1 409 (refused)"], ending: "error" },
     ours: { writes: ["delete replicasets web-1 409 (refused)", "delete replicasets web-2 200"] },
   },
   {
-    name: "sent again",
+    name: "a retried pod request",
     upstream: { writes: ["delete pods <a> 500 (refused)", "delete pods <b> 200"], ending: "error" },
     ours: { writes: ["delete pods <a> 500 (refused)", "delete pods <a> 500 (refused)", "delete pods <b> 200"], ending: "error" },
   },
   {
-    name: "S2",
+    name: "the name of a released ReplicaSet [deployment S2]",
     upstream: { writes: [RELEASED, TAKEN] },
     ours: { writes: [RELEASED, TAKEN, "change deployments/status web 200 status.collisionCount none -> 1"], ending: "error" },
   },
   {
-    name: "Q11 after a rejected write",
+    name: "a conflict after a rejected write [deployment Q11]",
     upstream: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2", STATUS], begunAnewAfter: 1 },
     ours: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2"] },
   },
@@ -116,7 +128,7 @@ describe("permitted differences", () => {
     const more = "change replicasets web-9 200 metadata.labels.a none -> 1";
     expect(verdictOn(a, { ...b, writes: [more, ...b.writes] }, state)).toEqual({ kind: "differs" });
     // After a sync that restarted from another state, the next writes are unpredictable.
-    if (name === "Q11 after a rejected write") return;
+    if (name === "a conflict after a rejected write [deployment Q11]") return;
     expect(verdictOn(a, { ...b, writes: [...b.writes, more] }, state)).toEqual({ kind: "differs" });
     expect(verdictOn(a, { ...b, events: ["deployment-controller Deployment/web Normal ScalingReplicaSet"] }, state)).toEqual({
       kind: "differs",

@@ -51,7 +51,7 @@ it.each(ALL_RELEASES)("names ReplicaSets by the hash of the recorded cluster's r
   expect(created.every((name) => recorded.includes(name))).toBe(release.name === releaseOfCapture("rolling-update").name);
 });
 
-it("creates no ReplicaSet and starts no rollout when the cluster is upgraded in mid-rollout", async () => {
+it("creates no ReplicaSet and starts no rollout when the cluster is upgraded during a rollout", async () => {
   const upgraded = await openCapture(new URL("../captures/healthy/cluster-upgraded.jsonl.gz", import.meta.url).pathname);
   const release = recordedRelease(undefined, upgraded);
   const lines: string[] = [];

@@ -71,7 +71,7 @@ function ownersOf(...objects: readonly (LiveObject | undefined)[]): readonly Own
   return objects.flatMap((each) => each?.metadata.ownerReferences ?? []);
 }
 
-/** Returns the writes of a sync of the owner in that state. */
+/** Returns the writes of a sync of the owner, based on `state`. */
 async function writesIn(
   place: SyncPlace,
   state: readonly LiveObject[],

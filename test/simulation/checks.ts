@@ -527,7 +527,7 @@ function labelSelectorOf({ spec }: Deployment): string {
 }
 
 function preconditionOf(body: object | undefined): string | undefined {
-  // The body of our DELETEs is DeleteOptions; the gateway checks it.
+  // The body of our DELETEs is DeleteOptions; the write gateway checks it.
   return (body as { readonly preconditions?: { readonly uid?: string } } | undefined)?.preconditions?.uid;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A process of ours that may be killed or suspended at any call: its ports are wrapped, and never respond after the process is killed. The
- * effects of earlier calls remain.
+ * A process of ours that may be killed or suspended at any call: its dependencies are wrapped, and never respond after the process is
+ * killed. The effects of earlier calls remain.
  */
 import type { Clock } from "../../shared/base/clock.ts";
 import { eachAnswer } from "../support/each-answer.ts";
@@ -31,7 +31,7 @@ export class Fate {
     if (!this.died.aborted) this.#died.abort(new Error("the process was killed"));
   }
 
-  /** Returns `ports` with every method wrapped for this process. */
+  /** Returns these dependencies with every method wrapped for this process. */
   over<T extends object>(ports: T): T {
     return new Proxy(ports, {
       get: (target, property) => {

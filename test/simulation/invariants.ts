@@ -14,32 +14,32 @@ export const INVARIANTS = {
     source: "informer §11.4; client-go tools/cache/reflector.go LastSyncResourceVersion",
   },
   cache: {
-    says: "At the end the cache equals the API server.",
+    says: "At the end, the cache equals the API server.",
     source: "informer §11.4; client-go tools/cache/store.go Replace",
     system: "SE1",
   },
   above: {
-    says: "No pod is created above the highest size that its owner had lately.",
+    says: "No pod is created beyond the greatest size that its owner had recently.",
     source: "informer §13; pkg/controller/replicaset/replica_set.go manageReplicas",
     system: "SC1",
   },
   below: {
-    says: "No delete leaves fewer pods than the lowest size that their owner had lately.",
+    says: "No delete leaves fewer pods than the smallest size that their owner had recently.",
     source: "informer §13; pkg/controller/replicaset/replica_set.go manageReplicas",
     system: "SC6",
   },
   wake: {
-    says: "At the end sizes are as requested, orphans are adopted, and the Recreate Deployment has seen that its last pod is gone.",
+    says: "At the end, sizes are as requested, orphans are adopted, and the Recreate Deployment has seen the deletion of its last pod.",
     source: "pkg/controller/controller_ref_manager.go ClaimPods; pkg/controller/deployment/recreate.go rolloutRecreate",
     system: "SE2",
   },
   open: {
-    says: "At the end gates are open, no key is due, no operation is pending, and no intents outlive their owner.",
+    says: "At the end, gates are open, no key is due, no operation is pending, and no intents outlive their owner.",
     source: "informer §12 and §13; pkg/controller/controller_utils.go SatisfiedExpectations",
     system: "SE1",
   },
   rest: {
-    says: "At the end, and under a lasting refusal, keys are synced few times.",
+    says: "At the end, and while the API server rejects requests permanently, keys are synced only a few times.",
     source: "informer §12; client-go util/workqueue/default_rate_limiters.go",
     system: "SE3",
   },

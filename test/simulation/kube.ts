@@ -1,7 +1,7 @@
 /**
- * The API server's ports in one process, with faults between the product's own client and the server: requests are lost before they
- * are executed, executed with the response lost, executed late, rejected or slow, as on a network. Faults and
- * rejections are those of the fault-injecting API server (test/fault-profile), in virtual time.
+ * A Kube client that calls the in-memory API server in the same process, and injects faults between client and server: requests are lost
+ * before execution, executed with the response lost, executed late, rejected or slow. Faults and rejections are those of the
+ * fault-injecting API server (test/fault-profile), in virtual time.
  */
 import type { Call } from "../../shared/kube/http/calls.ts";
 import type { KubeClient } from "../../shared/kube/http/client.ts";

@@ -155,7 +155,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   sweep: (store, data) => ({
-    // Disables the sweep: rows that the list lacks remain.
+    // A manifest deletes nothing: rows that the list lacks remain.
     applyManifest: (pack, manifest) => {
       const rows = [...(laneOfPack(data, pack)?.rows.values() ?? [])];
       const listed = new Set(manifest.rows.map(({ key }) => key));

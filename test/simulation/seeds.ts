@@ -15,10 +15,19 @@ export const SEEDS: readonly number[] = shareOf(
 
 /** Seeds that once failed, with the reason; `npm run check` replays them. Each fixed bug also has a unit test. */
 export const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
-  { seed: 126, why: "a manifest behind a lost message held its FIFO lane for ever, and no hole was seen" },
-  { seed: 271, why: "a quota refusal gave up a name whose pod existed, unseen by a silent stream: a pod too many" },
-  { seed: 7, why: "a resize was executed and answered 503, and the next sync sized the other ReplicaSets on a cache without it" },
-  { seed: 80, why: "a fence was not raised for a conflict, and the second term under it was taken for repeats: shut for ever" },
+  { seed: 126, why: "a manifest after a lost message blocked its FIFO lane forever, and the gap was not detected" },
+  {
+    seed: 271,
+    why: "a create rejected by a quota released the name of a pod that existed but that the stalled stream had not delivered: one surplus pod",
+  },
+  {
+    seed: 7,
+    why: "a scale request was executed but answered 503, and the next sync scaled the other ReplicaSets based on a cache without it",
+  },
+  {
+    seed: 80,
+    why: "a fence was not raised after a conflict, and messages of the second term with it counted as redelivered: the gate stayed closed forever",
+  },
 ];
 
 /** Seeds that violate a rule and are not fixed yet. Each test expects the violation, so it fails once the bug is fixed. */

@@ -43,7 +43,7 @@ export const REPLICAS = 8;
 const RETRIED = ["the object has been modified", "the cache belongs to another epoch", "another run took over the key"];
 const MERGE = "application/merge-patch+json";
 
-/** The sources of a build. Their types are this checkout's: builds with the same identity have the same ports. */
+/** The sources of a build. Their types are this checkout's: builds with the same identity have the same interfaces. */
 export async function loadBuild(root: string) {
   const load = (path: string): Promise<unknown> => import(join(root, path));
   return {

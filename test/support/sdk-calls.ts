@@ -1,4 +1,4 @@
-/** SQS calls by the AWS SDK: the reference implementation in the ports' conformance suites. */
+/** SQS calls by the AWS SDK: the reference implementation in the conformance suites. */
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,

@@ -93,7 +93,7 @@ it.each([
   { name: "an object without metadata", line: { t: T, type: "ADDED", object: { kind: "Pod" } } },
   { name: "an annotation that is not a string", line: { t: T, type: "ADDED", object: { metadata: { annotations: { a: 1 } } } } },
   { name: "an unknown kind of line", line: { t: T, k: "note", text: "x" } },
-  { name: "a list end without a version", line: { t: T, k: "listend", r: "pods" } },
+  { name: "a list end without a resourceVersion", line: { t: T, k: "listend", r: "pods" } },
   { name: "a gap without an end", line: { t: T, k: "gap", r: "pods", from: "1", ms: 1 } },
   { name: "an unknown field", line: { t: T, k: "close", r: "pods", how: "clean", token: "x" } },
 ])("rejects $name", ({ line }) => expect(fits(line)).toBe(false));

@@ -69,7 +69,7 @@ describe("the lockfile", () => {
   });
 });
 
-it("denies every install script by name, so that npm runs none without a prompt", () => {
+it("denies every install script by name, so that npm neither runs one nor asks for approval", () => {
   const withScripts = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript);
   const names = withScripts.map(([path]) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length));
   expect(Object.entries(manifest.allowScripts ?? {}).toSorted()).toEqual([...new Set(names)].toSorted().map((name) => [name, false]));

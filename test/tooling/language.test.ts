@@ -81,7 +81,7 @@ describe("table cells are phrases", () => {
 
 it.each([
   { pages: "specifications", wordsMax: 70_000, is: (page: string) => page.startsWith(SPECIFICATIONS) },
-  { pages: "everything else", wordsMax: 45_000, is: (page: string) => !page.startsWith(SPECIFICATIONS) },
+  { pages: "all other pages", wordsMax: 45_000, is: (page: string) => !page.startsWith(SPECIFICATIONS) },
 ])("$pages have fewer than $wordsMax words", ({ wordsMax, is }) => {
   const pages = globSync("**/*.md", { exclude: ["**/node_modules/**", "**/dist/**"] }).filter(is);
   expect(pages.length).toBeGreaterThan(3);

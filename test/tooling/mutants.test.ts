@@ -9,7 +9,7 @@ import { IMPORT_MUTANTS } from "../mutants/imports.ts";
 import { RELEASE_MUTANTS } from "../mutants/releases.ts";
 
 it.each([...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS])(
-  "$what: the text that it replaces occurs exactly once in $file",
+  "mutant “$what”: the text to replace occurs exactly once in $file",
   ({ file, from, to }) => {
     const text = readFileSync(join(import.meta.dirname, "../../shared", file), "utf8");
     expect(text.split(from).length - 1).toBe(1);
@@ -17,7 +17,7 @@ it.each([...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS])(
   },
 );
 
-it.each(MUTANTS)("$what: breaks $rule, which is a section of its controller's specification", ({ file, rule }) => {
+it.each(MUTANTS)("mutant “$what” violates $rule, a section of its controller's specification", ({ file, rule }) => {
   const [, spec = "", section = ""] = /^(deployment|replicaset) §(\d+(?:\.\d+)?)$/.exec(rule) ?? [];
   const text = readFileSync(join(import.meta.dirname, `../../docs/internals/spec/${spec}.md`), "utf8");
   expect(text).toMatch(new RegExp(`^#{2,3} ${section.replace(".", "\\.")}\\.? `, "m"));

@@ -68,7 +68,7 @@ const OPEN: Registry = {
 const NAMES = OPEN.controllers.map(({ name }) => name);
 
 describe("a fourth controller, as one more entry", () => {
-  it("an additional controller has one lane for its resource, and one more concurrent applier", () => {
+  it("a user controller has one lane for its resource, and one more concurrent applier", () => {
     const appliers = (registry: Registry) => functionsOf(registry).find(({ name }) => name === "apply-deltas")?.queue?.maximumConcurrency;
     expect([appliers(REGISTRY), appliers(OPEN)]).toEqual(["25", "26"]);
     expect(["teams", "teams~team-guard~k3x9", "constructor"].map(lanesOf)).toEqual([1, 1, 1]);
@@ -90,7 +90,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(items[0]?.effects.map(({ controller }) => controller)).toContain("team-guard");
   });
 
-  it("an additional controller has a variable for its doorbells, which go to the queue of that name", async () => {
+  it("a user controller has a variable for its doorbells, which go to the queue of that name", async () => {
     const queueUrls = Object.fromEntries(NAMES.map((name) => [name, `https://sqs/1/${name}`]));
     const configuration = {
       deployment: "prod",
@@ -121,7 +121,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(sent).toMatchObject([{ QueueUrl: "https://sqs/1/team-guard", Entries: [{ Id: "0" }] }]);
   });
 
-  it("an additional controller is hosted with the others", async () => {
+  it("a user controller is hosted with the others", async () => {
     const [clock, random] = [createVirtualClock(0), createSeededRandom(1)];
     const queue = () => createMemoryQueue({ clock, random, visibilityMs: 1_000, maxReceiveCount: 1, faults: () => ({}) });
     const called: string[] = [];
@@ -144,7 +144,7 @@ describe("a fourth controller, as one more entry", () => {
     await stopped;
   });
 
-  it("an additional controller has its own rights, and its resources are watched", () => {
+  it("a user controller has its own rights, and its resources are watched", () => {
     expect(watchedBy(OPEN)).toEqual([...watchedBy(REGISTRY), "teams"]);
     const roles = rolesOf(OPEN);
     expect(roles.find(({ controller }) => controller === "team-guard")).toEqual({
@@ -161,7 +161,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(() => rolesOf({ ...OPEN, resources: REGISTRY.resources })).toThrow("resource teams is not in the registry");
   });
 
-  it("an additional controller is in every generated fragment, without changing the others", () => {
+  it("a user controller is in every generated fragment, without changing the others", () => {
     const [before, after] = [fragments(REGISTRY), fragments(OPEN)];
     const added = Object.entries(after).map(([path, text]) => {
       const known = new Set(before[path]?.split("\n"));

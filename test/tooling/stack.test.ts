@@ -405,7 +405,7 @@ describe("alarms", () => {
     }
   });
 
-  it("exist for an additional controller", () => {
+  it("exist for a user controller", () => {
     const more = {
       ...REGISTRY,
       controllers: REGISTRY.controllers.flatMap((entry) => [entry, { ...entry, name: "team-guard", primary: "teams" }]),

@@ -15,7 +15,7 @@ export interface UpstreamTests {
   images(): Promise<readonly string[]>;
   /** Full names of all tests: `[sig-node] Containers should …`. */
   all(): Promise<readonly string[]>;
-  /** Names of all tests of Deployments, ReplicaSets and ReplicationControllers, in the form of tests.ts. */
+  /** Names of all tests of Deployments, ReplicaSets and ReplicationControllers, in the format of tests.ts. */
   names(): Promise<readonly string[]>;
   /**
    * Runs one test in a separate process with its own namespaces, as the kubeconfig's user; several may run at once.

@@ -5,14 +5,14 @@
  */
 import { isObject, type Json, type JsonObject, ownAt, setOwn } from "@deltaloop/base";
 
-/** The value at `.spec.replicas`; undefined if there is none. */
+/** Returns the value at `path`, such as `.spec.replicas`; undefined if there is none. */
 export function valueAt(object: JsonObject, path: string): Json | undefined {
   let at: Json | undefined = object;
   for (const step of stepsOf(path)) at = isObject(at) ? ownAt(at, step) : undefined;
   return at;
 }
 
-/** Sets the value at `.spec.replicas` in place, with the objects above it. */
+/** Sets the value at `path`, such as `.spec.replicas`, in place; creates missing parent objects. */
 export function setValueAt(object: JsonObject, path: string, value: Json): void {
   const steps = stepsOf(path);
   let at = object;

@@ -127,7 +127,7 @@ export class Registry {
       if (update.dryRun !== true) this.#write(() => this.#storage.delete(definition.id, namespace, name) ?? object);
       return { object, isCreated: false };
     }
-    // A write without changes causes no revision and no event.
+    // A write without changes keeps the resourceVersion and sends no event.
     if (jsonEqual(object, current)) return { object: current, isCreated: false };
     return { object: update.dryRun === true ? object : this.#put(definition, object), isCreated: false };
   }

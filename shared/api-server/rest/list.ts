@@ -1,5 +1,5 @@
 /**
- * Lists: most recent, not older than, exact, and in pages of one revision.
+ * Lists: most recent, not older than, exact, and in pages of one resourceVersion.
  *
  * Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (GetList), pkg/storage/continue.go, apimachinery/pkg/apis/meta/internalversion/validation.
  */

@@ -1,8 +1,9 @@
 /**
  * Watch streams.
  *
- * AW1 a stream delivers every event of the selected objects after its start, once, in revision order.
- * AW2 with a selector, an object that stops matching is DELETED (previous state, revision of the write), one that starts matching is ADDED.
+ * AW1 a stream delivers every event of the selected objects after its start, once, in the order of resourceVersions.
+ * AW2 with a selector, an object that stops matching is DELETED (previous state, resourceVersion of the write), one that starts matching is
+ *     ADDED.
  * AW3 bookmarks, on request: about each minute, 2 s before the deadline, and at the end of initial events.
  * AW4 a reader that lags by more than `bufferEvents` is dropped, like any slow watcher upstream, and resumes.
  *
@@ -108,7 +109,7 @@ export interface WatchRequest {
 export function openWatch(storage: Storage, clock: Clock, request: WatchRequest): WatchStream {
   const { definition, start } = request;
   const stream = new WatchStream(request.bufferEvents);
-  // Earlier events are skipped; a watch from a future revision waits silently, as upstream.
+  // Earlier events are skipped; a watch from a future resourceVersion waits silently, as upstream.
   const after = start.kind === "events" ? start.after : storage.revision;
 
   const deliver = (event: StorageEvent): void => {

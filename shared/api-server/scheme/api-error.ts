@@ -126,7 +126,7 @@ export function tooOldResourceVersion(asked: bigint, oldest: bigint): ApiError {
   return expired(`too old resource version: ${asked} (${oldest})`);
 }
 
-/** 504: the server has not seen the requested revision yet. Source: apiserver/pkg/storage/errors.go. */
+/** 504: the server has not seen the requested resourceVersion yet. Source: apiserver/pkg/storage/errors.go. */
 export function tooLargeResourceVersion(asked: bigint, current: bigint): ApiError {
   return new ApiError(504, "Timeout", `Timeout: Too large resource version: ${asked}, current: ${current}`, {
     causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }],

@@ -17,7 +17,7 @@ export type LabelsOf<N extends MetricName> = {
   readonly [L in keyof Table[N]["labels"]]: Table[N]["labels"][L] extends readonly (infer V extends string)[] ? V | OwnLabel : string;
 };
 
-/** Label value of an additional controller or its view. The registry limits the number of values. */
+/** Label value of a user controller or its view. The registry limits the number of values. */
 type OwnLabel = OwnName | `${string}~${string}~${string}`;
 
 export interface Metrics {

@@ -525,7 +525,7 @@ class MessageApplier {
   }
 }
 
-/** Deletes of the rows that fail their MAC and are not in the list. Their content cannot be trusted, so they enqueue no key. */
+/** Deletes of the rows that have an invalid MAC and are not in the list. Their content cannot be trusted, so they enqueue no key. */
 function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
   return forged
     .filter(({ key, where }) => where === "row" && !listed.has(key))

@@ -10,7 +10,7 @@ export interface CacheRegistry {
   readonly catalog: Catalog;
   /** The tables of affected keys, in the order of the catalog's controllers. */
   readonly affectedKeys: readonly AffectedKeys[];
-  /** The views of additional controllers. */
+  /** The views of user controllers. */
   readonly views: ReadonlyMap<OwnView, ViewDefinition>;
 }
 

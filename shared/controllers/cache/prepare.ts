@@ -220,7 +220,7 @@ function isCounted({ registry, resource }: Tables, row: Row | undefined, put: Ca
   if (!row || !put) return row !== undefined || put !== undefined;
   const [before, after] = [row.object as CachedReplicaSet, put as CachedReplicaSet];
   if (row.uid !== after.metadata.uid || row.owner !== sliceOf(registry, resource, put)) return true;
-  // Look-ups of additional controllers read no selectors.
+  // Look-ups of user controllers read no selectors.
   return !isOwnView(resource) && JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector);
 }
 

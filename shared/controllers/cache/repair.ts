@@ -81,8 +81,8 @@ async function putBack(
 }
 
 /**
- * Returns a put of the live object. If the object does not exist or cannot be cached (AP1), returns a delete without a version, which only
- * removes a row.
+ * Returns a put of the live object. If the object does not exist or cannot be cached (AP1), returns a delete without a
+ * resourceVersion, which only removes a row.
  */
 export async function readLive(
   { reader, digester, registry }: Pick<RepairPorts, "reader" | "digester" | "registry">,

@@ -20,7 +20,7 @@ export interface WriteThroughPorts {
   readonly doorbells: Doorbells;
   readonly registry: CacheRegistry;
   readonly digester: Digester;
-  /** Reads objects whose cached values fail their MAC (A14). */
+  /** Reads objects whose cached values have an invalid MAC (A14). */
   readonly reader: Pick<KubeReader, "get">;
   readonly log: Log;
 }

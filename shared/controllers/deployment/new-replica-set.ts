@@ -153,8 +153,8 @@ export function collisionStatus(d: CachedDeployment): UpdateStatus {
 }
 
 /**
- * The Event of a failed create, and with a progress deadline a condition. Further failures with the same reason do not rewrite the
- * condition.
+ * The Event of a failed create and, if there is a progress deadline, the Progressing condition. Further failures with the same reason
+ * do not rewrite the condition.
  */
 export function createFailed(
   d: CachedDeployment,

@@ -5,7 +5,7 @@ import { EVENT_WAIT_MS_MAX } from "@deltaloop/base";
 import type { SyncPorts } from "./run.ts";
 
 /**
- * Returns the same ports with `retryBudget` on each call. An Event gets EVENT_WAIT_MS_MAX at most: the sync awaits its Events while
+ * Returns the same dependencies with `retryBudget` on each call. An Event gets EVENT_WAIT_MS_MAX at most: the sync awaits its Events while
  * another run may wait for the key.
  */
 export function withRetryBudget<P extends Pick<SyncPorts, "reader" | "gateway" | "clock">>(ports: P, retryBudget: RetryBudget): P {

@@ -3,7 +3,7 @@ import type { Taken } from "@deltaloop/store/ports";
 import { provenReader, watched } from "./lease-proof.ts";
 import type { SyncPorts } from "./run.ts";
 
-/** Returns the same ports, but each live read and each write, including writes to the Store, obtains a proof first. */
+/** Returns the same dependencies, but each live read and each write, including writes to the Store, obtains a proof first. */
 export function withProof<P extends Pick<SyncPorts, "reader" | "gateway" | "store" | "proof">>(ports: P, { epoch, lineage }: Taken): P {
   const { proof, reader, gateway, store } = ports;
   const token = lineage?.token;

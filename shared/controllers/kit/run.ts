@@ -57,7 +57,7 @@ export interface Run extends Taken {
   mayWrite(): boolean;
 }
 
-/** One take of one key of an additional controller. */
+/** One take of one key of a user controller. */
 export type OwnRun = Omit<Run, "controller"> & AnyTaken;
 
 export type Succeeded = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };

@@ -1,6 +1,6 @@
 /**
  * The writes that a sync decides on, as plain data for logs, tests and replay. A write names a template (uid, generation, digest)
- * and never holds one. `perform()` turns writes into calls; the gateway enforces each controller's contract (design.md).
+ * and never holds one. `perform()` turns writes into calls; the write gateway enforces each controller's contract (design.md).
  */
 import type { DeploymentStatus, ReplicaSetStatus, Labels } from "@deltaloop/kube/objects";
 

@@ -1,4 +1,4 @@
-/** A function's dependencies, except its event: ports, provided by Lambda's environment, the local function host, or a test. */
+/** A function's dependencies, except its event; provided by Lambda's environment, the local function host, or a test. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { ControllerName } from "@deltaloop/kube/objects";
 import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";

@@ -27,7 +27,7 @@ export interface Registry {
   readonly controllers: readonly ControllerEntry[];
   /** Every resource that a controller uses. */
   readonly resources: Readonly<Record<string, ResourceInfo>>;
-  /** The views of additional controllers. */
+  /** The views of user controllers. */
   readonly views?: readonly ViewDefinition[];
   /** How a Store that keeps text shortens what these views' controllers store. */
   readonly rowTexts?: RowTexts;

@@ -1,6 +1,6 @@
 /**
  * The table of controllers and their resources. Queues, variables, functions, roles, RBAC, alarms and views are derived from it (names.ts,
- * functions.ts, rights.ts in this folder; infra/fragments.ts) by functions that take any `Registry`, so an additional controller is one
+ * functions.ts, rights.ts in this folder; infra/fragments.ts) by functions that take any `Registry`, so a user controller is one
  * more entry. Its code is bundled only into its own function and those that sync its keys inline.
  */
 import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "@deltaloop/kube/objects";

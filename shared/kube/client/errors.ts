@@ -1,4 +1,4 @@
-/** Errors of the Kubernetes ports, sorted by what the caller does next. */
+/** Errors of the Kubernetes client, sorted by what the caller does next. */
 /**
  * The API server returned a Status other than Success. Not exceptional: conflicts, denials and missing objects are expected. Use the
  * predicates below; never compare messages.

@@ -11,7 +11,7 @@ export function createKubeHttp(config: KubeHttpConfig): Kube {
   return kubeOver(createClient(config));
 }
 
-/** Returns the ports on `client`, over HTTP or in process. */
+/** Returns a Kube client that sends its requests through `client`, over HTTP or in process. */
 export function kubeOver(client: KubeClient): Kube {
   return { ...createReader(client), ...createWriter(client), ...createWatch(client) };
 }

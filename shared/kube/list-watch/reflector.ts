@@ -28,7 +28,7 @@ export interface ReflectorState {
   readonly rv?: string;
   /** The greatest resourceVersion known from another source (RF6). */
   readonly known?: string;
-  /** Whether the server rejected the last version, so that the next list has no version (RF3). */
+  /** Whether the server rejected the last resourceVersion, so that the next list has none (RF3). */
   readonly unavailable: boolean;
   /** Whether the server does not support WatchList (RF5). */
   readonly pagesOnly: boolean;

@@ -124,7 +124,7 @@ export interface CachedDeployment {
   readonly status: DeploymentStatus;
 }
 
-/** An object of an additional controller's view: its metadata, and what the view's projection keeps of the rest. */
+/** An object of a user controller's view: its metadata, and what the view's projection keeps of the rest. */
 export interface CachedObject {
   readonly metadata: CachedMeta;
   readonly spec?: unknown;

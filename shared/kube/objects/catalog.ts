@@ -10,7 +10,7 @@ export interface Catalog {
   /** The distinct views, in the order in which they are listed at start. */
   readonly views: readonly View[];
   readonly entries: ReadonlyMap<ControllerName, CatalogEntry>;
-  /** How a Store that keeps text shortens what additional controllers store. Default: not at all. */
+  /** How a Store that keeps text shortens what user controllers store. Default: not at all. */
   readonly rowTexts?: RowTexts;
 }
 
@@ -54,7 +54,7 @@ export function controllerIn({ entries }: Catalog, view: View): ControllerName |
 }
 
 /**
- * Whether a Store lists the primaries of a namespace for look-ups: those of an additional controller only if one of its slices is by
+ * Whether a Store lists the primaries of a namespace for look-ups: those of a user controller only if one of its slices is by
  * namespace or cluster.
  */
 export function listsPrimaries(catalog: Catalog, controller: ControllerName): boolean {

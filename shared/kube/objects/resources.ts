@@ -6,7 +6,7 @@ export const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontr
 export type CachedResource = (typeof CACHED_RESOURCES)[number];
 
 /**
- * A view: what one additional controller caches of one resource, named `<resource>~<controller>~<hash of its projection>`. It has its own
+ * A view: what one user controller caches of one resource, named `<resource>~<controller>~<hash of its projection>`. It has its own
  * rows, lane and gate, so a different projection is a different view.
  */
 export type OwnView = `${string}~${string}~${string}`;
@@ -117,7 +117,7 @@ export interface ControllerInfo<R extends string = View> {
   readonly primary: R;
   /** The view whose slice (by controller owner) belongs to a snapshot of the primary. */
   readonly dependents?: R;
-  /** Further views of a snapshot; only additional controllers have them. */
+  /** Further views of a snapshot; only user controllers have them. */
   readonly slices?: readonly SliceInfo<R>[];
   /** Views that must be synced before a key of this controller is taken (informer §11.6). */
   readonly reads: readonly R[];
@@ -135,7 +135,7 @@ export const CONTROLLER_INFO: { readonly [C in Controller]: Required<Omit<Contro
 // An object literal has exactly the keys of its type.
 export const CONTROLLERS = Object.keys(INFO) as readonly Controller[];
 
-/** An additional controller: a DNS label that is not the name of a built-in controller. */
+/** A user controller: a DNS label that is not the name of a built-in controller. */
 export type OwnController = OwnName;
 
 export type ControllerName = Controller | OwnController;

@@ -29,7 +29,7 @@ export interface Digester {
    * values of different keys have different digests.
    */
   annotation(key: string, value: string): string;
-  /** 16 characters (96 bits of an HMAC-SHA-256) of the content that an additional controller sends, or that it may not see. */
+  /** 16 characters (96 bits of an HMAC-SHA-256) of the content that a user controller sends, or that it may not see. */
   content(text: string): string;
   /** 22 characters (128 bits of an HMAC-SHA-256) of an Event's text, only for comparison within hours. */
   event(parts: readonly string[]): string;

@@ -1,6 +1,6 @@
 /**
  * The annotations of workloads whose values are cached in clear; `strip` replaces all other values by digests (ST1). Of a pod's annotations
- * only the deletion cost is cached (strip.ts); views of additional controllers cache all values as digests (project.ts).
+ * only the deletion cost is cached (strip.ts); views of user controllers cache all values as digests (project.ts).
  */
 
 /** Never cached, not even as a digest: it contains the whole manifest. */

@@ -1,5 +1,5 @@
 /**
- * Builds the cached objects of an additional controller's view, as `strip` does for the built-in controllers: ST2, ST3 and ST5 also apply
+ * Builds the cached objects of a user controller's view, as `strip` does for the built-in controllers: ST2, ST3 and ST5 also apply
  * here. Only the metadata fields listed here are cached, and annotation values only as digests.
  */
 import { isObject } from "@deltaloop/base";

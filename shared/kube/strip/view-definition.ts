@@ -1,4 +1,4 @@
-/** Defines the data that an additional controller caches of one resource. */
+/** Defines the data that a user controller caches of one resource. */
 import type { CachedObject } from "../objects/cached.ts";
 import type { OwnerId } from "../objects/owner-id.ts";
 import type { OwnController, OwnView, Resource } from "../objects/resources.ts";

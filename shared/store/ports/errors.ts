@@ -2,7 +2,7 @@
 import type { Forged } from "./index-store.ts";
 
 /**
- * The Store returned rows that fail their MAC or are incomplete (rule A14). The caller must read the objects live and write them back
+ * The Store returned rows that are incomplete or have an invalid MAC (A14). The caller must read the objects live and write them back
  * before it decides. Indicates that another client writes to Redis.
  */
 export class ForgedRowsError extends Error {

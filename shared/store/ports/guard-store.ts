@@ -9,7 +9,7 @@
  * GD3 a report of a write that is not newer than the accepted time has no effect.
  * GD4 of several reports the newest write is stored, with the start time of the first.
  * GD5 `resume` removes exactly the stops that its caller has read; the accepted time only grows.
- * GD6 any stored stop applies, even one that fails its MAC; a resume that fails its MAC accepts no write.
+ * GD6 any stored stop applies, even one with an invalid MAC; a resume with an invalid MAC accepts no write.
  * GD7 stops do not apply to a caller with `ignoresStop` (shadow mode; DELTALOOP_GUARD=off).
  * GD8 at most STOPS_MAX namespaces are stopped; one more stops everything. For an older build, which knows no stops of namespaces, every
  *     stop stops everything.
@@ -36,7 +36,7 @@ export type Stop =
    * than STOPS_MAX namespaces.
    */
   | { readonly kind: "seen"; readonly write: ForeignWrite; readonly sinceMs: number; readonly isOverMax?: true }
-  /** The stored text fails its MAC. */
+  /** The stored text has an invalid MAC. */
   | { readonly kind: "unbelieved" };
 
 /** The stop of everything, or of one namespace. */

@@ -3,7 +3,7 @@ import type { Cached, CachedResource, OwnerId, View, ControllerName, ObjectKey }
 import type { Doorbell } from "./doorbells.ts";
 
 /**
- * A value that fails its MAC, a missing half of a row and its entry, or a row flagged `gone` for over a minute (A14). Opaque to callers:
+ * A value with an invalid MAC, a missing half of a row and its entry, or a row flagged `gone` for over a minute (A14). Opaque to callers:
  * identifies a location and its value.
  */
 export interface Forged {
@@ -20,7 +20,7 @@ export interface Forged {
 /** The cached value of a key, for the audit (`readEntries`). */
 export interface CachedEntry {
   readonly key: ObjectKey;
-  /** Absent if the stored value fails its MAC. */
+  /** Absent if the stored value has an invalid MAC. */
   readonly row?: Row;
   /** Identifies the stored value. To replace it (A14), a caller passes it back together with the object read live. */
   readonly stands: Forged;
@@ -62,7 +62,7 @@ export interface IndexRequest {
     readonly listRV?: string;
   }[];
   /**
-   * All primaries of a namespace (replicasets, replicationcontrollers, deployments, and those of an additional controller that has a slice
+   * All primaries of a namespace (replicasets, replicationcontrollers, deployments, and those of a user controller that has a slice
    * by namespace or cluster). Their counts are read first. Any other view is refused with a RangeError (`checkListed`).
    */
   readonly primaries?: readonly { readonly resource: View; readonly namespace: string }[];
@@ -76,7 +76,7 @@ export interface IndexView {
   readonly current?: readonly { readonly resource: View; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: View; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
-  /** Requested entries that fail their MAC; the lists above omit them. */
+  /** Requested entries with an invalid MAC; the lists above omit them. */
   readonly forged?: readonly Forged[];
 }
 
@@ -180,11 +180,11 @@ export interface IndexStore {
   readIndex(request: IndexRequest): Promise<IndexView>;
   /**
    * Entries of whole slices: dependents of an owner, or (`orphansOf`) a namespace's objects without controller owner.
-   * @throws {ForgedRowsError} when an entry fails its MAC (A14).
+   * @throws {ForgedRowsError} when an entry has an invalid MAC (A14).
    */
   readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
   /**
-   * Version rows of one lane, without objects. Rows and tombstones that fail their MAC are returned as forged only. `watermark` is that of
+   * Version rows of one lane, without objects. Rows and tombstones with an invalid MAC are returned as forged only. `watermark` is that of
    * the lane at the same moment.
    */
   readLane(
@@ -192,8 +192,8 @@ export interface IndexStore {
     lane: number,
   ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
   /**
-   * The values of these keys, for the audit: the cached object, or a forged value (A14), including an entry of another version than its
-   * row. Keys without a row are omitted. Row and entry are read one after the other, so a concurrent change may look forged: read again.
+   * The values of these keys, for the audit: the cached object, or a forged value (A14), including an entry whose version differs from
+   * its row's. Keys without a row are omitted. Row and entry are read one after the other, so a concurrent change may look forged: read again.
    */
   readEntries(resource: View, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
   /**
@@ -222,7 +222,7 @@ export interface IndexStore {
   ): Promise<ApplyResult>;
   /** Stores a part of a manifest other than the last part. A manifest has key, uid and version of all objects of a lane in a list. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
-  /** Content and number of the earlier parts, without those that fail their MAC. */
+  /** Content and number of the earlier parts, without those with an invalid MAC. */
   readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
   /**
    * Applies a manifest with its last (or only) part. `rows`: all listed objects of the lane at `listRV`. `sweep`: a delete for each cached

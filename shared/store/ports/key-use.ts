@@ -11,11 +11,11 @@ export interface KeyUse {
   /** Signed with an unknown key, or forged: A14 replaces it when its object is next read. */
   readonly foreign: number;
   /**
-   * Signed entries without a row: another client has restored a deleted entry, and the owner would count an object that does not exist. No
+   * Signed index entries without a row: another client has restored a deleted entry, and the owner would count a deleted object. No
    * other read finds them, because look-ups go from rows to entries.
    */
   readonly ghosts: number;
-  /** Rows without an entry: their objects are hidden from their owners until their next event, which restores them (A14). */
+  /** Rows without an index entry: their objects are hidden from their owners until their next event, which restores them (A14). */
   readonly hidden: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The last write of an additional controller to an object, which lets the controller omit writes that would change nothing. Stored with the
+ * The last write of a user controller to an object, which lets the controller omit writes that would change nothing. Stored with the
  * primary's intents, read by `take` in the same step as the snapshot, and deleted with the primary (IT4). A missing or forged record costs
  * one request that changes nothing.
  */

@@ -22,7 +22,7 @@
  * IX10 an item whose row was not read is applied only if its key is empty or holds exactly what the item would write. Otherwise the call
  *      returns `retry` at that item without applying it.
  *
- * A14 a value that fails its MAC (shared/store/signer.ts) counts as absent for IX1, IX2 and IX7. So does a row without its slice entry, and
+ * A14 a value with an invalid MAC (shared/store/signer.ts) counts as absent for IX1, IX2 and IX7. So does a row without its slice entry, and
  *     a primary whose entry differs from its row or from the work queue. Readers get it as `Forged`, read the object live and put it with
  *     that `Forged`, which replaces exactly the forged text; if the text has changed, the call returns `retry`. A6 does not apply to such
  *     puts.
@@ -34,8 +34,8 @@
  *      An item that will be redelivered (no epoch yet, a fence that is not open, a changed row) has not ended. A new epoch changes no count.
  *
  * Loss (informer §11.7)
- * SL1 a Store is *set back* if it has an older checkpoint than one it has confirmed, or a smaller fence than one it has opened, or another
- *      primary than the one on which the fence was opened: the latest writes may be missing, older ones are complete. The checkpoint that
+ * SL1 a Store is *set back* if it has an older checkpoint than one it has confirmed, or a smaller fence than one it has opened, or a
+ *      different primary from the one on which the fence was opened: the latest writes may be missing, older ones are complete. The checkpoint that
  *      detects this marks every resource SUSPECT and ends every run, in the same step.
  * SL2 after such a failover every gate is closed; opening a fence on the new primary marks the resource SUSPECT.
  * SL3  a Store is *damaged* when an open resource or one of its lanes is missing, or keys were evicted: further losses are unknown. The

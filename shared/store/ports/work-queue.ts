@@ -48,7 +48,7 @@ export interface Snapshot {
   readonly failures: number;
   /** Number of runs directly before this one that never ended, because they crashed or were too slow. Absent if there are none. */
   readonly unended?: number;
-  /** Values that fail their MAC and are not among the rows: they must be read live before any decision (A14). */
+  /** Values that have an invalid MAC and are not among the rows; they must be read live before any decision (A14). */
   readonly forged?: readonly Forged[];
 }
 

@@ -164,7 +164,7 @@ export function createIndexStore(context: Context): IndexStore {
   };
 }
 
-/** Undefined if a text fails its MAC or is in another slice than its item assumed; the next read of the row reports it. */
+/** Undefined if a text has an invalid MAC or is not in the slice that its item assumed; the next read of the row reports it. */
 function openStanding(
   seal: Seal,
   resource: View,
@@ -195,7 +195,7 @@ function partOf({ epoch, resource, lane, generation }: Omit<PackHeader, "kind">,
   return [epoch, resource, String(lane), String(generation), String(sequence), text];
 }
 
-/** The rows of a stashed part; undefined if it fails its MAC. */
+/** The rows of a stashed part; undefined if it has an invalid MAC. */
 function partText(signer: Signer, pack: Omit<PackHeader, "kind">, sequence: number, stored: string): string | undefined {
   const end = stored.indexOf("\n");
   const text = stored.slice(end + 1);

@@ -27,7 +27,7 @@ export const US = "\x1f";
 export interface Seal {
   readonly signer: Signer;
   readonly epoch: string;
-  /** The text forms of additional controllers' rows, from the catalog. */
+  /** The text forms of user controllers' rows, from the catalog. */
   readonly rowTexts?: RowTexts | undefined;
 }
 

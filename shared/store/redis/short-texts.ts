@@ -1,4 +1,4 @@
-/** Short forms of what additional controllers store, by the catalog's `rowTexts`. Built-in controllers store the long forms. */
+/** Short forms of what user controllers store, by the catalog's `rowTexts`. Built-in controllers store the long forms. */
 import { BUILT_IN } from "@deltaloop/kube/objects";
 import type { ControllerName, RowTexts, View } from "@deltaloop/kube/objects";
 

@@ -1,6 +1,6 @@
 /**
  * The four frequent SQS calls, as JSON over keep-alive connections. The SDK's client needs two to three times the CPU per call and adds
- * 400 KiB to every bundle; it is used for rare calls (creating and inspecting queues), and the ports' suites run on it too.
+ * 400 KiB to every bundle; it is used for rare calls (creating and inspecting queues), and the conformance suites run on it too.
  *
  * Source: SQS API reference.
  */

@@ -22,7 +22,7 @@ import { CLUSTER, DIGESTER, NO_DEAD_LETTERS, QUIET, SIGNER } from "./constants.t
 import type { Surroundings } from "./constants.ts";
 import type { Recorder } from "./record.ts";
 
-/** Hooks with which simulations interfere. */
+/** Hooks through which simulations inject faults. */
 export interface Hooks {
   readonly faults?: CallFaults;
   /** Wraps the client of a component: `watcher`, `apply-deltas`, `sync-<controller>`. */

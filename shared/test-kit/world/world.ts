@@ -31,7 +31,7 @@ export async function world(options: WorldOptions): Promise<World> {
   return await openWorld(options);
 }
 
-/** @param hooks where simulations interfere */
+/** @param hooks through which simulations inject faults */
 export async function openWorld(options: WorldOptions, hooks: Hooks = {}): Promise<OpenWorld> {
   const { controllers, now = NOW, seed = SEED, builtIn = true } = options;
   const definitions = controllers.map(({ definition }) => definition);

@@ -17,7 +17,7 @@ const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   replicaset: { 6: "non-template-pod-acquisitions", 7: "how-a-replicaset-works", 8: "scaling-a-replicaset" },
 };
 
-/** @param rule in the form of a reason: `deployment §11.3` */
+/** @param rule as in a reason: `deployment §11.3` */
 export function rulePage(rule: string): string {
   const [spec = "", section = ""] = rule.split(" §");
   const anchor = SECTIONS[spec]?.[section.split(".")[0] ?? ""];

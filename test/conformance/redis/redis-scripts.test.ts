@@ -359,7 +359,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("verifies and sweeps a lane of 5,000 rows in one step", { timeout: 60_000 }, async () => {
+  it("verifies a lane of 5,000 rows and deletes those that are not listed in one step", { timeout: 60_000 }, async () => {
     const harness = await open();
     const pods = Array.from({ length: 5_000 }, (_, n) => cachedPod({ name: `p${n}`, resourceVersion: `${n + 1}` }));
     for (let at = 0; at < pods.length; at += 100)

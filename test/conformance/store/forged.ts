@@ -235,7 +235,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.store.readEntries("pods", [POD])).toEqual([{ key: POD, stands: forged }]);
   });
 
-  it("readGhosts returns exactly the entries that have no row", async ({ harness }) => {
+  it("readGhosts returns exactly the slice entries that have no row", async ({ harness }) => {
     expect(await harness.store.readGhosts("pods")).toEqual([]);
     await harness.fixture.spoil(STRAY);
     expect((await harness.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);

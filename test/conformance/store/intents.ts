@@ -52,7 +52,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual(ops.map((op) => ({ ...op, state: "pending", token: run.token, deadlineMs })));
   });
 
-  it("IT1 registers nothing without the key's lease, or for another uid than the key's", async ({ harness, run }) => {
+  it("IT1 registers nothing without the key's lease, or for a uid other than the key's", async ({ harness, run }) => {
     expect(await harness.store.registerIntents({ ...run, token: "other" }, UID, [create("a")])).toBe("stolen");
     expect(await harness.store.registerIntents(run, "other-uid", [create("a")])).toBe("stolen");
     await harness.seed("replicasets", [put(cachedReplicaSet({ uid: "rs2", resourceVersion: "9" }), { counted: true })]);

@@ -47,7 +47,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(after.counts).toEqual([{ ...COUNT, count: 3 }]);
   });
 
-  it("IX8 watch events, sweeps and write-throughs change object counts in the same way", async ({ harness }) => {
+  it("IX8 watch events, manifests and write-throughs change object counts in the same way", async ({ harness }) => {
     const count = async () => (await harness.store.readIndex({ counts: [COUNT] })).counts[0]?.count;
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);

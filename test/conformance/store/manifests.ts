@@ -149,7 +149,7 @@ export function manifestCases(open: OpenStore): void {
     await harness.seed("pods", [put(pod("b", "20"))], { sequence: header.sequence + 9, commit: false });
     const retry = { kind: "retry", index: 0, bells: [], outcomes: [] };
     expect(await harness.store.applyManifest(header, { ...manifest, sweep: deletes })).toEqual(retry); // b moved
-    expect(await harness.store.applyManifest(header, { ...manifest, sweep: deletes.slice(0, 1) })).toEqual(retry); // b is not swept
+    expect(await harness.store.applyManifest(header, { ...manifest, sweep: deletes.slice(0, 1) })).toEqual(retry); // b is not deleted
     expect(await harness.store.applyManifest(header, { ...manifest, rows: [listed(pod("b", "20"))], sweep: deletes })).toEqual(retry); // b is listed
     const right = await harness.read("pods", deletes);
     expect(

@@ -1,6 +1,6 @@
 /**
- * One process lifetime of a node agent: wraps the agent's ports, which never respond after the process has ended. Effects of earlier calls
- * remain.
+ * One process lifetime of a node agent: wraps the agent's dependencies, which never respond after the process has ended. Effects of
+ * earlier calls remain.
  */
 import type { Clock } from "../../../shared/base/clock.ts";
 import { eachAnswer } from "../../support/each-answer.ts";

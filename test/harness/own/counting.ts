@@ -2,7 +2,7 @@
 export function counting<T extends object>(target: T, names: readonly (keyof T)[], count: () => void): T {
   const counted = Object.fromEntries(
     names.map((name) => {
-      const method = target[name] as (...args: readonly unknown[]) => unknown; // ports contain only methods
+      const method = target[name] as (...args: readonly unknown[]) => unknown; // the interface has only methods
       return [
         name,
         (...args: readonly unknown[]) => {

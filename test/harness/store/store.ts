@@ -251,7 +251,7 @@ export class StoreHarness {
     return prepared;
   }
 
-  /** The last part of a manifest, with the sweep that the cached lane requires. */
+  /** The last part of a manifest, with the deletes that the cached lane requires. */
   async manifest(
     resource: CachedResource,
     rows: readonly ManifestRow[],

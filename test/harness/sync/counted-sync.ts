@@ -263,8 +263,8 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
   };
 
   /**
-   * A status effect is delayed, so that several share one run. Waits for that time, because an earlier take would start another sync than
-   * the counted one.
+   * A status effect is delayed, so that several share one run. Waits for that time, because an earlier take would start a sync other
+   * than the counted one.
    */
   const ready = async (controller: Controller, key: ObjectKey): Promise<void> => {
     const readyAtMs = (await store.queued(controller)).find((queued) => queued.key === key)?.readyAtMs ?? 0;

@@ -9,7 +9,7 @@ const RULES = {
   caught: 'after an unproven hand-over a lane is caught up when W has passed the fence', live: 'first creates/deletes in an epoch, after SUSPECT and after an unproven hand-over on a live list',
   stat: 'live status.replicas above the pods seen: list first',
   // repairs
-  rot: 'the token moves with each Lease renewal and each checkpoint', self: 'a leader that finds another token list than it wrote ends its term', memory: 'a leader recognises tokens of its own term',
+  rot: 'the token moves with each Lease renewal and each checkpoint', self: 'a leader that finds a token list that it did not write ends its term', memory: 'a leader recognises tokens of its own term',
   cas: 'replacing an epoch compares token and checkpoint as well as the epoch', own: 'the 60 s are counted by the observer\'s clock, not by the Store\'s TIME', first: 'the Lease is read before anything is read live or written to the Store',
   bind: 'registerIntents and write-through compare the fence with that of take', reproof: 'a proof lasts 10 s and ends with a connection error', erase: 'the acquiring write erases the final checkpoint',
   fence: 'each new fence needs a live list', auto: 'the stop ends when fewer than four epochs are in ten minutes', names: 'names come from a counter in the Store', statdel: 'status.replicas below the pods seen: list before deletes',

@@ -20,7 +20,7 @@ export const PLANTS: readonly Plant[] = [
     edits: [{ file: PERFORM, from: "if (needsLiveRead) {", to: "if (needsLiveRead && writes.length < 0) {" }],
   },
   {
-    what: "a prune without uid",
+    what: "a prune without a uid precondition",
     example: "team-guard",
     edits: [
       {
@@ -42,7 +42,7 @@ export const PLANTS: readonly Plant[] = [
     edits: [{ file: REQUESTS, from: "const force = isForced ? ", to: "const force = isForced || true ? " }],
   },
   {
-    what: "a create is an apply, which adopts an object with the wanted name",
+    what: "a create is sent as an apply, which adopts an existing object of the same name",
     example: "team-guard",
     edits: [
       {
@@ -63,7 +63,7 @@ export const PLANTS: readonly Plant[] = [
     ],
   },
   {
-    what: "a status without uid and resourceVersion",
+    what: "a status write without uid and resourceVersion",
     example: "website",
     edits: [
       {
@@ -96,7 +96,7 @@ export const PLANTS: readonly Plant[] = [
     ],
   },
   {
-    what: "the entry of a create is forgotten",
+    what: "objects that the controller created are not marked as created",
     example: "pull-secret",
     edits: [{ file: PROJECT, from: "...(isCreatedBy(whole, manager) && { isCreated: true as const }),", to: "" }],
   },
@@ -106,7 +106,7 @@ export const PLANTS: readonly Plant[] = [
     edits: [{ file: DECIDE, from: "return record.content === content ? undefined :", to: "return record.content === '' ? undefined :" }],
   },
   {
-    what: "changes of objects that the controller has written enqueue nothing",
+    what: "changes of objects that the controller has written enqueue no keys",
     example: "team-guard",
     edits: [
       {
@@ -117,7 +117,7 @@ export const PLANTS: readonly Plant[] = [
     ],
   },
   {
-    what: "a remove without resourceVersion",
+    what: "a delete of the primary without a resourceVersion precondition",
     example: "pod-janitor",
     edits: [
       {
@@ -133,7 +133,7 @@ export const PLANTS: readonly Plant[] = [
     ],
   },
   {
-    what: "answers are not written through",
+    what: "responses are not written through",
     example: "team-guard",
     edits: [
       {

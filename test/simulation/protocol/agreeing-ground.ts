@@ -63,7 +63,7 @@ export function createAgreeingGround(reference: Ground, other: Ground, report: (
 type Verb = (...args: readonly unknown[]) => Promise<unknown>;
 type Verbs = Readonly<Record<string, Verb>>;
 
-/** Returns the value without undefined fields and with sorted lists of objects, because the ports guarantee no order. */
+/** Returns the value without undefined fields and with sorted lists of objects, because the Store guarantees no order. */
 function comparable(value: unknown): unknown {
   if (value instanceof Map)
     return new Map([...value].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, each]) => [key, comparable(each)]));

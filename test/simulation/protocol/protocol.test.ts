@@ -67,13 +67,13 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
   {
     rule: "A7",
     beside: ["flag"],
-    why: "a worker that counts a deleted pod deletes the same one again, which does nothing",
+    why: "a worker that counts a deleted pod deletes the same pod again, which has no effect",
     direct: "keeps the flag `gone` of a row while its uid is the same",
   },
   { rule: "flag", why: "as A7; the pod's event follows", direct: "is not applied if the row is flagged `gone` or the key has a tombstone" },
   {
     rule: "floor",
-    why: "a watcher asks for no version below what it has read: only the first list of a term may be older",
+    why: "a watcher requests no version older than it has read; only the first list of a term may be older",
     direct: "a new list must reach the greatest watermark of its lanes",
   },
   {
@@ -83,17 +83,17 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
   },
   {
     rule: "expected",
-    why: "labels never change: the keys that a row's change between read and call affects are enqueued by the later change, too",
+    why: "labels never change, so the later change enqueues the keys that the row's change between read and call affects",
     direct: "IX8 stops at a row that changed after it was read",
   },
   {
     rule: "counts",
-    why: "a new ReplicaSet must be delivered, rung and run between the read and the call of one pod's applier",
+    why: "a failure needs a new ReplicaSet that is delivered, enqueued and synced between the read and the call of one pod's applier",
     direct: "rejects an orphan with a retry if a matching ReplicaSet was created after the look-up",
   },
   {
     rule: "mayLand",
-    why: "the names of unanswered creates are tried again, and a late call makes the same pod; one that is given up must land within 15 s of a growth",
+    why: "the names of unanswered creates are used again, so a late call creates the same pod; a failure needs an abandoned create that takes effect within 15 s after a scale-up",
     direct: "an unanswered create becomes a planned intent with the time until which it may still take effect",
   },
   {
@@ -105,35 +105,35 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
   { rule: "restamp", why: "as mayLand", direct: "a write-through restarts the deadlines of the run's pending intents" },
   {
     rule: "lowers",
-    why: "RECOVER settles the same ops 20 s later",
+    why: "recovery settles the same operations 20 s later",
     direct: "IT2 [informer T76] a watch event lowers an intent once, by name or uid",
   },
   {
     rule: "ownStatus",
-    why: "costs a run, and `rest` allows 60",
+    why: "causes one additional run, and the invariant `rest` allows 60",
     direct: "a status write enqueues the Deployment and not its own key",
   },
   {
     rule: "renewal",
-    why: "two runs of a key draw the same names, delete by uid, and settle only their own ops",
+    why: "two runs of a key generate the same names, delete by uid, and settle only their own operations",
     direct: "WQ2 a renewal extends the lease to its full duration",
   },
-  { rule: "early", why: "costs a run: it reads the same rows", direct: "WQ3 [informer T63] keeps the earliest time" },
-  { rule: "bells", why: "the sweeper rings 7 s later", direct: "WQ5 [informer T67] a lost doorbell is replaced within 7 s" },
+  { rule: "early", why: "causes one additional run, which reads the same rows", direct: "WQ3 [informer T63] keeps the earliest time" },
+  { rule: "bells", why: "the sweeper sends the doorbell 7 s later", direct: "WQ5 [informer T67] a lost doorbell is replaced within 7 s" },
   {
     rule: "beat",
     beside: ["primary"],
-    why: "the next message of a lane, at the latest its heartbeat, leaves a hole in a lane that was set back; runs before it are excused",
+    why: "the next message of a lane, at the latest its heartbeat, reveals a gap in a lane that was rolled back; earlier runs may fail",
     direct: "a checkpoint older than the last confirmed one shows a rollback of the Store",
   },
   {
     rule: "primary",
-    why: "as beat; and a Store that was set back draws the same names",
+    why: "as beat; also, a Store that was rolled back generates the same names",
     direct: "after a failover, gates stay closed until the fence is opened on the new primary",
   },
   {
     rule: "gate",
-    why: "drawn names, uids and the rows of dead runs protect what a run decides on an old cache",
+    why: "generated names, uids and the rows of dead runs make decisions based on an outdated cache harmless",
     direct: "after a failover, gates stay closed until the fence is opened on the new primary",
   },
   {

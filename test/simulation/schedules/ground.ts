@@ -1,4 +1,4 @@
-/** The environment of a schedule: a Store on the schedule's clock, and access to data that the Store's ports do not expose. */
+/** The environment of a schedule: a Store on the schedule's clock, and access to data that the Store's interface does not expose. */
 import type { Redis } from "ioredis";
 import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { OwnerId } from "../../../shared/kube/objects/owner-id.ts";

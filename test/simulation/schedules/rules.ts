@@ -22,13 +22,13 @@ const SEQUENCE_SCRIPTS = ["applyPack", "applyManifest"] as const;
 export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A2",
-    off: "messages of an older fence are applied",
+    off: "messages with an older fence are applied",
     seed: 20,
     script: { scripts: SEQUENCE_SCRIPTS, from: `if less(fence, state.fence) then return "fence" end`, to: "" },
   },
   {
     rule: "A3",
-    off: "a repeated message is applied again",
+    off: "a redelivered message is applied again",
     script: {
       scripts: ["applyPack"],
       from: `  stillDirty()\n  tally(tallyKey, place, came, { duplicate = came })\n  return { "duplicate", bellReplies() }`,
@@ -47,7 +47,7 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "A4 quiet",
-    off: "a version that is cached already queues keys",
+    off: "a version that is already cached enqueues keys",
     seed: 5,
     script: {
       scripts: ["writeThrough"],
@@ -57,13 +57,13 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "A5",
-    off: "a late put passes a tombstone",
+    off: "a late put ignores a newer tombstone",
     seed: 7,
     script: { scripts: INDEX_SCRIPTS, from: `elseif tomb and isCurrent(head(tomb), rv, listRV) then`, to: `elseif false then` },
   },
   {
     rule: "A6",
-    off: "a put at or below W makes an absent row",
+    off: "a put that is not newer than W creates a row",
     seed: 130,
     script: {
       scripts: INDEX_SCRIPTS,
@@ -73,7 +73,7 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "A7 gone",
-    off: "another version clears the flag `gone`",
+    off: "a new version of the same object clears the flag `gone`",
     script: {
       scripts: INDEX_SCRIPTS,
       from: `if row and meta.same and not forgedTexts[i] and isGone(row)`,
@@ -87,7 +87,7 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "A11",
-    off: "W moves over a hole",
+    off: "W advances over a missing message",
     seed: 2,
     script: {
       scripts: SEQUENCE_SCRIPTS,
@@ -97,13 +97,13 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "A13",
-    off: "W moves in a frozen lane",
+    off: "W advances in a frozen lane",
     seed: 324,
     script: { scripts: SEQUENCE_SCRIPTS, from: ` and not state.frozen and`, to: ` and` },
   },
   {
     rule: "M in turn",
-    off: "a manifest is applied before what precedes it",
+    off: "a manifest is applied before earlier messages of its lane",
     script: {
       scripts: ["applyManifest"],
       from: `if sequence ~= state.last + 1 then return early(state) end`,
@@ -112,13 +112,13 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "M verified",
-    off: "a manifest sweeps and raises W although a listed row is missing",
+    off: "a manifest deletes rows and raises W although a listed row is missing",
     seed: 14,
     script: { scripts: ["applyManifest"], from: `if #missing > 0 and not full then -- A13`, to: `missing = {}\nif false then` },
   },
   {
     rule: "L ≥ W",
-    off: "a list may be older than a watermark",
+    off: "a list may be older than the lanes' watermarks",
     store: (store) => ({
       ...store,
       openGeneration: async (request) => {
@@ -143,17 +143,17 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "counts",
-    off: "look-ups are not compared by the counts of their namespace",
+    off: "look-ups are not verified by the object counts of their namespace",
     script: { scripts: INDEX_SCRIPTS, from: `if count ~= seen then return true end`, to: "" },
   },
   {
     rule: "IX3 row",
-    off: "a row that changed since it was read is replaced",
+    off: "a row that has changed since it was read is replaced",
     script: { scripts: INDEX_SCRIPTS, from: `if not healing and not asExpected(i, row) then`, to: `if false then` },
   },
   {
     rule: "IX10",
-    off: "an item that nobody has looked for is taken for cached wherever something stands",
+    off: "an item without a lookup counts as cached if any row exists",
     seed: 1,
     script: {
       scripts: INDEX_SCRIPTS,
@@ -163,13 +163,13 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "write-through",
-    off: "own answers wait for the stream",
+    off: "responses to own writes are not cached; only watch events are",
     seed: 7,
     store: (store) => ({ ...store, writeThrough: (run, write) => store.writeThrough(run, { ...write, items: [], gone: [] }) }),
   },
   {
     rule: "its effects",
-    off: "own answers wake nobody",
+    off: "responses to own writes enqueue no keys",
     store: (store) => ({
       ...store,
       writeThrough: (run, write) => store.writeThrough(run, { ...write, items: write.items.map((item) => ({ ...item, effects: [] })) }),
@@ -177,18 +177,18 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "its drops",
-    off: "an answer dropped by A5 or A6 does not queue its key",
+    off: "a response that A5 or A6 drops does not enqueue the run's key",
     script: { scripts: ["writeThrough"], from: `string.find(outcomes, "[cla]")`, to: `string.find(outcomes, "[c]")` },
   },
   {
     rule: "intents",
-    off: "nothing is registered before a call",
+    off: "no intent is registered before a call",
     seed: 446,
     store: (store) => ({ ...store, registerIntents: (run, ownerUid, _, drawn) => store.registerIntents(run, ownerUid, [], drawn) }),
   },
   {
     rule: "planned",
-    off: "the name of an unanswered create is given up",
+    off: "the name of an unanswered create is not used again",
     seed: 772,
     store: (store) => ({
       ...store,
@@ -198,12 +198,12 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "may land",
-    off: "it is not remembered how long an unanswered create may land",
+    off: "the time until which an unanswered create may take effect is not stored",
     script: { scripts: ["writeThrough"], from: `op.mayLand = text(now + MAY_LAND_MS)`, to: `op.mayLand = ""` },
   },
   {
     rule: "RECOVER",
-    off: "expired ops of a dead run are forgotten",
+    off: "expired operations of a dead run are discarded",
     seed: 446,
     script: {
       scripts: ["take"],
@@ -213,12 +213,12 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "deadline",
-    off: "a dead run's ops are looked up before their calls have landed",
+    off: "operations of a dead run are looked up while their calls may still take effect",
     script: { scripts: ["take"], from: `if op.deadline <= now then`, to: `if true then` },
   },
   {
     rule: "re-stamp",
-    off: "a run's write-throughs do not move the deadline of its ops",
+    off: "a write-through does not extend the deadlines of the run's operations",
     script: {
       scripts: ["writeThrough"],
       from: `setPending(intentsKey, token, count, now + OP_DEADLINE_MS)`,
@@ -227,35 +227,35 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "uid of intents",
-    off: "ops are registered for a primary that has been replaced",
+    off: "operations are registered for a primary that has been replaced",
     script: { scripts: ["registerIntents"], from: ` or not uidIs(call("HGET", KEYS[queueBase + U], key), ownerUid)`, to: "" },
   },
   {
     rule: "IT4",
-    off: "intents outlive their owner",
+    off: "intents remain after their owner is deleted",
     seed: 161,
     script: { scripts: INDEX_SCRIPTS, from: `if meta.i > 0 then`, to: `if false then` },
   },
   {
     rule: "BUSY",
-    off: "a key that is being worked on is handed out",
+    off: "`take` returns a key that another run holds",
     seed: 3_477,
     script: { scripts: ["take"], from: `if held and held ~= token and not isOver then return { "busy" } end`, to: "" },
   },
   {
     rule: "STOLEN",
-    off: "a run whose key was taken over registers and ends it",
+    off: "a run whose key was taken over can register intents",
     script: { scripts: ["registerIntents"], from: `holder(queueBase, key) ~= token or `, to: "" },
   },
   {
     rule: "MOVED",
-    off: "a snapshot is read by the uid that the caller knows",
+    off: "a snapshot is read by an outdated uid of the caller",
     seed: 20,
     script: { scripts: ["take"], from: `if u ~= known then`, to: `if false then` },
   },
   {
     rule: "WQ1 during",
-    off: "an add during a run is forgotten with it",
+    off: "an add during a run has no effect after the run ends",
     seed: 85,
     script: {
       scripts: ["done", "writeThrough"],
@@ -265,23 +265,23 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     rule: "WQ8 token",
-    off: "a write-through ends whatever run has its key",
+    off: "a write-through ends a run that is not the caller's",
     script: { scripts: ["writeThrough"], from: `if held ~= token then return {} end`, to: "" },
   },
-  { rule: "sweeper", off: "lost doorbells are not rung", seed: 3, store: (store) => ({ ...store, sweep: async () => [] }) },
+  { rule: "sweeper", off: "lost doorbells are not sent again", seed: 3, store: (store) => ({ ...store, sweep: async () => [] }) },
   {
     rule: "gate",
-    off: "keys are handed out whatever the cache is",
+    off: "`take` returns keys while the gate is closed",
     script: { scripts: ["take"], from: `local reason = closed(nil)`, to: `local reason = nil` },
   },
   {
     rule: "SL1 beat",
-    off: "a Store set back is not told by its checkpoint",
+    off: "an outdated checkpoint does not reveal a rollback of the Store",
     script: { scripts: ["checkpoint"], from: `if held < answered then`, to: `if false then` },
   },
   {
     rule: "SL1 runs",
-    off: "runs of before a loss go on",
+    off: "runs that began before a loss of data continue",
     script: { scripts: ["checkpoint"], from: `for at = queuesAt, queuesEnd do`, to: `for at = 1, 0 do` },
   },
 ];

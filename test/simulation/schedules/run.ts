@@ -36,7 +36,7 @@ async function printSeeds(): Promise<void> {
 }
 
 async function printRules(max: number): Promise<void> {
-  console.log("| rule | off: | schedules until one fails | check |\n|---|---|---|---|");
+  console.log("| rule | fault without the rule | schedules until one fails | check |\n|---|---|---|---|");
   for (const off of BREAKAGES.filter(({ rule }) => values.off === undefined || rule === values.off)) {
     const { failed } = await runMany({ url: server.url, first: 1, last: max, off, stop: true });
     const [first] = failed;

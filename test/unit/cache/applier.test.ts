@@ -726,7 +726,7 @@ describe("AP1 an affected-keys table that", () => {
     },
   );
 
-  it("[informer T88] throws for an object missing from a list: the sweep of the other objects completes", async ({ harness }) => {
+  it("[informer T88] throws for an object missing from a list: the other missing objects are deleted", async ({ harness }) => {
     await harness.apply(harness.pack(three("A")));
     await harness.drain("replicaset");
     harness.affectedKeys = [

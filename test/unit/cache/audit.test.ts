@@ -84,7 +84,7 @@ describe("a lane compared with its list", () => {
     { name: "an entry with an invalid MAC", object: { rv: "50" }, lane: view(LIST, { rv: "50" }, false), want: "unbelieved" },
     { name: "an entry of a deleted object with an invalid MAC", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
     {
-      name: "a row that fails its MAC",
+      name: "a row with an invalid MAC",
       object: { rv: "50" },
       lane: { watermark: LIST, rows: new Map(), entries: new Map([[KEY, { key: KEY, stands: STANDS }]]) },
       want: "unbelieved",

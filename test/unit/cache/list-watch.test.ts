@@ -169,7 +169,7 @@ describe("WatchList", () => {
     { name: "closes", how: "close" as const },
     { name: "breaks", how: reset },
     { name: "contains an undecodable line", how: ['{"type":"ADD'] },
-    { name: "ends without a version", how: [end("soon")] },
+    { name: "ends without a resourceVersion", how: [end("soon")] },
   ])("[informer T18] a streamed list that $name before it is complete starts again from the beginning", async ({ how }) => {
     const { asked, told } = await play({
       newest: ["18"],

@@ -13,7 +13,7 @@ test.each([
     want: { kind: "change", type: "D", object: flat, rv: "7" },
   },
   {
-    name: "parses an object without a version",
+    name: "parses an object without a resourceVersion",
     line: { type: "MODIFIED", object: {} },
     want: { kind: "change", type: "M", object: {}, rv: undefined },
   },

@@ -722,7 +722,7 @@ describe("two watchers", () => {
     s.start("two");
     await s.pass(60_000);
     const before = JSON.stringify([s.cached(), s.data.epoch?.resources.get("pods")?.lanes.map(({ last, watermark }) => [last, watermark])]);
-    // The first watcher's last message, with an unused sequence number: a manifest that would sweep all rows.
+    // The first watcher's last message, with an unused sequence number: a manifest that would delete all rows.
     const { k: _, ...head } = envelopeOf(late.body ?? "") as Envelope & { readonly rv?: string };
     const lane = head.ln;
     const body = signedBody("c1", { ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });

@@ -24,9 +24,9 @@ describe("claimObject", () => {
     { id: "[replicaset 95]", by: "none", selected: false, want: "ignore" },
     { id: "[replicaset P19]", by: "none", selected: true, objectDeleted: true, want: "ignore" },
     { id: "[replicaset P19]", by: "none", selected: true, namespace: "other", want: "ignore" },
-    { id: "(orphan)", by: "none", selected: true, want: "adopt" },
-    { id: "(another namespace, controlled by the claimant)", by: "claimant", selected: true, namespace: "other", want: "ignore" },
-    { id: "(another namespace, not selected)", by: "claimant", selected: false, namespace: "other", want: "ignore" },
+    { id: "an orphan,", by: "none", selected: true, want: "adopt" },
+    { id: "an object in another namespace,", by: "claimant", selected: true, namespace: "other", want: "ignore" },
+    { id: "an object in another namespace,", by: "claimant", selected: false, namespace: "other", want: "ignore" },
   ];
   it.each(table)(
     "$id controlled by $by, selected: $selected, owner being deleted: $ownerDeleted, object being deleted: $objectDeleted → $want",

@@ -158,7 +158,7 @@ async function perform(
         return { kind: "ok", bells: [], done: { kind: "ok" } };
       },
     },
-  } as unknown as SyncPorts; // the ports that the writes use
+  } as unknown as SyncPorts; // the dependencies that the writes use
   const slices = new Map([[ownedView?.name, owned.map((object) => rowOf(ownedView as { readonly name: string }, object))]]);
   const observed = observe(entry, row, { ...run.snapshot, slices } as never); // the same snapshot with another type
   const own = new OwnCalls(ports, run, entry, observed, row);

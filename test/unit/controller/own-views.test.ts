@@ -198,7 +198,7 @@ describe("the contract of a user controller", () => {
       says: "its row names another controller",
     },
     {
-      why: "a delete without a version",
+      why: "a delete without a resourceVersion",
       call: () => gateway.delete({ ...target, preconditions: { uid: "d1" } }, row),
       says: "/resourceVersion is missing",
     },

@@ -35,7 +35,12 @@ describe("findingOf", () => {
       found: podOf("9"),
       want: { end: "lower", gone: false },
     },
-    { name: "a create whose pod does not exist keeps its name", verb: "create", found: undefined, want: { end: "plan", gone: false } },
+    {
+      name: "a create whose pod does not exist is retried with the same name",
+      verb: "create",
+      found: undefined,
+      want: { end: "plan", gone: false },
+    },
     { name: "a delete whose pod still exists was not executed", verb: "delete", found: podOf("1"), want: { end: "lower", gone: false } },
     { name: "a delete whose pod does not exist is done", verb: "delete", found: undefined, want: { end: "lower", gone: true } },
     { name: "a delete whose name belongs to another pod is done", verb: "delete", found: podOf("9"), want: { end: "lower", gone: true } },

@@ -53,7 +53,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   const log = (message: string, fields: object = {}): void => void did.push(`log ${message} ${JSON.stringify(fields)}`);
   const refused: unknown[] = [];
   const debug: Log["debug"] = (message, fields) => void (message === "key not synced" && refused.push(fields?.["why"]));
-  // The ports that the worker itself calls; the test supplies the handler.
+  // The dependencies that the worker itself calls; the test supplies the handler.
   const ports = {
     store: {
       take: async (_: unknown, known: object) => {

@@ -99,7 +99,7 @@ const remove =
   (gateway) =>
     gateway.delete(request, row);
 
-it("sends nothing for an additional controller, which has no contract", async () => {
+it("sends nothing for a user controller, which has no contract", async () => {
   const { gateway, sent } = gatewayOf("team-guard" as OwnController);
   await expect(gateway.create(createPod)).rejects.toThrow("team-guard has no contract and may not write: create pods");
   await expect(gateway.delete(deletePod, undefined)).rejects.toThrow(TerminalError);

@@ -149,7 +149,7 @@ describe("status writes", () => {
     });
   });
 
-  it("omit fields of a newer API server, which the gateway would reject and a merge patch keeps", async () => {
+  it("omit status fields that this version does not know: the write gateway would reject them, and a merge patch leaves them unchanged", async () => {
     const newer = { replicas: 1, rolloutHealth: "Good" };
     expect(updateStatus(deployment(), newer).status).not.toHaveProperty("rolloutHealth");
     const harness = await SyncHarness.of([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);

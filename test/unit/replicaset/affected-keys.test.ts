@@ -33,136 +33,115 @@ const owned = (uid: string, fields: Parameters<typeof pod>[0] = {}): CachedPod =
 const orphan = (fields: Parameters<typeof pod>[0] = {}): CachedPod => pod({ owner: null, ...fields });
 
 describe("pods", () => {
-  const table: { id: string; name: string; delta: Delta; want: string[] }[] = [
+  const table: { name: string; delta: Delta; want: string[] }[] = [
     {
-      id: "[replicaset 1]",
-      name: "a deleted pod enqueues its owner",
+      name: "[replicaset 1] a deleted pod enqueues its owner",
       delta: { resource: "pods", old: owned("1") },
       want: ["default/rs1 act"],
     },
     {
-      id: "[replicaset 3]",
-      name: "a finished pod that appears enqueues its owner",
+      name: "[replicaset 3] a finished pod that appears enqueues its owner",
       delta: { resource: "pods", new: owned("1", { phase: "Failed" }) },
       want: ["default/rs1 act"],
     },
     {
-      id: "[replicaset 4]",
-      name: "new labels of an owned pod enqueue only the owner",
+      name: "[replicaset 4] new labels of an owned pod enqueue only the owner",
       delta: update(owned("1"), owned("1", { labels: { bar: "foo" } })),
       want: ["default/rs1 act"],
     },
     {
-      id: "[replicaset 5]",
-      name: "a pod released by an owner that still selects it enqueues that owner",
+      name: "[replicaset 5] a pod released by an owner that still selects it enqueues that owner",
       delta: update(owned("2", { labels: { bar: "foo" } }), orphan({ labels: { bar: "foo" } })),
       want: ["default/rs2 act"],
     },
     {
-      id: "[replicaset 6]",
-      name: "a pod released with labels of another owner enqueues both",
+      name: "[replicaset 6] a pod released with labels of another owner enqueues both",
       delta: update(owned("1"), orphan({ labels: { bar: "foo" } })),
       want: ["default/rs1 act", "default/rs2 act"],
     },
     {
-      id: "[replicaset 7]",
-      name: "an owned pod whose labels change to match its owner enqueues that owner",
+      name: "[replicaset 7] an owned pod whose labels change to match its owner enqueues that owner",
       delta: update(owned("2"), owned("2", { labels: { bar: "foo" } })),
       want: ["default/rs2 act"],
     },
     {
-      id: "[replicaset 8]",
-      name: "an orphan without labels enqueues nothing",
+      name: "[replicaset 8] an orphan without labels enqueues nothing",
       delta: { resource: "pods", new: orphan({ labels: {} }) },
       want: [],
     },
     {
-      id: "[replicaset 9]",
-      name: "an orphan in another namespace enqueues nothing",
+      name: "[replicaset 9] an orphan in another namespace enqueues nothing",
       delta: { resource: "pods", new: orphan({ namespace: "other" }) },
       want: [],
     },
     {
-      id: "[replicaset 10]",
-      name: "an orphan that is selected enqueues the owner that selects it",
+      name: "[replicaset 10] an orphan that is selected enqueues the owner that selects it",
       delta: { resource: "pods", new: orphan() },
       want: ["default/rs1 act"],
     },
     {
-      id: "(deletion)",
       name: "an owned pod first seen while being deleted enqueues its owner",
       delta: { resource: "pods", new: owned("1", { deletionTimestamp: ago(0) }) },
       want: ["default/rs1 act"],
     },
     {
-      id: "(deletion)",
       name: "an owned pod whose deletion starts enqueues its owner",
       delta: update(owned("1"), owned("1", { deletionTimestamp: ago(0) })),
       want: ["default/rs1 act"],
     },
     {
-      id: "(deletion)",
       name: "a change of a pod that is being deleted enqueues its owner with a delay",
       delta: update(owned("1", { deletionTimestamp: ago(9) }), owned("1", { deletionTimestamp: ago(9), ready: false })),
       want: ["default/rs1 status"],
     },
     {
-      id: "(deletion)",
       name: "a terminating pod that is removed enqueues its owner",
       delta: { resource: "pods", old: owned("1", { deletionTimestamp: ago(9) }) },
       want: ["default/rs1 act"],
     },
     {
-      id: "(deletion)",
       name: "another deleted pod of the owner enqueues it",
       delta: { resource: "pods", old: owned("1", { name: "pod2" }) },
       want: ["default/rs1 act"],
     },
     {
-      id: "[replicaset 3]",
-      name: "a pod that finishes enqueues its owner",
+      name: "[replicaset 3] a pod that finishes enqueues its owner",
       delta: update(owned("1"), owned("1", { phase: "Succeeded" })),
       want: ["default/rs1 act"],
     },
     {
-      id: "(status)",
       name: "changes of readiness, node, phase and restarts enqueue the owner with a delay",
       delta: update(owned("1", { ready: false, phase: "Pending" }), owned("1", { restarts: 2 })),
       want: ["default/rs1 status"],
     },
     {
-      id: "[replicaset 6]",
-      name: "a pod moved from one owner to another enqueues both",
+      name: "[replicaset 6] a pod moved from one owner to another enqueues both",
       delta: update(owned("1"), owned("2")),
       want: ["default/rs1 act", "default/rs2 act"],
     },
     {
-      id: "[replicaset 11]",
-      name: "an owner of another kind enqueues nothing",
+      name: "[replicaset 11] an owner of another kind enqueues nothing",
       delta: { resource: "pods", new: pod({ owner: { kind: "StatefulSet", name: "rs1", uid: "1" } }) },
       want: [],
     },
     {
-      id: "[replicaset 10]",
-      name: "an orphan whose labels and owner are unchanged enqueues nothing",
+      name: "[replicaset 10] an orphan whose labels and owner are unchanged enqueues nothing",
       delta: update(orphan(), orphan({ ready: false })),
       want: [],
     },
     {
-      id: "[replicaset 10]",
-      name: "an orphan that gets a matching label enqueues the owner that selects it",
+      name: "[replicaset 10] an orphan that gets a matching label enqueues the owner that selects it",
       delta: update(orphan({ labels: { x: "y" } }), orphan()),
       want: ["default/rs1 act"],
     },
     {
-      id: "[replicaset P19]",
-      name: "an orphan that is being deleted enqueues nothing",
+      name: "[replicaset P19] an orphan that is being deleted enqueues nothing",
       delta: { resource: "pods", new: orphan({ deletionTimestamp: ago(0) }) },
       want: [],
     },
-    { id: "[replicaset 1]", name: "a deleted orphan enqueues nothing", delta: { resource: "pods", old: orphan() }, want: [] },
+    { name: "[replicaset 1] a deleted orphan enqueues nothing", delta: { resource: "pods", old: orphan() }, want: [] },
   ];
-  it.each(table)("$id $name", ({ delta, want }) => {
+  it.each(table)("$name", ({ delta, want }) => {
     expect(keysOf(delta, rs1, rs2)).toEqual(want);
   });
 
@@ -209,30 +188,31 @@ it("compiles a primary's selector once, however many orphans are matched", () =>
 
 describe("the primary itself", () => {
   const base = rs({ status: { replicas: 1 } });
-  const table: { id: string; name: string; delta: Delta; want: string }[] = [
-    { id: "[replicaset 2]", name: "appears", delta: { resource: "replicasets", new: base }, want: "act" },
-    { id: "[replicaset 23]", name: "disappears", delta: { resource: "replicasets", old: base }, want: "act" },
+  const table: { name: string; delta: Delta; want: string }[] = [
+    { name: "[replicaset 2] a ReplicaSet that appears enqueues itself", delta: { resource: "replicasets", new: base }, want: "act" },
+    { name: "[replicaset 23] a ReplicaSet that disappears enqueues itself", delta: { resource: "replicasets", old: base }, want: "act" },
     {
-      id: "[replicaset 99]",
-      name: "gets a new spec",
+      name: "[replicaset 99] a ReplicaSet that gets a new spec enqueues itself",
       delta: { resource: "replicasets", old: base, new: rs({ generation: 2 }) },
       want: "act",
     },
     {
-      id: "[replicaset 37]",
-      name: "starts being deleted",
+      name: "[replicaset 37] a ReplicaSet that starts being deleted enqueues itself",
       delta: { resource: "replicasets", old: base, new: rs({ deletionTimestamp: ago(0) }) },
       want: "act",
     },
-    { id: "[replicaset 49]", name: "is adopted", delta: { resource: "replicasets", old: base, new: rs({ controller: "d" }) }, want: "act" },
     {
-      id: "(status)",
-      name: "gets a new status",
+      name: "[replicaset 49] a ReplicaSet that is adopted enqueues itself",
+      delta: { resource: "replicasets", old: base, new: rs({ controller: "d" }) },
+      want: "act",
+    },
+    {
+      name: "a ReplicaSet that gets a new status enqueues itself",
       delta: { resource: "replicasets", old: base, new: rs({ status: { replicas: 2 } }) },
       want: "status",
     },
   ];
-  it.each(table)("$id a ReplicaSet that $name enqueues itself", ({ delta, want }) => {
+  it.each(table)("$name", ({ delta, want }) => {
     expect(replicaSetAffectedKeys(delta, lookupsOf())).toEqual([
       { controller: "replicaset", key: "default/rs", uid: "rs-1", urgency: want, self: true },
     ]);

@@ -305,28 +305,25 @@ describe("nextAvailabilityCheck", () => {
   const at = { statusNowMs: NOW_MS, nowMs: NOW_MS };
   const table = [
     {
-      id: "[replicaset 18]",
-      name: "is the earliest of three times",
+      name: "[replicaset 18] nextAvailabilityCheck is the earliest of three times",
       claimed: [pod({ ready: NOW }), pod({ ready: ago(2) }), pod({ ready: "2026-03-01T09:59:55.700Z" })],
       status: status(3, 0),
       want: { kind: "again", afterMs: 700 },
     },
     {
-      id: "(time)",
-      name: "is after minReadySeconds for a ready pod without a time",
+      name: "nextAvailabilityCheck is after minReadySeconds for a ready pod without a time",
       claimed: [pod()],
       status: status(1, 0),
       want: { kind: "again", afterMs: 5000 },
     },
     {
-      id: "(time)",
-      name: "is undefined if there is no pod to wait for",
+      name: "nextAvailabilityCheck is undefined if there is no pod to wait for",
       claimed: [pod({ ready: ago(9) })],
       status: status(1, 1),
       want: { kind: "done" },
     },
   ];
-  it.each(table)("$id nextAvailabilityCheck $name", ({ claimed, status: now, want }) => {
+  it.each(table)("$name", ({ claimed, status: now, want }) => {
     expect(nextAvailabilityCheck(owner, now, { claimed, ...at }).next).toEqual(want);
   });
 

@@ -36,7 +36,7 @@ it("[replicaset 102] each of two ReplicaSets with the same selector owns and cou
   expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.map(({ name }) => name))).toEqual([["a"], ["b"], ["b"]]);
 });
 
-it("[replicaset 43] registers deletes by name and uid of each pod before the first call, and none without deletes", async () => {
+it("[replicaset 43] registers deletes by name and uid of each pod before the first call, and registers nothing if no pod is deleted", async () => {
   const harness = await SyncHarness.create();
   await harness.api.put("replicasets", replicaSet({ replicas: 0 }));
   const owner = { uid: harness.api.uid("replicasets", "web") };

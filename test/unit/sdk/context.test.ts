@@ -89,10 +89,10 @@ describe("live", () => {
 
   it.each([
     { what: "a kind in another namespace", call: () => context.live(Service, "web", "other") },
-    { what: "an object with another name than `only` selects", call: () => context.live(Secret, "root", "registry") },
-    { what: "an object in another namespace than `only` selects", call: () => context.live(Secret, "pull") },
+    { what: "an object whose name is not the one that `only` selects", call: () => context.live(Secret, "root", "registry") },
+    { what: "an object outside the namespace that `only` selects", call: () => context.live(Secret, "pull") },
     { what: "a kind that is not in reads", call: () => context.live(Deployment, "a") },
-  ])("rejects $what without a request", async ({ call }) => {
+  ])("rejects, without sending a request, $what", async ({ call }) => {
     read.length = 0;
     await expect(call()).rejects.toThrow("is not in `reads`");
     expect(read).toEqual([]);

@@ -54,7 +54,7 @@ function decodePayload(cluster: string, payload: string, { views }: Pick<Catalog
     return { kind: "newer", why: `envelope version ${version}, this build reads up to ${ENVELOPE_VERSION}`, ...addressee };
   // Another version may have the cluster id elsewhere; the signing key already identifies the cluster.
   const fault =
-    head["c"] === cluster ? faultOf(head, resource ?? view) : "c names another cluster than the one whose key signed the message";
+    head["c"] === cluster ? faultOf(head, resource ?? view) : "field c names a different cluster from the one whose key signed the message";
   if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
   if (view !== undefined) return { kind: "newer", why: `view ${view} is unknown to this build`, ...addressee };
   return { kind: "envelope", envelope: value as Envelope }; // `faultOf` has checked every field

@@ -60,7 +60,7 @@ export interface LaneView {
   /** Every event up to it has been applied. */
   readonly watermark: string;
   readonly rows: ReadonlyMap<ObjectKey, Pick<Row, "uid" | "rv">>;
-  /** Slice entries by key. A row that fails its MAC counts as missing, so `entries` may have a key that `rows` lacks. */
+  /** Slice entries by key. A row with an invalid MAC counts as missing, so `entries` may have a key that `rows` lacks. */
   readonly entries: ReadonlyMap<ObjectKey, CachedEntry>;
 }
 
@@ -72,7 +72,7 @@ export interface LaneView {
  * | older | the row is older, although its lane has applied the newer version |
  * | ahead | the row's version is unknown to a later list: it is from a lost history |
  * | other | another owner, labels or deletionTimestamp at the same version |
- * | unbelieved | the row or its entry fails its MAC, or the entry is missing or has another version |
+ * | unbelieved | the row or its entry has an invalid MAC, or the entry is missing or has another version |
  * | ghost | an entry without its row |
  */
 export type DifferenceKind = "missing" | "surplus" | "older" | "ahead" | "other" | "unbelieved" | "ghost";

@@ -42,7 +42,7 @@ export function noteThePause(sync: DeploymentSync, known: Known): Promise<StepRe
   return writeStatus(sync, known, status && updateStatus(known.d, status));
 }
 
-/** Writes counters only, no progress conditions (§13.2). */
+/** Writes the computed status (counters, observedGeneration, Available); leaves Progressing and ReplicaFailure unchanged (§13.2). */
 export async function syncStatusOnly(sync: DeploymentSync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
   const { decided: status, why } = calculateStatus(known.d, split, sync.session.clock.now(), sync.session.release);
   because(sync, ...why);

@@ -1,4 +1,4 @@
-/** State shared by the calls of one run: the gateway, the live owner, the rows read, and the write-through of responses. */
+/** State shared by the calls of one run: the write gateway, the live owner, the rows read, and the write-through of responses. */
 import type { Cached, CachedResource, ObjectKey, KubeObject } from "@deltaloop/kube/objects";
 import { ownerOfCached, controllerRef, compareResourceVersions, CONTROLLER_INFO, objectKey, splitKey } from "@deltaloop/kube/objects";
 import { formatSelector, type Selector } from "@deltaloop/kube/selectors";

@@ -1,4 +1,4 @@
-/** What the worker runs for a key. It knows no session, so that the function of an additional controller has no code of the built-in ones. */
+/** What the worker runs for a key. It knows no session, so that the function of a user controller has no code of the built-in ones. */
 import type { DoneResult } from "@deltaloop/store/ports";
 import type { OwnRun, SyncPorts, SyncResult } from "../run.ts";
 
@@ -9,7 +9,7 @@ export interface SyncEnd {
   readonly done?: DoneResult;
 }
 
-/** The run has the ports: its gateway admits what the registry entry allows. It may throw: the key is then retried with back-off. */
+/** The run's write gateway admits what the registry entry allows. It may throw: the key is then retried with back-off. */
 export type RunSync = (ports: SyncPorts, run: OwnRun) => Promise<SyncEnd>;
 
 /** How the keys of one controller are synced. */

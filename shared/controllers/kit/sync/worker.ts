@@ -79,7 +79,7 @@ export async function runKey(
     waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
   const { lineage, release } = take;
-  // An additional controller's run; this function uses only its generic fields, and its handler receives it as an OwnRun.
+  // A user controller's run; this function uses only its generic fields, and its handler receives it as an OwnRun.
   const run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }), ...(release && { release }) } as Run;
   ports.trace?.({ controller: run.controller, key: run.key, kind: "started" });
   const { metrics } = ports;
@@ -242,7 +242,7 @@ function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): Held
   };
 }
 
-/** Runs the handler. If it finds rows that fail their MAC (A14), repairs them and runs the key again, which does not count as a failure. */
+/** Runs the handler. If it finds rows with an invalid MAC (A14), repairs them and runs the key again, which does not count as a failure. */
 async function believing(ports: SyncPorts, run: Run, sync: RunSync): Promise<SyncEnd> {
   const repairRows = async (forged: readonly Forged[]): Promise<SyncEnd> => {
     await repair(ports, run, forged);

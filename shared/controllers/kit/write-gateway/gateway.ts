@@ -12,7 +12,7 @@
  * GW6 a delete, release or change of an object whose row does not name the owner as its controller (a pod's: kind, name and uid;
  *    a ReplicaSet's: uid), and an adoption of an object whose row names any controller.
  * GW7 a create, adoption or release whose controller reference is not the owner's.
- * GW8 a status of another object than the owner, and an Event about one, by its involvedObject or, for a count, by its name.
+ * GW8 a status of an object other than the owner, and an Event about one, by its involvedObject or, for a count, by its name.
  */
 import type { KubeObject } from "@deltaloop/kube/objects";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "@deltaloop/kube/client";

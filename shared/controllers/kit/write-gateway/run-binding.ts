@@ -19,7 +19,7 @@ const ONE_OWNER = "/metadata/ownerReferences/0";
 export interface PrimaryKind {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Set for an additional controller: primaries may be cluster-scoped, and ownership is decided by all fields of a reference. */
+  /** Set for a user controller: primaries may be cluster-scoped, and ownership is decided by all fields of a reference. */
   readonly isOwn?: true;
 }
 
@@ -72,7 +72,7 @@ function rowProblem({ namespace, name, body, row }: BoundCall): string | undefin
 
 /**
  * Why the object's row does not show the run's owner as its controller. As upstream, a ReplicaSet's owner is compared by uid alone, and the
- * owner of a pod, or of an additional controller's object, by the whole owner reference.
+ * owner of a pod, or of a user controller's object, by the whole owner reference.
  */
 function ownedProblem(
   { resource }: ContractRow<string>,

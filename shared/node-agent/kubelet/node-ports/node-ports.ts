@@ -1,4 +1,4 @@
-/** The ports of the node agent, and the state that lives as long as the host (node-agent §18). */
+/** The dependencies of the node agent, and the state that lives as long as the host (node-agent §18). */
 import type { KubeObject } from "@deltaloop/kube/objects";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";

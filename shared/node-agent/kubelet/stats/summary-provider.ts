@@ -11,7 +11,7 @@ import { volumePlaces } from "../volume/volume-measures.ts";
 type DiskPorts = MeasurePodsPorts & Pick<NodePorts, "pods" | "options">;
 type SummaryPorts = DiskPorts & Pick<NodePorts, "clock">;
 
-/** The summary provider. The ports are attached later, because the server starts before the agent. */
+/** The summary provider. The dependencies are attached later, because the server starts before the agent. */
 export class SummaryProvider {
   readonly #machine: () => Promise<MachineStats>;
   readonly #rates = new CpuRates();

@@ -159,7 +159,7 @@ export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPo
   return amounts.flatMap(([name, kept = 0, has, unit]) => (kept > has ? [`${name}: ${kept}${unit} of ${Math.trunc(has)}${unit}`] : []));
 }
 
-/** Returns quantities in the form of `status.capacity` and `status.allocatable`. */
+/** Returns quantities as `status.capacity` and `status.allocatable` contain them. */
 export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods, hugePageBytes = {} }: NodeResources): Quantities {
   return {
     cpu: canonicalQuantity(`${cpuMilli}m`) ?? "0",

@@ -36,7 +36,7 @@ export interface Step {
   readonly nowMs: number;
   /** The key whose run writes through. */
   readonly ownKey?: ObjectKey;
-  /** `stream`: a delta or the sweep of a manifest; `list`: a listed object; `own`: a response or live read of a run. */
+  /** `stream`: a delta, or a delete of a manifest; `list`: a listed object; `own`: a response or live read of a run. */
   readonly source: "stream" | "list" | "own";
   /** The version of the list that contains the items (IX9). */
   readonly listRV?: string;
@@ -62,7 +62,7 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   return replace(step, lane, row, item, row);
 }
 
-/** A14: replaces a value that fails its MAC with the object that was read live afterwards. A6 does not apply. */
+/** A14: replaces a value that has an invalid MAC with the object that was read live afterwards. A6 does not apply. */
 function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
   if (!stands(step.resource, found, forged)) return "moved";
   const isForged = forged.some(({ where }) => where === "row");

@@ -200,7 +200,7 @@ function isCovered(lane: LaneData, listed: ManifestRow, listRV: string): boolean
   return tombstone !== undefined && tombstone !== listed.rv && isCurrent(tombstone, listed.rv, listRV);
 }
 
-/** Whether `sweep` is exactly the cached rows that are not listed and not newer than the list, as the caller read them. */
+/** Whether `sweep` deletes exactly the cached rows that are absent from the list and not newer than it, as the caller read them. */
 function isWholeSweep(
   resource: ResourceData,
   lane: LaneData,

@@ -1,6 +1,6 @@
 /**
  * A14 in memory. Memory has no other writer, so there are no MACs: a test or simulation marks a location as forged, which then counts as a
- *     location that fails its MAC.
+ *     location with an invalid MAC.
  */
 import type { ObjectKey, View } from "@deltaloop/kube/objects";
 import type { Forged, Row } from "../../ports/store.ts";

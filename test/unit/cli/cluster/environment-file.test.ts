@@ -1,6 +1,6 @@
 /**
  * The watcher's environment file. Catches: a value that changes when it is read back, a file of `dev` that the doctor cannot read, and
- * secrets and queues in another region than the watcher's.
+ * secrets and queues in a region other than the watcher's.
  */
 import { assert, constantFrom, property, string } from "fast-check";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Catches: a process that is started later and uses another cluster than the processes that are running. */
+/** Catches: a process that is started later and uses a different cluster from the running processes. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

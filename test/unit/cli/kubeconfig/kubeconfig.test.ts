@@ -201,7 +201,7 @@ it("accepts base64 with line breaks, and a token file with a trailing newline", 
   expect([String(config.ca), await config.token?.()]).toEqual([ca, "from-the-file"]);
 });
 
-describe("a plugin", () => {
+describe("an exec credential plugin", () => {
   it("receives the request's parameters, and returns a certificate", async () => {
     const seen = join(folder, "seen");
     const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, process.env.KUBERNETES_EXEC_INFO + process.env.MORE);
@@ -254,7 +254,7 @@ describe("a plugin", () => {
     expect([first, second, await lasting?.(first)]).toEqual(["a4", "a5", "a5"].map(numbered));
   });
 
-  it("resolves a plugin name with a slash relative to the file", async () => {
+  it("resolves a command with a slash relative to the file", async () => {
     await mkdir(join(folder, "bin"), { recursive: true });
     const script = join(folder, "bin/get-token");
     await writeFile(script, `#!${process.execPath}\n${printing({ token: "beside" })}`);

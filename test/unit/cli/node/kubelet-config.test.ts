@@ -1,5 +1,5 @@
 /**
- * Would catch: an ignored field, a field that overrides a flag, a value with another meaning than in the kubelet, and a setting that is
+ * Would catch: an ignored field, a field that overrides a flag, a value whose meaning differs from the kubelet's, and a setting that is
  * silently not applied.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

@@ -112,7 +112,7 @@ describe("admit", () => {
 
   describe("node selector and affinity", () => {
     const required = (...nodeSelectorTerms: object[]): Partial<PodSpec> =>
-      // The tables state terms in the form of a manifest.
+      // The tables write terms as a manifest does.
       ({ affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } } }) as Partial<PodSpec>;
     const expression = (key: string, operator: string, ...values: string[]): object => ({ matchExpressions: [{ key, operator, values }] });
     const field = (operator: string, ...values: string[]): object => ({ matchFields: [{ key: "metadata.name", operator, values }] });

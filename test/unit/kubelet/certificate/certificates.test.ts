@@ -118,7 +118,11 @@ describe("the subject alternative names of a serving certificate [node-agent 422
       addresses: [{ type: "Hostname", address: "10.0.0.7" }],
       want: { dnsNames: [], ipAddresses: ["10.0.0.7"] },
     },
-    { name: "none without an address, so that no CSR is created", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
+    {
+      name: "none for a Node whose only address is a host name, so that no CSR is created",
+      addresses: [{ type: "Hostname", address: "node-b" }],
+      want: undefined,
+    },
     { name: "a Node without addresses", addresses: [], want: undefined },
   ])("subject alternative names of a serving certificate: $name", ({ addresses, want }) => {
     const template = servingTemplate("node-b", addresses);

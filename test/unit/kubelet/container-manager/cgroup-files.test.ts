@@ -1,4 +1,4 @@
-// Would catch: a limit in the wrong file or in none, a version 2 weight from another formula than upstream's, and huge pages without a
+// Would catch: a limit in the wrong file or in none, a version 2 weight from a formula other than upstream's, and huge pages without a
 // limit.
 import { describe, expect, it } from "vitest";
 import { cgroupFiles, cpuWeight } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";

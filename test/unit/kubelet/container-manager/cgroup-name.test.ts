@@ -1,4 +1,4 @@
-// Would catch: a pod in the wrong cgroup, a cgroup with another name than the runtime's, and a pod's cgroup that is not recognised.
+// Would catch: a pod in the wrong cgroup, a cgroup whose name differs from the runtime's, and a pod's cgroup that is not recognised.
 import { describe, expect, it } from "vitest";
 import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-name.ts";
 import type { NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";

@@ -20,7 +20,7 @@ it.each([
     containerManager: { memory: async () => (images === 1 ? { available: 60, capacity: 80 } : undefined) },
     options: OPTIONS,
   };
-  const { observations, disks } = await measureNode(ports as unknown as NodePorts); // the only ports that it reads
+  const { observations, disks } = await measureNode(ports as unknown as NodePorts); // the only dependencies that it reads
   expect([disks.hasImageFs, Object.fromEntries(observations)]).toEqual([
     want,
     {
@@ -70,7 +70,7 @@ it("[node-agent 228] returns the usage of a running pod, a pod with only a sandb
     { name: "fast", emptyDir: { medium: "Memory" } },
   ];
   const pods = ["runs", "waits", "none", "odd"].map((uid) => nodePod({ uid, containers: ["a", "b"], spec: { volumes } }));
-  const usages = await measurePods(ports as unknown as NodePorts, pods); // the only ports that it reads
+  const usages = await measurePods(ports as unknown as NodePorts, pods); // the only dependencies that it reads
   expect([...usages.keys()]).toEqual(["runs", "waits", "odd"]);
   expect(usages.get("runs")).toMatchObject({
     containers: [

@@ -46,7 +46,7 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
     files: { diskSpace: async () => state.space },
     options: { ...OPTIONS, imageGc: policy },
   };
-  const collector = new ImageCollector(ports as unknown as NodePorts); // the collector uses only these ports
+  const collector = new ImageCollector(ports as unknown as NodePorts); // the collector uses only these dependencies
   return {
     present,
     used,

@@ -1,4 +1,4 @@
-// Would catch: flags with another meaning than the kubelet's, and an invalid value that is accepted.
+// Would catch: flags whose meaning differs from the kubelet's, and an invalid value that is accepted.
 import { Command } from "commander";
 import { expect, it } from "vitest";
 import { addImagePullFlags, imagePullPolicy } from "../../../../cli/node/node-images.ts";

@@ -21,7 +21,6 @@ function running(...others: readonly ObservedContainer[]): readonly ObservedCont
 }
 
 interface Row {
-  readonly id: string;
   readonly name: string;
   readonly pod?: NodePod;
   readonly observed: ObservedPod;
@@ -51,49 +50,42 @@ describe("computePodActions without init containers", () => {
   };
 
   const table: readonly Row[] = [
-    { id: "[node-agent 1]", name: "does nothing when all run", observed: observed(), want: podActions() },
+    { name: "[node-agent 1] does nothing when all run", observed: observed(), want: podActions() },
     {
-      id: "[node-agent 2]",
-      name: "creates sandbox 0 and starts all containers of a new pod",
+      name: "[node-agent 2] creates sandbox 0 and starts all containers of a new pod",
       observed: NOTHING,
       want: create(0, { sandboxId: "", containersToStart: [0, 1, 2] }),
     },
     {
-      id: "[node-agent 3]",
-      name: "Always: starts containers that exited",
+      name: "[node-agent 3] Always: starts containers that exited",
       observed: twoExited,
       want: podActions({ containersToStart: [0, 1] }),
     },
     {
-      id: "[node-agent 4]",
-      name: "OnFailure: starts containers that failed",
+      name: "[node-agent 4] OnFailure: starts containers that failed",
       pod: onFailure,
       observed: twoExited,
       want: podActions({ containersToStart: [1] }),
     },
     {
-      id: "[node-agent 5]",
-      name: "OnFailure: starts containers that were created and never started",
+      name: "[node-agent 5] OnFailure: starts containers that were created and never started",
       pod: onFailure,
       observed: observed({ containers: running(exited("foo1", 0), container({ name: "foo2", state: "CONTAINER_CREATED" })) }),
       want: podActions({ containersToStart: [1] }),
     },
-    { id: "[node-agent 6]", name: "Never: keeps a running container", pod: never, observed: twoExited, want: podActions() },
+    { name: "[node-agent 6] Never: keeps a running container", pod: never, observed: twoExited, want: podActions() },
     {
-      id: "[node-agent 7]",
-      name: "a dead sandbox is replaced, with all its containers",
+      name: "[node-agent 7] a dead sandbox is replaced, with all its containers",
       observed: observed({ sandboxes: [DEAD] }),
       want: create(1, { containersToStart: [0, 1, 2] }),
     },
     {
-      id: "[node-agent 8]",
-      name: "OnFailure: a container that succeeded is not started in a new sandbox",
+      name: "[node-agent 8] OnFailure: a container that succeeded is not started in a new sandbox",
       pod: onFailure,
       observed: observed({ sandboxes: [DEAD], containers: running(exited("foo2", 0)) }),
       want: create(1, { containersToStart: [0, 2] }),
     },
     {
-      id: "(sandbox)",
       name: "OnFailure: a container that never ran, or may still run, is started in a new sandbox",
       pod: onFailure,
       observed: observed({
@@ -106,40 +98,34 @@ describe("computePodActions without init containers", () => {
       want: create(1, { containersToStart: [0, 1, 2] }),
     },
     {
-      id: "[node-agent 9]",
-      name: "a sandbox without an IP is replaced",
+      name: "[node-agent 9] a sandbox without an IP is replaced",
       observed: observed({ sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })] }),
       want: create(1, { containersToStart: [0, 1, 2] }),
     },
     {
-      id: "[node-agent 10]",
-      name: "a changed spec restarts only its container",
+      name: "[node-agent 10] a changed spec restarts only its container",
       observed: observed({ containers: running(container({ name: "foo2", hash: "0" })) }),
       want: podActions({ containersToKill: [changed], containersToStart: [1] }),
     },
     {
-      id: "(spec)",
       name: "Never: a changed spec restarts its container, too",
       pod: never,
       observed: observed({ containers: running(container({ name: "foo2", hash: "0" })) }),
       want: podActions({ containersToKill: [changed], containersToStart: [1] }),
     },
     {
-      id: "[node-agent 11]",
-      name: "a failed liveness probe restarts its container",
+      name: "[node-agent 11] a failed liveness probe restarts its container",
       observed: observed(),
       probes: { liveness: failing.foo2 },
       want: podActions({ containersToKill: [failed("liveness")], containersToStart: [1] }),
     },
     {
-      id: "[node-agent 11]",
-      name: "a failed startup probe restarts its container",
+      name: "[node-agent 11] a failed startup probe restarts its container",
       observed: observed(),
       probes: { startup: failing.foo2 },
       want: podActions({ containersToKill: [failed("startup")], containersToStart: [1] }),
     },
     {
-      id: "(probe)",
       name: "Never: a failed liveness probe kills the container and does not restart it",
       pod: never,
       observed: observed(),
@@ -147,7 +133,6 @@ describe("computePodActions without init containers", () => {
       want: podActions({ containersToKill: [failed("liveness", "")] }),
     },
     {
-      id: "(probe)",
       name: "Never: the pod is completed when its last container is killed",
       pod: nodePod({ restartPolicy: "Never", containers: ["foo2"] }),
       observed: observed({ containers: [container({ name: "foo2" })] }),
@@ -155,69 +140,60 @@ describe("computePodActions without init containers", () => {
       want: killOnly(0, { containersToKill: [failed("liveness", "")] }),
     },
     {
-      id: "(probe)",
       name: "an unknown probe result changes nothing",
       observed: observed(),
       probes: { liveness: () => "Unknown", startup: () => "Unknown" },
       want: podActions(),
     },
     {
-      id: "[node-agent 12]",
-      name: "Never: no sandbox for a completed pod",
+      name: "[node-agent 12] Never: no sandbox for a completed pod",
       pod: never,
       observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 1 })], containers: allExited }),
       want: killOnly(2),
     },
     {
-      id: "[node-agent 12]",
-      name: "OnFailure: no sandbox for a completed pod",
+      name: "[node-agent 12] OnFailure: no sandbox for a completed pod",
       pod: onFailure,
       observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 1 })], containers: allExited }),
       want: killOnly(2),
     },
     {
-      id: "[node-agent 13]",
-      name: "Never: the sandbox is recreated as long as no container was created",
+      name: "[node-agent 13] Never: the sandbox is recreated as long as no container was created",
       pod: never,
       observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 2 })], containers: [] }),
       want: create(3, { containersToStart: [0, 1, 2] }),
     },
     {
-      id: "(collected)",
       name: "Never: a pod whose sandboxes were removed starts again, whatever its containers' exit codes",
       pod: never,
       observed: observed({ sandboxes: [], containers: allExited }),
       want: create(0, { sandboxId: "", containersToStart: [0, 1, 2] }),
     },
     {
-      id: "[node-agent 14]",
-      name: "Never: an unknown container is killed before it starts again",
+      name: "[node-agent 14] Never: an unknown container is killed before it starts again",
       pod: never,
       observed: observed({ containers: running(container({ name: "foo2", state: "CONTAINER_UNKNOWN" })) }),
       want: podActions({ containersToKill: [unknown], containersToStart: [1] }),
     },
     {
-      id: "[node-agent 14]",
-      name: "Never: a created container is started without being killed first",
+      name: "[node-agent 14] Never: a created container is started without being killed first",
       pod: never,
       observed: observed({ containers: running(container({ name: "foo2", state: "CONTAINER_CREATED" })) }),
       want: podActions({ containersToStart: [1] }),
     },
     {
-      id: "(instances)",
       name: "only the newest instance of a name is considered",
       observed: observed({ containers: running(exited("foo2", 1), container({ name: "foo2", restartCount: 1 })) }),
       want: podActions(),
     },
     {
-      id: "(deleted)",
       name: "a pod that is being deleted starts no container",
       pod: nodePod({ deletionTimestamp: "2026-03-01T09:59:00Z" }),
       observed: twoExited,
       want: podActions(),
     },
   ];
-  it.each(table)("$id $name", ({ pod = always, observed: seen, probes, want }) => {
+  it.each(table)("$name", ({ pod = always, observed: seen, probes, want }) => {
     expect(computePodActions(pod, seen, { ...NO_PROBES, ...probes })).toEqual(want);
   });
 });
@@ -228,25 +204,22 @@ describe("a container's own restart policy", () => {
   const bothExited = observed({ containers: [exited("foo1", 0), exited("foo2", 1)] });
   const table = [
     {
-      id: "[node-agent 38]",
-      name: "a container with Always in a pod with Never",
+      name: "[node-agent 38] a container with Always in a pod with Never",
       pod: nodePod({ restartPolicy: "Never", containers: own("Always") }),
       want: podActions({ containersToStart: [0, 1] }),
     },
     {
-      id: "[node-agent 38]",
-      name: "a container with OnFailure in a pod with Never",
+      name: "[node-agent 38] a container with OnFailure in a pod with Never",
       pod: nodePod({ restartPolicy: "Never", containers: own("OnFailure") }),
       want: podActions({ containersToStart: [1] }),
     },
     {
-      id: "[node-agent 38]",
-      name: "a container with Never in a pod with Always",
+      name: "[node-agent 38] a container with Never in a pod with Always",
       pod: nodePod({ containers: own("Never") }),
       want: killOnly(0),
     },
   ];
-  it.each(table)("$id $name", ({ pod, want }) => {
+  it.each(table)("$name", ({ pod, want }) => {
     expect(computePodActions(pod, bothExited, NO_PROBES)).toEqual(want);
   });
 
@@ -270,70 +243,61 @@ describe("ephemeral containers", () => {
 
   const table: readonly (Row & { readonly pod: NodePod })[] = [
     {
-      id: "[node-agent 33]",
-      name: "a running ephemeral container is kept",
+      name: "[node-agent 33] a running ephemeral container is kept",
       pod: withDebug(),
       observed: observed({ containers: [...running(), debug] }),
       want: podActions(),
     },
     {
-      id: "[node-agent 33]",
-      name: "an exited ephemeral container is never restarted",
+      name: "[node-agent 33] an exited ephemeral container is never restarted",
       pod: withDebug(),
       observed: observed({ containers: [...running(), exited("debug", 42)] }),
       want: podActions(),
     },
     {
-      id: "[node-agent 33]",
-      name: "an ephemeral container in state unknown is neither killed nor restarted",
+      name: "[node-agent 33] an ephemeral container in state unknown is neither killed nor restarted",
       pod: withDebug("Never"),
       observed: observed({ containers: [...running(), container({ name: "debug", state: "CONTAINER_UNKNOWN" })] }),
       want: podActions(),
     },
     {
-      id: "[node-agent 34]",
-      name: "a new ephemeral container is started",
+      name: "[node-agent 34] a new ephemeral container is started",
       pod: withDebug(),
       observed: observed(),
       want: podActions({ ephemeralContainersToStart: [0] }),
     },
     {
-      id: "[node-agent 34]",
-      name: "a second ephemeral container is started in addition to the first",
+      name: "[node-agent 34] a second ephemeral container is started in addition to the first",
       pod: nodePod({ ephemeralContainers: ["debug", "debug2"] }),
       observed: observed({ containers: [...running(), debug] }),
       want: podActions({ ephemeralContainersToStart: [1] }),
     },
     {
-      id: "[node-agent 35]",
-      name: "an ephemeral container is started while an init container runs",
+      name: "[node-agent 35] an ephemeral container is started while an init container runs",
       pod: withInit(),
       observed: observed({ containers: [container({ name: "init1" })] }),
       want: podActions({ ephemeralContainersToStart: [0] }),
     },
     {
-      id: "[node-agent 36]",
-      name: "Always: an ephemeral container is not started together with a new sandbox",
+      name: "[node-agent 36] Always: an ephemeral container is not started together with a new sandbox",
       pod: withInit(),
       observed: observed({ sandboxes: [DEAD], containers: [exited("init1", 0)] }),
       want: create(1, { initContainersToStart: [0] }),
     },
     {
-      id: "[node-agent 36]",
-      name: "OnFailure with a failed init container: an ephemeral container is not started together with a new sandbox",
+      name: "[node-agent 36] OnFailure with a failed init container: an ephemeral container is not started together with a new sandbox",
       pod: withInit("OnFailure"),
       observed: observed({ sandboxes: [DEAD], containers: [exited("init1", 137)] }),
       want: create(1, { initContainersToStart: [0] }),
     },
     {
-      id: "[node-agent 37]",
-      name: "Never: an ephemeral container does not keep a completed pod alive",
+      name: "[node-agent 37] Never: an ephemeral container does not keep a completed pod alive",
       pod: withDebug("Never"),
       observed: observed({ containers: [...["foo1", "foo2", "foo3"].map((name) => exited(name, 0)), debug] }),
       want: killOnly(0),
     },
   ];
-  it.each(table)("$id $name", ({ pod, observed: seen, want }) => {
+  it.each(table)("$name", ({ pod, observed: seen, want }) => {
     expect(computePodActions(pod, seen, NO_PROBES)).toEqual(want);
   });
 });

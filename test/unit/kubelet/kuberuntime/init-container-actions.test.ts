@@ -34,117 +34,102 @@ describe("plain init containers", () => {
   const failed = done(exited("init3", 137));
 
   const table: readonly {
-    readonly id: string;
     readonly name: string;
     readonly policy?: Policy;
     readonly dead?: true;
     readonly containers: readonly ObservedContainer[];
     readonly want: PodActions;
   }[] = [
-    { id: "[node-agent 15]", name: "all completed: regular containers start", containers: done(), want: podActions(startAll) },
-    { id: "[node-agent 16]", name: "none started yet: the first starts", containers: [], want: init([0]) },
-    { id: "[node-agent 16]", name: "the last runs: nothing starts", containers: done(init3("CONTAINER_RUNNING")), want: podActions() },
+    { name: "[node-agent 15] all completed: regular containers start", containers: done(), want: podActions(startAll) },
+    { name: "[node-agent 16] none started yet: the first starts", containers: [], want: init([0]) },
+    { name: "[node-agent 16] the last runs: nothing starts", containers: done(init3("CONTAINER_RUNNING")), want: podActions() },
     {
-      id: "[node-agent 16]",
-      name: "the last was created and never started: it starts",
+      name: "[node-agent 16] the last was created and never started: it starts",
       containers: done(init3("CONTAINER_CREATED")),
       want: init([2]),
     },
-    { id: "(order)", name: "the first completed: the second starts", containers: [exited("init1", 0)], want: init([1]) },
-    { id: "[node-agent 17]", name: "sandbox dead, Always: all start again", dead: true, containers: done(), want: create },
+    { name: "the first completed: the second starts", containers: [exited("init1", 0)], want: init([1]) },
+    { name: "[node-agent 17] sandbox dead, Always: all start again", dead: true, containers: done(), want: create },
     {
-      id: "[node-agent 17]",
-      name: "sandbox dead, Never, with instances: the pod is killed",
+      name: "[node-agent 17] sandbox dead, Never, with instances: the pod is killed",
       policy: "Never",
       dead: true,
       containers: done(),
       want: podActions({ killPod: true, attempt: 1 }),
     },
     {
-      id: "[node-agent 17]",
-      name: "sandbox dead, Never, no instance: all start again",
+      name: "[node-agent 17] sandbox dead, Never, no instance: all start again",
       policy: "Never",
       dead: true,
       containers: [],
       want: create,
     },
     {
-      id: "[node-agent 17]",
-      name: "sandbox dead, OnFailure, the last one failed: all start again",
+      name: "[node-agent 17] sandbox dead, OnFailure, the last one failed: all start again",
       policy: "OnFailure",
       dead: true,
       containers: failed,
       want: create,
     },
-    { id: "[node-agent 18]", name: "failed, Always: restarted", containers: failed, want: init([2]) },
-    { id: "[node-agent 18]", name: "failed, OnFailure: restarted", policy: "OnFailure", containers: failed, want: init([2]) },
+    { name: "[node-agent 18] failed, Always: restarted", containers: failed, want: init([2]) },
+    { name: "[node-agent 18] failed, OnFailure: restarted", policy: "OnFailure", containers: failed, want: init([2]) },
     {
-      id: "[node-agent 18]",
-      name: "failed, Never: the pod failed",
+      name: "[node-agent 18] failed, Never: the pod failed",
       policy: "Never",
       containers: failed,
       want: podActions({ killPod: true }),
     },
     {
-      id: "[node-agent 19]",
-      name: "unknown, Always: killed and restarted",
+      name: "[node-agent 19] unknown, Always: killed and restarted",
       containers: done(init3("CONTAINER_UNKNOWN")),
       want: init([2], { containersToKill: [unknown("init3")] }),
     },
     {
-      id: "[node-agent 19]",
-      name: "unknown, OnFailure: killed and restarted",
+      name: "[node-agent 19] unknown, OnFailure: killed and restarted",
       policy: "OnFailure",
       containers: done(init3("CONTAINER_UNKNOWN")),
       want: init([2], { containersToKill: [unknown("init3")] }),
     },
     {
-      id: "[node-agent 19]",
-      name: "unknown, Never: the pod failed",
+      name: "[node-agent 19] unknown, Never: the pod failed",
       policy: "Never",
       containers: done(init3("CONTAINER_UNKNOWN")),
       want: podActions({ killPod: true }),
     },
     {
-      id: "[node-agent 20]",
-      name: "init containers before a running one are treated as completed, even if they were removed",
+      name: "[node-agent 20] init containers before a running one are treated as completed, even if they were removed",
       containers: [init3("CONTAINER_RUNNING")],
       want: podActions(),
     },
     {
-      id: "(initialised)",
       name: "running regular containers are kept, even if all init containers were removed",
       containers: REGULAR,
       want: podActions(),
     },
     {
-      id: "(initialised)",
       name: "a failed init container is ignored once regular containers run",
       policy: "Never",
       containers: [...failed, ...REGULAR],
       want: podActions(),
     },
     {
-      id: "(reboot)",
       name: "neither containers nor completed init containers of an earlier sandbox show that initialization is complete",
       containers: [...done(), exited("foo1", 0), exited("foo2", 0), exited("foo3", 0)].map((one) => ({ ...one, sandboxId: "before" })),
       want: init([0]),
     },
     {
-      id: "(initialised)",
       name: "exited regular containers of this sandbox start again, even if all init containers were removed",
       containers: [exited("foo1", 1), exited("foo2", 1), exited("foo3", 1)],
       want: podActions(startAll),
     },
     {
-      id: "(initialised)",
       name: "a finished pod runs no init container again, even if all were removed",
       policy: "OnFailure",
       containers: [exited("foo1", 0), exited("foo2", 0), exited("foo3", 0)],
       want: podActions({ killPod: true }),
     },
   ];
-  it.each(table)("$id $name", ({ policy = "Always", dead, containers, want }) => {
+  it.each(table)("$name", ({ policy = "Always", dead, containers, want }) => {
     const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
     expect(computePodActions(pod(policy), seen, NO_PROBES)).toEqual(want);
   });
@@ -180,7 +165,6 @@ describe("sidecars", () => {
   const done = ["foo1", "foo2", "foo3"].map((name) => exited(name, 0));
 
   const table: readonly {
-    readonly id: string;
     readonly name: string;
     readonly policy?: Policy;
     readonly dead?: true;
@@ -190,124 +174,108 @@ describe("sidecars", () => {
     readonly startup?: Readonly<Record<string, ProbeAnswer>>;
     readonly want: PodActions;
   }[] = [
-    { id: "[node-agent 21]", name: "all run: regular containers start", containers: running(), want: podActions(startAll) },
-    { id: "[node-agent 22]", name: "none started yet: the first starts", containers: [], want: init([0]) },
+    { name: "[node-agent 21] all run: regular containers start", containers: running(), want: podActions(startAll) },
+    { name: "[node-agent 22] none started yet: the first starts", containers: [], want: init([0]) },
     {
-      id: "[node-agent 22]",
-      name: "the last was created and never started: it starts",
+      name: "[node-agent 22] the last was created and never started: it starts",
       containers: running(s("s3", "CONTAINER_CREATED")),
       want: init([2]),
     },
-    { id: "[node-agent 22]", name: "the first runs: the second starts", containers: [s("s1")], want: init([1]) },
+    { name: "[node-agent 22] the first runs: the second starts", containers: [s("s1")], want: init([1]) },
     ...([undefined, "Unknown", "Success"] as const).map((answer) => ({
-      id: "[node-agent 23]",
-      name: `the next one starts when liveness is ${answer}`,
+      name: `[node-agent 23] the next one starts when liveness is ${answer}`,
       containers: [s("s1"), s("s2")],
       liveness: { s2: answer },
       want: init([2]),
     })),
     {
-      id: "[node-agent 24]",
-      name: "liveness failed: restarted, and is still treated as initialized",
+      name: "[node-agent 24] liveness failed: restarted, and is still treated as initialized",
       containers: running(),
       liveness: { s3: "Failure" },
       want: init([2], { ...startAll, containersToKill: [kill("s3", "failed liveness probe", "LivenessProbe")] }),
     },
     {
-      id: "[node-agent 24]",
-      name: "image changed: restarted, and is still treated as initialized",
+      name: "[node-agent 24] image changed: restarted, and is still treated as initialized",
       containers: running(container({ name: "s3", hash: "0" })),
       want: init([2], { ...startAll, containersToKill: [kill("s3", "definition changed")] }),
     },
     ...([undefined, "Unknown"] as const).map((answer) => ({
-      id: "[node-agent 25]",
-      name: `the next one waits while startup is ${answer}`,
+      name: `[node-agent 25] the next one waits while startup is ${answer}`,
       containers: [s("s1"), s("s2")],
       startup: { s2: answer },
       want: podActions(),
     })),
-    { id: "[node-agent 25]", name: "the next one starts when startup is Success", containers: [s("s1"), s("s2")], want: init([2]) },
+    { name: "[node-agent 25] the next one starts when startup is Success", containers: [s("s1"), s("s2")], want: init([2]) },
     {
-      id: "[node-agent 26]",
-      name: "startup failed: restarted, regular containers wait",
+      name: "[node-agent 26] startup failed: restarted, regular containers wait",
       containers: running(),
       startup: { s3: "Failure" },
       want: init([2], { containersToKill: [kill("s3", "failed startup probe", "StartupProbe")] }),
     },
     {
-      id: "[node-agent 27]",
-      name: "the first and the last exited: both restart, regular containers wait",
+      name: "[node-agent 27] the first and the last exited: both restart, regular containers wait",
       containers: running(exited("s1", 0), exited("s3", 0)),
       want: init([0, 2]),
     },
     {
-      id: "[node-agent 27]",
-      name: "only the first exited: it restarts while regular containers run",
+      name: "[node-agent 27] only the first exited: it restarts while regular containers run",
       containers: running(exited("s1", 0)),
       want: init([0], startAll),
     },
     {
-      id: "[node-agent 28]",
-      name: "failed, sandbox dead, Never: the pod is killed",
+      name: "[node-agent 28] failed, sandbox dead, Never: the pod is killed",
       policy: "Never",
       dead: true,
       containers: s3Failed,
       want: podActions({ killPod: true, attempt: 1 }),
     },
     {
-      id: "[node-agent 28]",
-      name: "failed, sandbox dead, OnFailure: all start again",
+      name: "[node-agent 28] failed, sandbox dead, OnFailure: all start again",
       policy: "OnFailure",
       dead: true,
       containers: s3Failed,
       want: create,
     },
-    { id: "[node-agent 28]", name: "failed, sandbox dead, Always: all start again", dead: true, containers: s3Failed, want: create },
+    { name: "[node-agent 28] failed, sandbox dead, Always: all start again", dead: true, containers: s3Failed, want: create },
     {
-      id: "[node-agent 28]",
-      name: "sandbox dead, Never, no instance: all start again",
+      name: "[node-agent 28] sandbox dead, Never, no instance: all start again",
       policy: "Never",
       dead: true,
       containers: [],
       want: create,
     },
-    { id: "[node-agent 29]", name: "failed, Never: restarted anyway", policy: "Never", containers: s3Failed, want: init([2]) },
+    { name: "[node-agent 29] failed, Never: restarted anyway", policy: "Never", containers: s3Failed, want: init([2]) },
     {
-      id: "[node-agent 29]",
-      name: "unknown, Never: killed and restarted anyway",
+      name: "[node-agent 29] unknown, Never: killed and restarted anyway",
       policy: "Never",
       containers: running(s("s3", "CONTAINER_UNKNOWN")),
       want: init([2], { containersToKill: [unknown("s3")] }),
     },
     {
-      id: "[node-agent 30]",
-      name: "a sidecar restarts next to running regular containers, Never",
+      name: "[node-agent 30] a sidecar restarts next to running regular containers, Never",
       policy: "Never",
       containers: [...s3Failed, ...REGULAR],
       want: init([2]),
     },
     {
-      id: "[node-agent 31]",
-      name: "a sidecar does not keep a completed pod alive",
+      name: "[node-agent 31] a sidecar does not keep a completed pod alive",
       policy: "Never",
       containers: [...running(), ...done],
       want: podActions({ killPod: true }),
     },
     {
-      id: "[node-agent 31]",
-      name: "a sidecar is not restarted in a completed pod",
+      name: "[node-agent 31] a sidecar is not restarted in a completed pod",
       policy: "Never",
       containers: [...running(exited("s1", 1)), ...done],
       want: podActions({ killPod: true }),
     },
     {
-      id: "[node-agent 32]",
-      name: "removed sidecars start again while regular containers run",
+      name: "[node-agent 32] removed sidecars start again while regular containers run",
       containers: [s("s3")],
       want: init([0, 1], startAll),
     },
   ];
-  it.each(table)("$id $name", ({ policy = "Always", dead, containers, liveness = {}, startup = {}, want }) => {
+  it.each(table)("$name", ({ policy = "Always", dead, containers, liveness = {}, startup = {}, want }) => {
     const answer = (given: Readonly<Record<string, ProbeAnswer>>) => (id: string) => {
       const name = id.slice(0, 2);
       return name in given ? given[name] : name === "s1" ? undefined : "Success";

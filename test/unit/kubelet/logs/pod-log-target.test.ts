@@ -22,72 +22,76 @@ describe("the instance of a log request", () => {
     readonly previous?: true;
     readonly want: object;
   }[] = [
-    { name: "is the running one", state: running, lastState: ended("containerd://before"), want: instance("now") },
-    { name: "is the ended one", state: ended("containerd://now"), lastState: ended("containerd://before"), want: instance("now") },
+    { name: "the running one", state: running, lastState: ended("containerd://before"), want: instance("now") },
+    { name: "the terminated one", state: ended("containerd://now"), lastState: ended("containerd://before"), want: instance("now") },
     {
-      name: "is the previous one when the next did not start",
+      name: "the previous one when the next did not start",
       state: ended(""),
       lastState: ended("containerd://before"),
       want: instance("before"),
     },
-    { name: "is none when neither has an id", state: ended(""), want: text(`container "c" in pod "p" is terminated`) },
+    { name: "no instance when neither has an id", state: ended(""), want: text(`container "c" in pod "p" is terminated`) },
     {
-      name: "is the previous one while the next waits",
+      name: "the previous one while the next waits",
       state: waiting("CrashLoopBackOff"),
       lastState: ended("containerd://before"),
       want: instance("before"),
     },
     {
-      name: "is none when the previous one has no id",
+      name: "no instance when the previous one has no id",
       state: waiting("CrashLoopBackOff"),
       lastState: ended(""),
       want: text(`container "c" in pod "p" is terminated`),
     },
     {
-      name: "is the previous one with previous=true",
+      name: "the previous one with previous=true",
       state: running,
       lastState: ended("containerd://before"),
       previous: true,
       want: instance("before"),
     },
     {
-      name: "is none with previous=true when there was no previous one",
+      name: "no instance with previous=true when there was no previous one",
       state: running,
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "is not the latest terminated one with previous=true",
+      name: "no instance with previous=true if only the latest one has terminated",
       state: ended("containerd://now"),
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "is none with previous=true when the previous one has no id",
+      name: "no instance with previous=true when the previous one has no id",
       state: running,
       lastState: ended(""),
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "is none while the container is created",
+      name: "no instance while the container is created",
       state: waiting("ContainerCreating"),
       want: text(`container "c" in pod "p" is waiting to start: ContainerCreating`),
     },
     {
-      name: "is none while its image cannot be pulled",
+      name: "no instance while its image cannot be pulled",
       state: waiting("ErrImagePull"),
       want: text(`container "c" in pod "p" is waiting to start: image can't be pulled`),
     },
     {
-      name: "is none during the image back-off",
+      name: "no instance during the image back-off",
       state: waiting("ImagePullBackOff"),
       want: text(`container "c" in pod "p" is waiting to start: trying and failing to pull image`),
     },
-    { name: "is none in an unknown waiting state", state: {}, want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
-    { name: "is none without any state", want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
+    {
+      name: "no instance in an unknown waiting state",
+      state: {},
+      want: text(`container "c" in pod "p" is waiting to start - no logs yet`),
+    },
+    { name: "no instance if the status has no state", want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
   ];
-  it.each(cases)("the container instance whose log is returned $name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
+  it.each(cases)("selects $name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
     const entry = { ...NOW, ...(state && { state }), ...(lastState && { lastState }) };
     expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
   });

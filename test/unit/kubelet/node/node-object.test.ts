@@ -233,7 +233,7 @@ describe("nodeEvents", () => {
   it.each<{ readonly name: string; readonly before: NodeStatus | undefined; readonly after: NodeStatus; readonly want: readonly string[] }>(
     [
       { name: "none for a new node", before: undefined, after: well, want: [] },
-      { name: "none without a change", before: well, after: well, want: [] },
+      { name: "none if nothing has changed", before: well, after: well, want: [] },
       { name: "NodeNotReady when the node becomes NotReady", before: well, after: unwell, want: ["Normal NodeNotReady"] },
       { name: "NodeReady when the node becomes Ready again", before: unwell, after: well, want: ["Normal NodeReady"] },
       { name: "Rebooted and NodeReady after a reboot", before: unwell, after: rebooted, want: ["Warning Rebooted", "Normal NodeReady"] },

@@ -1,4 +1,4 @@
-/** Would catch: a value under another name than upstream's, a value of another pod or disk, and a total instead of a part. */
+/** Would catch: a value under a name other than upstream's, a value of another pod or disk, and a total instead of a part. */
 import { describe, expect, it } from "vitest";
 
 import { machineStats } from "../../../../shared/node-agent/system/node-usage.ts";

@@ -29,14 +29,14 @@ const table: readonly {
   want: readonly [boolean, boolean];
 }[] = [
   { name: "no probes", probes: {}, want: [true, true] },
-  { name: "readiness not run yet", probes: { readinessProbe: PROBE }, want: [true, false] },
-  { name: "[node-agent 92] readiness failed", probes: { readinessProbe: PROBE }, readiness: "Failure", want: [true, false] },
-  { name: "[node-agent 92] readiness succeeded", probes: { readinessProbe: PROBE }, readiness: "Success", want: [true, true] },
-  { name: "startup not run yet", probes: { startupProbe: PROBE }, want: [false, false] },
-  { name: "startup unknown", probes: { startupProbe: PROBE }, startup: "Unknown", want: [false, false] },
-  { name: "startup succeeded", probes: { startupProbe: PROBE }, startup: "Success", want: [true, true] },
+  { name: "a readiness probe that has not run yet", probes: { readinessProbe: PROBE }, want: [true, false] },
+  { name: "[node-agent 92] a failed readiness probe", probes: { readinessProbe: PROBE }, readiness: "Failure", want: [true, false] },
+  { name: "[node-agent 92] a successful readiness probe", probes: { readinessProbe: PROBE }, readiness: "Success", want: [true, true] },
+  { name: "a startup probe that has not run yet", probes: { startupProbe: PROBE }, want: [false, false] },
+  { name: "a startup probe with an unknown result", probes: { startupProbe: PROBE }, startup: "Unknown", want: [false, false] },
+  { name: "a successful startup probe", probes: { startupProbe: PROBE }, startup: "Success", want: [true, true] },
   {
-    name: "startup pending, readiness succeeded before",
+    name: "a pending startup probe and an earlier successful readiness probe",
     probes: { startupProbe: PROBE, readinessProbe: PROBE },
     startup: "Unknown",
     readiness: "Success",
@@ -44,7 +44,7 @@ const table: readonly {
   },
 ];
 describe.each(["regular", "sidecar"])("a running %s container", (role) => {
-  it.each(table)("a running container with $name → started, ready = $want", ({ probes, want, ...answers }) => {
+  it.each(table)("with $name: [started, ready] = $want", ({ probes, want, ...answers }) => {
     const container = role === "sidecar" ? sidecarSpec("a", probes) : containerSpec("a", probes);
     expect(judged(container, running("a"), { ...answers, isInit: role === "sidecar" })).toEqual(want);
   });

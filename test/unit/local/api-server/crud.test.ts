@@ -123,7 +123,7 @@ test.each([
     message: "must be greater than minReadySeconds",
   },
   {
-    name: "a template with another restart policy than Always",
+    name: "a template with a restart policy other than Always",
     path: DEPLOYMENTS,
     body: deployment("a", { template: podTemplate({ restartPolicy: "Never" }) }),
     code: 422,
@@ -231,7 +231,7 @@ test.each([
   expect(answer.body["message"]).toContain(message);
 });
 
-test("uses no revision for a write without a change", async () => {
+test("a write that changes nothing keeps the resourceVersion", async () => {
   const { post, patch, server } = setUp();
   const { body } = await post(DEPLOYMENTS, deployment("web"));
   const before = server.resourceVersion;

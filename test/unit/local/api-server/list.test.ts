@@ -1,4 +1,4 @@
-// Lists of the in-memory API server: pages, revisions and selectors.
+// Lists of the in-memory API server: pages, resourceVersions and selectors.
 import { expect, test } from "vitest";
 import { at, CONFIGMAPS, metaText, PODS, pod, setUp, type Answer } from "./fixture.ts";
 
@@ -31,7 +31,7 @@ test("returns 410 for an expired page token, and a token for an inconsistent con
   expect([names(rest), metaText(rest.body, "resourceVersion")]).toEqual([["b", "c"], server.resourceVersion]);
 });
 
-test("returns the state at exactly the requested revision for resourceVersionMatch=Exact, or 410", async () => {
+test("returns the state at exactly the requested resourceVersion for resourceVersionMatch=Exact, or 410", async () => {
   const { get, post, server } = setUp();
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -42,7 +42,7 @@ test("returns the state at exactly the requested revision for resourceVersionMat
   expect((await get(CONFIGMAPS, query)).status).toBe(410);
 });
 
-test("waits three seconds for a future revision, then returns 504 with the cause", async () => {
+test("waits three seconds for a future resourceVersion, then returns 504 with the cause", async () => {
   const { get, clock, server } = setUp();
   const asked = String(BigInt(server.resourceVersion) + 5n);
   const answer = get(CONFIGMAPS, { resourceVersion: asked, resourceVersionMatch: "NotOlderThan" });
@@ -57,7 +57,7 @@ test("waits three seconds for a future revision, then returns 504 with the cause
   });
 });
 
-test("responds immediately when the revision is reached", async () => {
+test("responds immediately when the resourceVersion is reached", async () => {
   const { get, post, server } = setUp();
   const answer = get(CONFIGMAPS, { resourceVersion: String(BigInt(server.resourceVersion) + 1n) });
   await post(CONFIGMAPS, { metadata: { name: "a" } });

@@ -11,7 +11,7 @@ const send: Send = async ({ method, path, query, type, accept, body: given }) =>
   const isProtobuf = type === "application/vnd.kubernetes.protobuf";
   const body = Buffer.isBuffer(given) ? (isProtobuf ? given : given.toString()) : given === undefined ? undefined : JSON.stringify(given);
   const answering = server.request({ method, path, query: new URLSearchParams(query), headers: { "content-type": type, accept }, body });
-  // Advances the clock for a request that waits for a future revision.
+  // Advances the clock for a request that waits for a future resourceVersion.
   if (query.includes("resourceVersion=99")) await clock.advance(3_000);
   const response = await answering;
   return { status: response.status, body: response.kind === "object" ? response.body : {} };

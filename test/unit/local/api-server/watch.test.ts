@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { at, CONFIGMAPS, events, MERGE, metaText, pod, PODS, setUp } from "./fixture.ts";
 
-test("a watch from a revision contains exactly the later changes", async () => {
+test("a watch from a resourceVersion contains exactly the later changes", async () => {
   const { post, patch, remove, watch } = setUp();
   const first = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -13,7 +13,7 @@ test("a watch from a revision contains exactly the later changes", async () => {
   expect(events(stream)).toEqual(["ADDED b", "MODIFIED a", "DELETED b"]);
 });
 
-test("the revision of a DELETED event is that of the deletion", async () => {
+test("the resourceVersion of a DELETED event is that of the deletion", async () => {
   const { post, remove, watch, server } = setUp();
   await post(CONFIGMAPS, { metadata: { name: "a" } });
   const stream = await watch(CONFIGMAPS, { resourceVersion: server.resourceVersion });
@@ -22,7 +22,7 @@ test("the revision of a DELETED event is that of the deletion", async () => {
 });
 
 test.each([{ query: {} }, { query: { resourceVersion: "0" } }])(
-  "a watch without a revision starts with the current state: $query",
+  "a watch with resourceVersion unset or 0 starts with synthetic ADDED events: $query",
   async ({ query }) => {
     const { post, watch } = setUp();
     await post(CONFIGMAPS, { metadata: { name: "a" } });

@@ -4,7 +4,7 @@
 -- ARGV  fence · laneCount · isBoundToPrimary: 1: another primary may lack writes (SL2); 0: a failover loses none · resource
 --       term: of the leader, or "" · termCount · expected: the stored term that it has read · proofTerm: "" for no proof (LN2) · proofCount
 --       proofFence · proofNumber · isProofExact · unprovenReason
--- Returns { "foreign" }: another term than expected · { "equalFence" }: stored under another term · { "noEpoch" } · { "damaged", why } (SL3) · { "fenced", stored fence } · { "lanes", number } if the epoch has another number
+-- Returns { "foreign" }: a term other than the expected one · { "equalFence" }: stored under another term · { "noEpoch" } · { "damaged", why } (SL3) · { "fenced", stored fence } · { "lanes", number } if the epoch has another number
 --         { "open", state, syncedGen, last, W, gen, frozen 0|1, … for each lane }
 if otherEpoch() then return { "noEpoch" } end
 evenIfFull()

@@ -5,7 +5,7 @@
 --       isWhole: 0 if earlier parts are missing · rows: listed ones
 --       absent: texts that count as absent and are removed (A14): where v|t, key, text
 --       GATE (lib/gate.lua): all resources · READERS: controllers that read the resource, and the resources that each reads
---       CHANGES (lib/index.lua): the sweep, deletes at listRV
+--       CHANGES (lib/index.lua): the deletes, at listRV
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } { "duplicate", doorbells } { "early" } { "lanes", resource, number }
 --         { "incomplete" } · { "needed", keys } · { "retry", {}, "", 0 } · { "applied", doorbells, outcomes }
 local SYNC_ALL_SPREAD_MS, BELLS_MAX = 30000, 500
@@ -72,7 +72,8 @@ if #missing > 0 and not full then -- A13
   return { "needed", missing }
 end
 
--- The sweep must be exactly the cached rows that are not listed and not newer than the list, as they were read.
+-- The deletes of this call must be exactly the cached rows that are absent from the list and not newer than it, unchanged since they
+-- were read.
 if countsMoved() then return { "retry", {}, "", 0 } end
 readItems()
 local isSwept = {}
@@ -101,7 +102,7 @@ for i = 1, itemsCount do
 end
 call("DEL", KEYS[laneBase + MP])
 replaceNeeded({})
-if #missing > 0 then -- FU3: the sweep makes room for them
+if #missing > 0 then -- FU3: the deletes make room for them
   leftOut(state, metaKey)
   commit(state, sequence, "")
   flush()

@@ -2,7 +2,7 @@
 -- KEYS  queue: of the controller · primarySlice: of the primary · dependents: their slice · orphans: their slice · intents: of the owner
 --       primaryRows: v of the primary's lane · counts: n of the primaries. Without a known uid, dependents and intents are `-`: not read
 -- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller has them, "" for neither
---       GATE (lib/gate.lua): the resources that the controller reads · more: further slices of an additional controller, slots
+--       GATE (lib/gate.lua): the resources that the controller reads · more: further slices of a user controller, slots
 -- Returns { "otherEpoch" } · { "stopped", field and text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
