@@ -340,7 +340,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await stops;
       await shop.setImage("web", "shop:2");
       const why =
-        /stopped: another controller .*kube-controller-manager wrote the status of (deployments beside\/web|replicasets (beside\/web|deltaloop\/deltaloop-canary))/;
+        /another controller writes.*kube-controller-manager wrote the status of (deployments beside\/web|replicasets (beside\/web|deltaloop\/deltaloop-canary))/;
       // Searches the whole output, because the log already has a line about the tenant's stop.
       await eventually("the functions log why", () => why.test(ours.functions.output()));
       await cluster.rolledOut(namespace, "web");
