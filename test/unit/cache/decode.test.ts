@@ -35,7 +35,7 @@ describe("decodeEnvelope", () => {
     { name: "version 0", text: body({ v: 0 }), why: "v is 0" },
     { name: "version 1, unsigned", text: body({ v: 1 }), why: "v is 1" },
     { name: "a version as text", text: body({ v: "2" }), why: 'v is "2"' },
-    { name: "a cluster other than the signer's", text: body({ c: "c2" }), why: "c names another cluster" },
+    { name: "a cluster other than the signer's", text: body({ c: "c2" }), why: "field c names a different cluster" },
     { name: "a numeric epoch", text: body({ e: 5 }), why: "e is not a string" },
     { name: "a fence that is not a version", text: body({ f: "abc", k: "W", rv: "1" }), why: "f is not a resourceVersion" },
     { name: "a negative sequence", text: body({ sq: -1 }), why: "sq is not a whole number" },
