@@ -134,10 +134,10 @@ async function live(scene: Pick<Awaited<ReturnType<typeof productionAndClone>>, 
 describe("a clone of a running cluster", () => {
   it.each([
     { name: "with lower resourceVersions", firstRevision: 1n, functions: false },
-    { name: "with greater resourceVersions", firstRevision: 9_000_000n, functions: false },
+    { name: "with higher resourceVersions", firstRevision: 9_000_000n, functions: false },
     { name: "with lower resourceVersions and its own functions", firstRevision: 1n, functions: true },
-    { name: "with greater resourceVersions and its own functions", firstRevision: 9_000_000n, functions: true },
-  ])("$name changes nothing in production, and reports why it does not act", async ({ firstRevision, functions }) => {
+    { name: "with higher resourceVersions and its own functions", firstRevision: 9_000_000n, functions: true },
+  ])("a clone $name changes nothing in production, and reports why it does not act", async ({ firstRevision, functions }) => {
     const scene = await productionAndClone(firstRevision);
     const { production, clone, data, epoch, clock } = scene;
     const cloned = clone.start(functions);
@@ -152,7 +152,7 @@ describe("a clone of a running cluster", () => {
     await production.stop(scene.running);
   });
 
-  it("a clone takes over while production is down; production then stops with an alarm, and converges once the clone is gone", async () => {
+  it("a clone takes over the cache while production is down; production then stops with an alarm, and converges once the clone is gone", async () => {
     const scene = await productionAndClone(1n);
     const { production, clone, data, epoch, clock } = scene;
     await production.stop(scene.running);
@@ -175,7 +175,7 @@ describe("a clone of a running cluster", () => {
     await production.stop(returned);
   });
 
-  it("may replace the epoch at the moment production returns; then one of the two continues and the other stops with an alarm", async () => {
+  it("a clone may replace the epoch at the moment production returns; then one of the two continues and the other stops with an alarm", async () => {
     const downSince = async () => {
       const scene = await productionAndClone(1n);
       await scene.production.stop(scene.running);
@@ -206,7 +206,7 @@ describe("a clone of a running cluster", () => {
     expect([isKept[0], isKept.at(-1)]).toEqual([true, false]);
   });
 
-  it("is replaced at once when a user runs deltaloop resume --lineage against production; the clone then stops with an alarm", async () => {
+  it("a clone's epoch is replaced when a user runs deltaloop resume --lineage against production; the clone then stops with an alarm", async () => {
     const scene = await productionAndClone(1n);
     const { production, clone, data, clock } = scene;
     const [gone = ""] = await production.pods();
@@ -261,8 +261,8 @@ describe("a second watcher with another Lease in the same deployment", () => {
 describe("a cluster that is restored in place", () => {
   it.each([
     { name: "under a running leader", restarts: false },
-    { name: "whose watcher is restarted", restarts: true },
-  ])("$name opens a new epoch and keeps its pods", async ({ restarts }) => {
+    { name: "while the watcher is restarted", restarts: true },
+  ])("a restore $name opens a new epoch, and restores the pods of the backup", async ({ restarts }) => {
     const scene = sharedCache();
     const { clock, data } = scene;
     const production = await scene.cluster(10, 1_000n);

@@ -5,10 +5,10 @@ import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
 it.each([
-  { name: "another generation", generation: 2 },
-  { name: "the true generation", generation: 1 },
+  { name: "another metadata.generation", generation: 2 },
+  { name: "the real metadata.generation", generation: 1 },
 ])(
-  "deletes no pod for a forged row with fewer replicas and $name, because the API server returns the real count",
+  "a forged ReplicaSet row with fewer replicas and $name deletes no pod, because the sync reads the real count from the API server",
   async ({ generation }) => {
     const harness = await SyncHarness.create();
     const live = await harness.api.put("replicasets", replicaSet({ replicas: 3, status: { replicas: 3 } }));

@@ -5,7 +5,7 @@ import { refusal } from "../support/scripted-api.ts";
 import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
-it("treats a 409 for deleting an unchanged pod as a rejection: retries the key, and reports it in Event and condition", async () => {
+it("treats a 409 response to the delete of an unchanged pod as a failure: reports it in an Event and the ReplicaFailure condition, and retries the key", async () => {
   const harness = await SyncHarness.create();
   const { uid } = (await harness.api.put("replicasets", replicaSet({ replicas: 1 }))).metadata;
   for (const name of ["a", "b"]) await harness.api.put("pods", pod({ name, owner: { uid } }));

@@ -19,7 +19,7 @@ const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluste
     },
   },
   {
-    way: "patched to",
+    way: "patched to have",
     set: async (cluster, reference) => {
       for (const name of FOREIGN) await cluster.post(MALLORY, "pods", pod(name));
       await cluster.rest();

@@ -15,7 +15,7 @@ const [ASKED_MAX, READY_MIN] = [4, 3];
 const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluster, reference: Reference) => Promise<void> }[] = [
   { way: "created with", set: async (to, reference) => void (await to.post(MALLORY, "replicasets", workload("evil", 6, reference))) },
   {
-    way: "patched to",
+    way: "patched to have",
     set: async (to, reference) => {
       await to.post(MALLORY, "replicasets", workload("evil", 6));
       await to.rest();

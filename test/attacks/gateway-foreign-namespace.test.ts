@@ -8,7 +8,7 @@ import { syncReplicaSet } from "../../shared/controllers/replicaset/sync.ts";
 import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
-it("a run of shop/web writes nothing in the namespace bank, whatever its snapshot contains", async () => {
+it("a sync of shop/web fails and writes nothing if its snapshot contains objects of the namespace bank", async () => {
   const harness = await SyncHarness.create();
   const bank = { namespace: "bank" };
   const { metadata, ...rest } = replicaSet({ replicas: 0 });

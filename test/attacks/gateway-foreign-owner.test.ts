@@ -7,7 +7,7 @@ import { pod, replicaSet } from "../support/workloads.ts";
 it.each([
   { name: "another name", owner: { name: "other" } },
   { name: "another kind", owner: { kind: "ReplicationController" } },
-])("does not delete a pod whose owner has $name", async ({ owner }) => {
+])("does not delete a pod whose owner reference has the uid of a ReplicaSet but $name", async ({ owner }) => {
   const harness = await SyncHarness.create();
   const { uid } = (await harness.api.put("replicasets", replicaSet({ replicas: 0 }))).metadata;
   await harness.api.put("pods", pod({ name: "victim", owner: { ...owner, uid } }));

@@ -38,7 +38,7 @@ it.each(DISGUISES)("rejects a forged message without inflating it: $name", async
   expect(await rig.gateIsOpen()).toBe(true);
 });
 
-it("a signed message that inflates to the largest allowed size is quarantined, and does not block other messages", async () => {
+it("a signed message that would inflate to 100 MiB is quarantined without being inflated completely, and leaves the queue", async () => {
   const rig = await startQ1Rig();
   const body = signBody(testSigner(CLUSTER), CLUSTER, PAYLOAD);
   const growth = await growthOf(async () => {

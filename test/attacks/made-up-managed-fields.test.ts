@@ -116,7 +116,7 @@ it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>(
     name: "in large number, with this controller's entries removed",
     entries: Array.from({ length: 30 }, (_, nth) => ({ manager: `made-up-${nth}` })),
   },
-])("fabricated managedFields entries stop no controller, before and after its own writes: $name", async ({ entries }) => {
+])("fabricated managedFields entries stop a controller neither before nor after its own writes: $name", async ({ entries }) => {
   for (let replicas = 4; replicas < 8; replicas++) {
     await s.tenant(...entries);
     expect(await s.isStopped()).toBe(false);

@@ -13,9 +13,9 @@ const LANE = laneOf("shop/foreign", LANES.pods);
 
 it.each([
   { name: "unchanged", disguise: (body: string) => body },
-  { name: "with the first cluster id replaced by ours", disguise: (body: string) => body.replace(OTHER, CLUSTER) },
-  { name: "with every cluster id replaced by ours", disguise: (body: string) => body.replaceAll(OTHER, CLUSTER) },
-  { name: "unsigned, with our cluster id", disguise: (body: string) => payloadOf(body).replaceAll(OTHER, CLUSTER) },
+  { name: "with the first cluster id replaced by this cluster's", disguise: (body: string) => body.replace(OTHER, CLUSTER) },
+  { name: "with every cluster id replaced by this cluster's", disguise: (body: string) => body.replaceAll(OTHER, CLUSTER) },
+  { name: "unsigned, with this cluster's id", disguise: (body: string) => payloadOf(body).replaceAll(OTHER, CLUSTER) },
 ])("a genuine message of another cluster changes nothing in this cluster's cache: $name", async ({ disguise }) => {
   const rig = await startQ1Rig();
   const pod = cachedPod({ name: "foreign", resourceVersion: "900000" });

@@ -18,7 +18,7 @@ const LONG_MS = 180_000;
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it("a pod with an owner name of 515,000 Chinese characters does not block other objects, even after its deletion", async () => {
+it("a ReplicaSet with an owner name of 515,000 Chinese characters does not block other objects, even after its deletion", async () => {
   cluster = await startSmallCluster();
   await cluster.post(VICTIM, "replicasets", workload("web", 3));
   await cluster.rest();
@@ -41,7 +41,7 @@ it("a pod with an owner name of 515,000 Chinese characters does not block other 
   expect(await cluster.pods(VICTIM)).toHaveLength(2);
 });
 
-it("a list completes with 4,800 objects with names of maximal length in one lane", async () => {
+it("a list completes although 4,800 objects with names of maximum length are in one lane", async () => {
   cluster = await startSmallCluster({
     // The pods are bound to a missing node, so that no node runs them.
     before: async (post) => {

@@ -9,7 +9,7 @@ import { NO_REDIS, SIGNATURE, US, useAttackedSync } from "../harness/sync/attack
 describe.skipIf(NO_REDIS !== undefined)("a forged tombstone", () => {
   const rigOf = useAttackedSync();
 
-  it("with a far future version does not hide a ReplicaSet, and is removed", async () => {
+  it("a forged tombstone with a very high resourceVersion does not hide a ReplicaSet, and is removed", async () => {
     const harness = rigOf();
     const [hash, field] = harness.tombstone("replicasets", "shop/web");
     await harness.redis.hset(hash, field, ["9".repeat(19), "uid", SIGNATURE].join(US));

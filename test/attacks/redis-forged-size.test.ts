@@ -10,9 +10,9 @@ describe.skipIf(NO_REDIS !== undefined)("a forged row of a ReplicaSet", () => {
   const rigOf = useAttackedSync();
 
   it.each([
-    { name: "its size", isRow: false },
-    { name: "its size and its version row", isRow: true },
-  ])("a forged row with 40 replicas and a far future version creates no pod and is repaired: $name", async ({ isRow }) => {
+    { name: "in the slice entry", isRow: false },
+    { name: "in the slice entry and the row", isRow: true },
+  ])("40 replicas with a very high resourceVersion, forged $name, create no pod, and do not block a later scale-up", async ({ isRow }) => {
     const harness = rigOf();
     await harness.replicaSet("web", 2);
     const slice = harness.slice("replicasets", "-shop");

@@ -52,7 +52,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
 
   const taken = async (): Promise<string> => (await harness.store.take(harness.run("deployment", "shop/web"), {})).kind;
 
-  it("a stop that was deleted from Redis is restored before the other controller's next write", async () => {
+  it("a stop that was deleted from Redis is restored within a second, without another write of the other controller", async () => {
     const { clock } = harness.fixture;
     const guard = createForeignWriteGuard(
       {
@@ -102,7 +102,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     expect(await taken()).toBe("empty");
   });
 
-  it("a stop copied from another deployment or key still stops the controller, but its content is ignored", async () => {
+  it("a stop copied from another deployment, or signed with a MAC key that is no longer accepted, still stops the controller, but its content is ignored", async () => {
     await report(beside("other"), WRITE, 6_000);
     const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "stop")) ?? "";
     await redis.hset(KEY, "stop", theirs);
@@ -145,7 +145,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
   });
 
   it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])(
-    "a stop record that is malformed or has an invalid MAC still stops its namespace: %j",
+    "a stop record that is malformed or has an invalid MAC still stops its namespace, and no other: %j",
     async (text) => {
       await redis.hset(KEY, "stop:shop", text);
       expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({
@@ -162,7 +162,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     expect((await harness.store.guard()).namespaces.get("bank")?.stop).toEqual({ kind: "unbelieved" });
   });
 
-  it("a build that cannot stop single namespaces treats such a stop as a stop of everything", async () => {
+  it("an older build reads a stop of one namespace as a stop of all namespaces, and a stop that it writes stops all namespaces", async () => {
     await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
     const [signature = "", json = ""] = ((await redis.hget(KEY, "stop")) ?? "").split(US);
     const signer = testSigner(CLUSTER);

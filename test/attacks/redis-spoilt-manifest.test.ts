@@ -14,7 +14,7 @@ describe.skipIf(NO_REDIS !== undefined)("a damaged part of a list manifest", () 
     { name: "without its keys", spoil: (part: string) => part.slice(0, part.indexOf("\n") + 1) },
     { name: "without its signature", spoil: (part: string) => part.slice(part.indexOf("\n") + 1) },
     { name: "that was removed", spoil: () => undefined },
-  ])("$name removes no rows: the resource is SUSPECT until it is listed again", async ({ spoil }) => {
+  ])("a part $name removes no rows: the resource is SUSPECT until it is listed again", async ({ spoil }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     const [pod = { key: "", uid: "" }] = await harness.pods();

@@ -26,8 +26,8 @@ describe.skipIf(NO_REDIS !== undefined)("a damaged work queue", () => {
   });
 
   it.each([
-    { name: "`u`", spoil: "u" },
-    { name: "`k`", spoil: "k" },
+    { name: "hash `u`", spoil: "u" },
+    { name: "set `k`", spoil: "k" },
   ])("a primary that was removed from $name is enqueued again by its next change", async ({ spoil }) => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);

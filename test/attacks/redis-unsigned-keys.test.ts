@@ -26,8 +26,8 @@ describe.skipIf(NO_REDIS !== undefined)("unsigned data in Redis", () => {
     },
     { name: "a suspect resource", podsMax: 3, spoil: (harness) => harness.redis.hset(harness.names.meta("pods"), "state", "SUSPECT") },
     { name: "another epoch", podsMax: 3, spoil: (harness) => harness.redis.hset(harness.epochKey, "epoch", "theirs") },
-    { name: "no epoch", podsMax: 3, spoil: (harness) => harness.redis.del(harness.epochKey) },
-    { name: "nothing at all (FLUSHALL)", podsMax: 3, spoil: (harness) => harness.redis.flushall() },
+    { name: "a deleted epoch", podsMax: 3, spoil: (harness) => harness.redis.del(harness.epochKey) },
+    { name: "FLUSHALL", podsMax: 3, spoil: (harness) => harness.redis.flushall() },
     {
       name: "a lease that never ends",
       podsMax: 3,
@@ -41,8 +41,8 @@ describe.skipIf(NO_REDIS !== undefined)("unsigned data in Redis", () => {
         return harness.redis.hset(harness.names.intents(owner), "c:web-x", op, "t:theirs", `1${US}${FAR}`);
       },
     },
-    { name: "no lane of pods", podsMax: 5, spoil: (harness) => harness.redis.del(...harness.names.lane("pods", 0)) },
-  ])("changed to $name: deletes no pod, and leaves at most $podsMax pods", async ({ spoil, podsMax }) => {
+    { name: "a deleted lane of pods", podsMax: 5, spoil: (harness) => harness.redis.del(...harness.names.lane("pods", 0)) },
+  ])("a change of unsigned data deletes no pod, and leaves at most $podsMax pods: $name", async ({ spoil, podsMax }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     await harness.barePod("vault", "secrets");

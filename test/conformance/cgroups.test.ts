@@ -104,7 +104,7 @@ describe("cgroupfs", () => {
       files: { "memory.current": "1000", "memory.max": "max", "memory.stat": "file 1\ninactive_file 300" },
       want: { workingSetBytes: 700 },
     },
-  ])("[node-agent 250] version $version: memory $files", async ({ version, at, files, want }) => {
+  ])("[node-agent 250] cgroup v$version: reports the working set and the limit from $files", async ({ version, at, files, want }) => {
     await mkdir(join(mount, at), { recursive: true });
     if (version === 2) await writeFile(join(mount, "cgroup.controllers"), "cpu memory pids");
     for (const [name, text] of Object.entries(files)) await writeFile(join(mount, at, name), `${text}\n`);
@@ -120,7 +120,7 @@ describe("cgroupfs", () => {
       .toSorted();
   };
 
-  it("CG2 version 1: creates the group once in every hierarchy, with its parent's CPUs and memory nodes", async () => {
+  it("CG2 cgroup v1: creates the cgroup once in every hierarchy, with its parent's CPUs and memory nodes", async () => {
     for (const name of ["cpu,cpuacct", "cpuset", "memory", "systemd", "unified"]) await mkdir(join(mount, name));
     await symlink("cpu,cpuacct", join(mount, "cpu"));
     await writeFile(join(mount, "cpuset/cpuset.cpus"), "0-3\n");
@@ -137,7 +137,7 @@ describe("cgroupfs", () => {
     expect(await readFile(join(mount, "cpu,cpuacct/kubepods/cpu.shares"), "utf8")).toBe("2");
   });
 
-  it("CG2 version 1: reports a group as missing if a required hierarchy lacks it", async () => {
+  it("CG2 cgroup v1: reports a cgroup as missing if a required hierarchy lacks it", async () => {
     for (const path of ["cpu/kubepods", "memory", "freezer"]) await mkdir(join(mount, path), { recursive: true });
     const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect(await cgroups.exists("/kubepods")).toBe(false);
@@ -161,7 +161,7 @@ describe("cgroupfs", () => {
     expect(await cgroups.children("/kubepods")).toEqual([]);
   });
 
-  it("CG2 version 2: enables the controllers in every parent, and reports a group that lacks controllers as missing", async () => {
+  it("CG2 cgroup v2: enables the controllers in every parent, and reports a cgroup that lacks controllers as missing", async () => {
     await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids rdma\n");
     const cgroups = createCgroups({ roots: ["/kubepods.slice"], mount });
     expect(cgroups.version).toBe(2);

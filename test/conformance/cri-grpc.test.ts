@@ -151,7 +151,7 @@ describe("cri over gRPC", () => {
     await expect(cri.podSandboxStatus("p")).rejects.toMatchObject({ code: "Unimplemented" });
   });
 
-  it("CR1 aborts a pull with its signal", async () => {
+  it("CR1 cancels a pull when its AbortSignal aborts", async () => {
     const { cri } = await open({ "ImageService/PullImage": () => {} });
     const abort = new AbortController();
     const pull = cri.pullImage({ image: "i" }, { signal: abort.signal });
@@ -160,7 +160,7 @@ describe("cri over gRPC", () => {
     await expect(cri.pullImage({ image: "i" }, { signal: abort.signal })).rejects.toMatchObject({ code: "Canceled" });
   });
 
-  it("[node-agent 485] CR10 aborts a command with its signal, and cancels the call to the runtime", async () => {
+  it("[node-agent 485] CR10 cancels the ExecSync call to the runtime when the AbortSignal of a command aborts", async () => {
     const told = Promise.withResolvers<void>();
     const { cri } = await open({ "RuntimeService/ExecSync": (call) => void call.on("cancelled", () => told.resolve()) });
     const abort = new AbortController();

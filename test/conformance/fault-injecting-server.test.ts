@@ -140,7 +140,7 @@ describe("a fault-injecting API server", () => {
     },
     { name: "a conflict", fault: { kind: "refuse", with: CONFLICT }, want: { code: 409, done: false } },
     { name: "a lost request", fault: { kind: "loseRequest" }, want: { text: "", broke: true, done: false } },
-    { name: "a lost answer", fault: { kind: "loseAnswer" }, want: { text: "", broke: true, done: true } },
+    { name: "a lost response", fault: { kind: "loseAnswer" }, want: { text: "", broke: true, done: true } },
     {
       name: "a response that breaks off",
       fault: { kind: "cutAnswer" },

@@ -141,7 +141,7 @@ describe("exchanges of HTTP/1.1", () => {
   });
 
   it.each(["ask", "stream"] as const)(
-    "HX2 returns a response that arrived while this process was suspended beyond the timeout (method %s)",
+    "HX2 returns a response that arrived while this process was suspended beyond the timeout (Exchanges.%s)",
     async (verb) => {
       const { exchanges } = await rude((socket) => {
         socket.write(X);

@@ -58,7 +58,7 @@ it.each([
   { server: "http://localhost.example.com", refused: true },
   { server: "http://[::2]:8080", refused: true },
   { server: "http://0.0.0.0:8080", refused: true },
-])("configuration with a token for $server is rejected: $refused", ({ server, refused }) => {
+])("rejects a configuration with a token for $server: $refused", ({ server, refused }) => {
   const client = (token?: () => string) => () => createKubeHttp({ server, component: "replicaset", ...(token && { token }) });
   expect(client()).not.toThrow();
   if (refused) expect(client(() => "secret")).toThrow(TokenInClearError);

@@ -101,7 +101,7 @@ describe("virtual clock", () => {
     expect(clock.nextDueMs()).toBeUndefined();
   });
 
-  it("throws if each timer endlessly sets another one", async () => {
+  it("runUntilIdle throws when timers endlessly set further timers", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const restless = (async () => {
@@ -115,7 +115,7 @@ describe("virtual clock", () => {
 });
 
 describe("system clock", () => {
-  it("CL1 advances at half speed after the machine's clock was set back, until both agree", () => {
+  it("CL1 advances at half speed after the machine's clock was set back, until the two clocks agree", () => {
     const times = [
       { wallMs: 5_000, monotonicMs: 0, want: 5_000 },
       { wallMs: 4_000, monotonicMs: 0, want: 5_000 },
@@ -146,7 +146,7 @@ describe("system clock", () => {
 });
 
 describe("seeded randomness", () => {
-  it("RN2 returns the same sequence for the same seed, and another for another seed", () => {
+  it("RN2 returns the same sequence for the same seed, and a different one for another seed", () => {
     const draw = (seed: number) => {
       const random = createSeededRandom(seed);
       return Array.from({ length: 5 }, () => random.next());

@@ -125,11 +125,11 @@ afterAll(() => {
 
 const machines = [
   {
-    machine: ALLOWS_MOUNTS ? "as this machine allows it: with mounts" : "as this machine allows it: WITHOUT mounts",
+    machine: ALLOWS_MOUNTS ? "on this machine, with mounts" : "on this machine, WITHOUT mounts",
     path: PATH,
     mounts: ALLOWS_MOUNTS,
   },
-  { machine: "where nothing may be mounted", path: refusingPath(), mounts: false },
+  { machine: "where every mount fails", path: refusingPath(), mounts: false },
   { machine: "where there is no mount command", path: mkdtempSync(join(TOP, "bin-")), mounts: false },
 ];
 
@@ -337,7 +337,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(first === join(volume, "a/b")).toBe(!mounts);
   });
 
-  it.each([0o1777, 0o2775, 0o3770, 0o755])("creates a subPath with the volume's special bits (%d)", async (bits) => {
+  it.each([0o1777, 0o2775, 0o3770, 0o755])("creates a subPath with all mode bits of its volume, even setgid (%d)", async (bits) => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     chmodSync(volume, bits);
     await r.files.makeSubPath(UID, volume, "a/b");
@@ -583,7 +583,7 @@ describe("hostPath", () => {
     { type: "File", path: "file" },
     { type: "FileOrCreate", path: "file" },
     { type: "FileOrCreate", path: "newFile", made: "644" },
-  ])("[node-agent 110] a hostPath of type $type accepts $path", async ({ type, path, made }) => {
+  ])("[node-agent 110] a hostPath of type “$type” accepts the path “$path”", async ({ type, path, made }) => {
     await expect(files.checkHostPath(join(host, path), type)).resolves.toBeUndefined();
     if (made !== undefined) expect(mode(join(host, path))).toBe(made);
     else if (type === "") expect(existsSync(join(host, path))).toBe(false);
@@ -603,7 +603,7 @@ describe("hostPath", () => {
     { type: "Pipe", path: "file", want: /Pipe is an invalid volume type/u },
     { type: "constructor", path: "none", want: /constructor is an invalid volume type/u },
     { type: "", path: "../x/../y", want: /must be absolute/u },
-  ])("[node-agent 110] a hostPath of type $type rejects $path", async ({ type, path, want }) => {
+  ])("[node-agent 110] a hostPath of type “$type” rejects the path “$path”", async ({ type, path, want }) => {
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(want);
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(NodeFilesError);
   });
@@ -767,32 +767,32 @@ describe("container logs", () => {
   });
 
   const tails: { name: string; log: string; linesMax?: number; bytesMax?: number; want: string }[] = [
-    { name: "completely if it is short", log: line("a") + line("b", "F", "stderr"), want: "a\nb\n" },
+    { name: "all lines of a short log", log: line("a") + line("b", "F", "stderr"), want: "a\nb\n" },
     { name: "the last lines", log: line("a") + line("b") + line("c"), linesMax: 2, want: "b\nc\n" },
-    { name: "up to the last bytes of its last lines", log: line("aaaa") + line("bbbb"), bytesMax: 7, want: "aa\nbbbb\n".slice(-7) },
-    { name: "with lines that the runtime split as one line each", log: line("a", "P") + line("b", "P") + line("c"), want: "abc\n" },
+    { name: "the last bytes of the last lines", log: line("aaaa") + line("bbbb"), bytesMax: 7, want: "aa\nbbbb\n".slice(-7) },
+    { name: "the joined parts of a line that the runtime split", log: line("a", "P") + line("b", "P") + line("c"), want: "abc\n" },
     { name: "a message without a newline at its end", log: line("DONE", "P"), want: "DONE" },
-    { name: "with more than one tag per line", log: line("a", "F:x"), want: "a\n" },
+    { name: "a line with more than one tag", log: line("a", "F:x"), want: "a\n" },
     { name: "a line that is still being written", log: line("a") + line("b").trimEnd(), linesMax: 1, want: "a\nb\n" },
-    { name: "without lines that are not in the log format", log: `rubbish\n${line("a")}`, want: "a\n" },
+    { name: "no line that is not in the log format", log: `rubbish\n${line("a")}`, want: "a\n" },
     { name: "spaces and empty lines", log: line("  a  ") + line(""), want: "  a  \n\n" },
-    { name: "as empty if it is empty", log: "", want: "" },
+    { name: "nothing if the log is empty", log: "", want: "" },
     {
-      name: "in Docker's format",
+      name: "lines in Docker's format",
       log: ["a\n", "b", "c\n"].map((log) => `${JSON.stringify({ log, stream: "stdout", time: "2026-03-01T10:00:00Z" })}\n`).join(""),
       linesMax: 2,
       want: "bc\n",
     },
-    { name: "with a truncated character as a replacement mark", log: line("aü"), bytesMax: 2, want: "\ufffd\n" },
+    { name: "a truncated character as U+FFFD", log: line("aü"), bytesMax: 2, want: "\ufffd\n" },
     {
-      name: "up to the end of a message that is longer than a block",
+      name: "the end of a message that is longer than a block",
       log: line("x".repeat(16_000)).repeat(20) + line("end"),
       linesMax: 2,
       bytesMax: 8,
       want: "xxx\nend\n",
     },
   ];
-  it.each(tails)("[node-agent 93] reads a log $name", async ({ log, linesMax = 80, bytesMax = 2048, want }) => {
+  it.each(tails)("[node-agent 93] the tail of a container log contains $name", async ({ log, linesMax = 80, bytesMax = 2048, want }) => {
     const { files } = nodeFiles();
     const path = join(await files.makeLogDirectory("p/c"), "0.log");
     writeFileSync(path, log);

@@ -192,7 +192,7 @@ describe("[node-agent 97] HTTP probes", () => {
   });
 
   /** The expected headers are those of upstream's prober. */
-  it("sends its headers over HTTP/2, without those of an HTTP/1 connection", async () => {
+  it("sends the probe's headers over HTTP/2, except the connection headers of HTTP/1", async () => {
     const server = await listen(
       createHttp2TlsServer(certificate, ({ rawHeaders }, response) => void response.end(JSON.stringify(rawHeaders))),
     );
@@ -237,7 +237,7 @@ describe("[node-agent 97] HTTP probes", () => {
   it.each([
     { location: "/next", want: "shop.test" },
     { location: "http://<address>/next", want: "<address>" },
-  ])("sends a custom Host header to $location only if the URL has no host", async ({ location, want }) => {
+  ])("after a redirect to $location, sends a custom Host header only if the location has no host", async ({ location, want }) => {
     const server = await serve((request, response) => {
       const address = `${LOOPBACK}:${request.socket.localPort}`;
       if (request.url === "/next") response.end(request.headers.host?.replace(address, "<address>"));
@@ -276,11 +276,11 @@ describe("[node-agent 97] HTTP probes", () => {
   });
 
   it.each<{ readonly name: string; readonly greet: (socket: Socket) => void }>([
-    { name: "silence", greet: () => {} },
+    { name: "no response", greet: () => {} },
     { name: "headers that trickle", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n", "X: y\r\n") },
     { name: "a body that trickles", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n\r\n", "x") },
     { name: "a slow redirect to itself", greet: (socket) => redirectSlowly(socket) },
-  ])("[PR1] ends within its timeout: $name", async ({ greet }) => {
+  ])("[PR1] fails at its timeout: $name", async ({ greet }) => {
     const server = await raw(greet);
     const startedAt = Date.now();
     const outcome = await get(server.port, { timeoutMs: 300 });
@@ -313,11 +313,11 @@ describe("[node-agent 97] HTTP probes", () => {
 
   it.each<{ readonly name: string; readonly fields: Partial<HttpProbe> }>([
     { name: "a host with a space", fields: { host: "a b" } },
-    { name: "a host that is a path", fields: { host: "a/b" } },
-    { name: "no host", fields: { host: "" } },
+    { name: "a host with a slash", fields: { host: "a/b" } },
+    { name: "an empty host", fields: { host: "" } },
     { name: "a space in a header's name", fields: { headers: [{ name: "a b", value: "" }] } },
     { name: "a line break in a header's value", fields: { headers: [{ name: "a", value: "x\r\ny: z" }] } },
-    { name: "a port", fields: { port: 70_000 } },
+    { name: "a port above 65535", fields: { port: 70_000 } },
   ])("[PR2] returns an error for an invalid request: $name", async ({ fields }) => {
     const server = await serve((_request, response) => response.end());
     expect(await get(server.port, fields)).toMatchObject({ result: "error", output: expect.stringMatching(/./u) as string });
@@ -516,9 +516,9 @@ describe("[node-agent 486] a server that never stops sending", () => {
   const frame = (type: number, flags: number, stream: number, ...payload: number[]): Buffer =>
     Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, stream, ...payload]);
   const FRAMES = [
-    { name: "growing flow-control windows", piece: frame(8, 0, 0, 0, 0, 0, 1) },
-    { name: "informational headers", piece: frame(1, 4, 1, 0x08, 3, ...Buffer.from("100")) },
-    { name: "pings", piece: frame(6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8) },
+    { name: "endless WINDOW_UPDATE frames", piece: frame(8, 0, 0, 0, 0, 0, 1) },
+    { name: "endless 1xx HEADERS frames", piece: frame(1, 4, 1, 0x08, 3, ...Buffer.from("100")) },
+    { name: "endless PING frames", piece: frame(6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8) },
   ];
   it.each(FRAMES)("gRPC: $name fail the probe", async ({ piece }) => {
     const server = await raw((socket) => {
@@ -620,7 +620,7 @@ describe("[node-agent 489] host names", () => {
     end();
   });
 
-  it("[PR4] abandons calls without a response", async () => {
+  it("[PR4] an aborted lookup ends without waiting for the DNS response", async () => {
     const asked = Promise.withResolvers<void>();
     const { files, end } = await dnsServer(() => asked.resolve());
     const giveUp = new AbortController();

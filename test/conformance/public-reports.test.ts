@@ -220,7 +220,7 @@ describe("an HTTP probe", () => {
   });
 
   // https://github.com/kubernetes/kubernetes/issues/120519
-  it("has no certificate for a server that demands one", async () => {
+  it("presents no certificate, and fails on a server that requires one", async () => {
     const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
     const made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=own"];
     execFileSync("openssl", [...made, "-keyout", key, "-out", cert], { stdio: "ignore" });

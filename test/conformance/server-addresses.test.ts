@@ -67,7 +67,7 @@ async function front(url: string, tls: ReturnType<typeof issue>, port = 0): Prom
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port; // a listening TCP server has an AddressInfo
 
-it("another address and another certificate authority open no epoch and raise no alarm", async () => {
+it("a change of the API server's address and certificate authority opens no epoch and raises no alarm", async () => {
   const [clock, random, digester] = [createSystemClock(), createSystemRandom(), createDigester("a key of this test alone")];
   const api = createApiServer({ clock, random, garbageCollection: false });
   const http = await serveHttp(api);

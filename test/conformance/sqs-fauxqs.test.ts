@@ -86,7 +86,7 @@ describe("the delta queue on fauxqs, in addition to the port's suite", () => {
     expect((await drain(source)).map(({ body }) => body[0])).toEqual(["a", "b", "c"]);
   });
 
-  it("rejects when the result of every entry is unknown", async () => {
+  it("send rejects when the result of every entry is unknown", async () => {
     const queue = createSqsDeltaQueue(calls, { queueUrl: "http://127.0.0.1/000000000000/none.fifo" });
     await expect(queue.send([{ group: "g", id: "i", body: "b" }])).rejects.toThrow();
   });

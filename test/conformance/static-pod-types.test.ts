@@ -114,7 +114,7 @@ function manifestOf({ meta = "name: web", spec, container }: Given): string {
 const podOf = (given: Given) => manifestPod(manifestOf(given), "/manifests/web.yaml", "n1");
 
 describe("a static pod is decoded into the API's types", () => {
-  it.each(VERDICTS)("is %s: %j", (verdict, given) => {
+  it.each(VERDICTS)("a manifest is %s: %j", (verdict, given) => {
     let error: unknown;
     try {
       podOf(given);

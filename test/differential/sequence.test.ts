@@ -20,7 +20,7 @@ describe.skipIf(missing !== undefined)(
     const judge = "program" in built ? startJudge(built.program) : undefined;
     afterAll(() => judge?.close());
 
-    it.each(LIVES)("%s: both make the same writes at the same times", { timeout: 300_000 }, async (life) => {
+    it.each(LIVES)("%s: deltaloop and upstream make the same writes at the same times", { timeout: 300_000 }, async (life) => {
       if (judge === undefined) throw new Error("skipped");
       const reports: string[] = [];
       let writes = 0;

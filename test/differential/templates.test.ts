@@ -75,7 +75,7 @@ describe.skipIf(missing !== undefined)(
         spec: (n) => ({ tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds: n }] }),
       },
       { field: "supplementalGroups", spec: (n) => ({ securityContext: { runAsUser: n, supplementalGroups: [1, n] } }) },
-    ])("long integers: $field", async ({ spec }) => {
+    ])("of templates with long integers in $field", async ({ spec }) => {
       if (judge === undefined) throw new Error("skipped");
       const templates = LONG.map((n) => asRead(template({ spec: spec(n) })));
       const wrong: string[] = [];

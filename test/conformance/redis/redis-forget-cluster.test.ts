@@ -35,7 +35,7 @@ it("deletes all keys of the cluster and no others", async () => {
   expect((await redis.keys("*")).toSorted()).toEqual(kept.toSorted());
 });
 
-it("deletes the epoch and no more when it is stopped, so that the cluster starts again", async () => {
+it("deletes only the epoch if it is aborted, so that a new one is opened later", async () => {
   await fill();
   await forgetCluster({ url: server.url, cluster: false }, "dev", GONE, AbortSignal.abort());
   expect(await redis.exists(`dl:dev:{${GONE}}:ep`)).toBe(0);

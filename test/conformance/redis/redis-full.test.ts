@@ -104,7 +104,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(await checkpoint()).not.toHaveProperty("full");
     });
 
-    it("[informer FU1] registers no intents, so that no call begins", async () => {
+    it("[informer FU1] rejects the registration of intents, so that the sync sends no write", async () => {
       await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
       await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
       const run = harness.run("replicaset", "shop/web");
@@ -178,7 +178,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await harness.store.readLane("pods", 0)).watermark).toBe("12");
     });
 
-    it("[informer FU5] removes keys of older epochs early, in one step", async () => {
+    it("[informer FU5] removes keys of older epochs after a shorter grace period", async () => {
       const clock = harness.fixture.clock;
       const pipeline = admin.pipeline();
       for (let i = 0; i < 3_000; i++) pipeline.hset(`dl:full:{0123456789ab}:e0:s:pods:${i}`, "f", "v");

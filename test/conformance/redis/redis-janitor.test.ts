@@ -62,7 +62,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     expect(await calls(store, 6)).toEqual([0, 0, 0, 0, 0, 0]);
   });
 
-  it("JA1 ignores other keys, and keys outside of epochs", async () => {
+  it("JA1 keeps keys of other clusters and deployments, and keys outside of epochs", async () => {
     const others = [
       "dl:shop:{c2}:e1:m:pods", // another cluster
       "dl:shopping:{c1}:e1:m:pods", // another deployment

@@ -85,7 +85,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // lost acknowledged writes are reported in both durability classes
   });
 
-  it("WQ2 the key stays free if a paused server executes a take after its caller has timed out", async () => {
+  it("WQ2 the key is not leased if a paused server executes a take after its caller has timed out", async () => {
     const { server, client } = await start();
     const harness = await rigOn(client, "C").synced();
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
@@ -104,7 +104,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     expect((await harness.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
 
-  it("IT1 the next command undoes a registration that a paused server executed after its caller had timed out", async () => {
+  it("IT1 the next command undoes a registration of intents that a paused server executed after its caller had timed out", async () => {
     const { server, client } = await start();
     const harness = await rigOn(client, "C").synced();
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
