@@ -258,7 +258,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(JSON.stringify(await cluster.list("/api/v1/namespaces/default/pods"))).toContain(SECRET);
     });
 
-    it("a replay of the capture decides exactly the recorded writes of our controllers", async () => {
+    it("a replay of the capture decides exactly the recorded writes of deltaloop's controllers", async () => {
       const path = join(directory, "own.jsonl");
       const flags = ["--no-redact", "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"];
       const capture = deltaloop(["capture", "-o", path, ...flags]);

@@ -22,7 +22,7 @@ const OLDER_MS = 6_000;
 const WATCHED_MS = 45_000;
 
 await whereRealPartsAre("a cloned cluster on real control planes", () => {
-  describe("a clone with lower versions", () => {
+  describe("a clone with lower resourceVersions", () => {
     let production: Cluster;
     let clone: Cluster;
     let redis: RedisServer;

@@ -128,7 +128,7 @@ await whereRealPartsAre("one deployment for several clusters", () => {
       await rm(folder, { recursive: true, force: true });
     });
 
-    it("runs Deployments in each cluster while one never answers, and reports a bad file without its content", async () => {
+    it("runs Deployments in each cluster while one never answers, and reports an invalid kubeconfig without its content", async () => {
       const times = await Promise.all([real.client, blue!.client, green!.client].map(async (client) => await rolledOut(client, "web")));
       measured(`POST to available, real, blue, green: ${times.map((ms) => ms.toFixed(0)).join(", ")} ms`);
       expect(dev.output()).toMatch(/error: kubeconfig rejected: bad: users\[0\]\.user\.exec: /);
@@ -140,7 +140,7 @@ await whereRealPartsAre("one deployment for several clusters", () => {
       expect(connections).toBeLessThanOrEqual(CONNECTIONS_MAX);
     });
 
-    it("a cluster that dies and returns delays no other, and converges again", async () => {
+    it("a cluster that fails and recovers delays no other cluster, and converges again", async () => {
       await green!.client.request("POST", DEPLOYMENTS, deployment("before", 2));
       await green!.die();
       const times: number[] = [];
@@ -152,7 +152,7 @@ await whereRealPartsAre("one deployment for several clusters", () => {
       await eventually("green has both Deployments' pods", async () => (await green!.client.list(PODS)).items.length === 6, BACK_MS_MAX);
     });
 
-    it("serves a new file within 30 s, pauses it, and forgets it within a minute of its removal", async () => {
+    it("serves the cluster of a new file within 30 s, pauses it, and deletes its keys within a minute of the removal of the file", async () => {
       const red = await startMemoryApiServer("red-canary").then(withNamespace);
       others.push(red);
       await red.client.request("POST", "/api/v1/namespaces", { metadata: { name: OWN_NAMESPACE } });

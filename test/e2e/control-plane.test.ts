@@ -124,7 +124,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
 
 describe.skipIf(absent !== undefined)(`the control plane's command ${absent ?? ""}`, () => {
   it(
-    "runs upstream's workload loops with --upstream, and ends all of them when it is killed",
+    "runs upstream's workload controllers with --upstream, and leaves no process behind when it is killed",
     async () => {
       const cli = await startCli(["--upstream"]);
       try {

@@ -175,7 +175,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
         [false, true].map((isDone) => {
           const [verb, resource, nth] = cut;
           const namespace = `${scenario.id}-${verb}-${resource.replace("/", "-")}-${nth}-${isDone ? "after" : "before"}`;
-          const title = `${scenario.id}: keeps its bounds when a function dies ${isDone ? "after" : "before"} "${verb} ${resource}" number ${nth} is executed`;
+          const title = `${scenario.id}: stays within maxSurge and maxUnavailable when a function dies ${isDone ? "after" : "before"} "${verb} ${resource}" number ${nth} is executed`;
           return { ...scenario, verb, resource, nth, isDone, namespace, title };
         }),
       ),

@@ -49,7 +49,7 @@ await whereRealPartsAre("custom resources and server-side apply beside a real AP
       expect(unknown.map(({ seed: of, step, real, ours }) => `schema ${of}, ${step}: ${differencesOf(real, ours).join("\n")}`)).toEqual([]);
     });
 
-    it.each(KNOWN)("still differs: $name", async ({ example, is }) => {
+    it.each(KNOWN)("the known difference still exists: $name", async ({ example, is }) => {
       const [real, ours] = await Promise.all(
         [started.servers.real, started.servers.ours].map(async (send) => {
           let answer: Answer | undefined;

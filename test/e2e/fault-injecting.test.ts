@@ -119,11 +119,11 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       expect(quoting.filter((line) => !line.includes("waiting for the API server"))).toEqual([]);
     });
 
-    describe("upstream behaves as the case expects", () => {
+    describe("upstream's controllers behave as the case expects", () => {
       for (const given of CASES) it(given.name, () => expect(theirs.get(given.id)).toEqual(expectedOutcome(given)));
     });
 
-    describe("our controllers behave as the case expects", () => {
+    describe("deltaloop's controllers behave as the case expects", () => {
       let ours: ReturnType<typeof playInTurns<() => Promise<Outcome>>>;
       beforeAll(() => {
         ours = playInTurns(CASES, (given) => play(given, "ours"));

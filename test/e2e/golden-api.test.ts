@@ -210,7 +210,7 @@ await whereRealPartsAre("the in-memory API server compared with a real one", () 
       }
     });
 
-    it("runs kubectl's commands with our functions in the loop, with the same output", async () => {
+    it("runs kubectl's commands while deltaloop's functions act, with the same output", async () => {
       await Promise.all([
         cluster.kubectl("delete", "namespace", "golden", "--wait=false", "--ignore-not-found"),
         raw.ours("DELETE", "/api/v1/namespaces/golden"),

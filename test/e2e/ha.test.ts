@@ -114,7 +114,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    it("[informer T55] a user deletes its Lease", async () => {
+    it("[informer T55] a user deletes the leader's Lease", async () => {
       await inARollout(async () => {
         const struckMs = Date.now();
         await cluster.kubectl("delete", "lease", LEASE, "-n", OWN_NAMESPACE);

@@ -205,7 +205,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await end?.();
     });
 
-    it("a rollout continues with its ReplicaSets, and stays within its bounds at every moment", async () => {
+    it("a rollout continues with the same ReplicaSets, and stays within maxSurge and maxUnavailable", async () => {
       const stood = momentsOf(history.changes(), "web").at(-1);
       await cluster.rolledOut(rolling, "web");
       measured(`the rollout that changed hands ended ${((Date.now() - tookOverMs) / 1000).toFixed(1)} s later`);
@@ -219,7 +219,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(Object.values(podsCreated(history.changes()))).toEqual([ROLLING, ROLLING]);
     });
 
-    it("writes nothing to Deployments that are settled, paused or stuck", async () => {
+    it("writes nothing in a namespace whose Deployments are complete, paused or stuck", async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.max(0, tookOverMs + LOOK_MS - Date.now())));
       expect(await versionsOf(cluster, settled)).toEqual(before);
       const writes = (await cluster.audit()).filter(
@@ -231,7 +231,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(writes.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
     });
 
-    it("resumes paused and stuck Deployments, and keeps their sizes", async () => {
+    it("continues the revisions of Deployments when users resume, change or undo their rollouts", async () => {
       expect(await Promise.all(["web", "once", "held", "stuck"].map((name) => shop.revisions(name)))).toEqual([
         ["1", "2", "3"],
         ["1", "2"],

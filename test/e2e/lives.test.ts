@@ -106,10 +106,13 @@ await whereRealPartsAre("lives of a Deployment on a real control plane", () => {
       return await rest(namespace);
     }
 
-    it.each(LIVES)("seed %d: keeps its bounds throughout twenty user requests, and reaches the desired state", async (seed) => {
-      const standing = await lives.get(seed);
-      expect(standing && wrongAtRest(standing)).toBeUndefined();
-      expect(brokenIn(changesOf(`life-${seed}`), marks.get(seed) ?? [])).toEqual([]);
-    });
+    it.each(LIVES)(
+      "seed %d: a Deployment stays within maxSurge and maxUnavailable during twenty user requests, and reaches the desired state",
+      async (seed) => {
+        const standing = await lives.get(seed);
+        expect(standing && wrongAtRest(standing)).toBeUndefined();
+        expect(brokenIn(changesOf(`life-${seed}`), marks.get(seed) ?? [])).toEqual([]);
+      },
+    );
   });
 });

@@ -340,7 +340,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(ready - Date.parse(state.running?.startedAt ?? "")).toBeGreaterThanOrEqual(4 * SECONDS);
     });
 
-    it("a readiness probe waits for its delay, and makes a pod unready without ending the pod [node-agent 96]", async () => {
+    it("a readiness probe waits for its delay, and makes a pod unready without restarting its container [node-agent 96]", async () => {
       await cluster.apply(
         podOf("ready-later", {
           containers: [shell("main", STAY, { readinessProbe: { exec: { command: ["true"] }, initialDelaySeconds: 5, periodSeconds: 1 } })],
@@ -437,7 +437,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       measured(`300 s of grace cut to 3 s: deleted after ${(tookMs / SECONDS).toFixed(1)} s`);
     });
 
-    it("a container that handles SIGTERM ends immediately, and another one after its grace period", async () => {
+    it("a container that handles SIGTERM ends immediately, and one that ignores SIGTERM ends after its grace period", async () => {
       await cluster.apply(
         podOf("obedient", { terminationGracePeriodSeconds: 300, containers: [server()] }),
         podOf("stubborn", { terminationGracePeriodSeconds: 6, containers: [server({ args: ["stubborn"] })] }),
@@ -712,7 +712,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("a pod's lifecycle", () => {
-    it("a deadline that is set later shortens a pod's lifetime [node-agent 100]", async () => {
+    it("an activeDeadlineSeconds that is set on a running pod ends the pod [node-agent 100]", async () => {
       await cluster.apply(podOf("deadline", { containers: [shell("main", STAY)] }, { labels: { step: "one" } }));
       await podReady(cluster, "deadline");
       await cluster.kubectl(

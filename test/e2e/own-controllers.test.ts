@@ -237,7 +237,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
         await eventually("two replicas", async () => (await field("deployment/a", ".spec.replicas")) === "2");
       });
 
-      it("sends nothing in a sync of a settled key", async () => {
+      it("sends nothing in a sync whose objects already have the desired state", async () => {
         await settled("default/a");
         const before = (await writesOf()).length;
         const lines = running.output().split("\n").length;
@@ -331,7 +331,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       });
     });
 
-    it("never writes an older version again while saves change code and definitions in turn", async () => {
+    it("never applies the result of older code after that of newer code, while saves change code and definitions", async () => {
       const version = async (n: number): Promise<string> => {
         const path = await code(`v${n}`);
         // Changes the definition back and forth.

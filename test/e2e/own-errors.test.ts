@@ -78,12 +78,12 @@ await whereRealPartsAre("mistakes of controllers on a real API server", () => {
       want: 'deltaloop: "replicaset": the name is taken by another controller: choose another one',
     },
     {
-      what: "one name twice",
+      what: "two controllers with one name",
       text: `${HEAD}${controller("twice", "for: Pod")}${controller("twice", "for: Deployment").replace("const twice", "const other")}`,
       want: 'deltaloop: "twice": the name is taken by another controller: choose another one',
     },
     {
-      what: "no controller",
+      what: "a file without a controller",
       text: "export const a = 1;\n",
       want: "deltaloop: c.ts: exports no controller: export what defineController returns",
     },

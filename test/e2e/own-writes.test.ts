@@ -210,7 +210,7 @@ await whereRealPartsAre("writes of user controllers", () => {
     }
   });
 
-  it("sends nothing in 1,000 syncs of settled objects, which take two Store commands each", async () => {
+  it("sends nothing in 1,000 syncs of objects in the desired state, which take two Store commands each", async () => {
     const system = await start([bundle], {
       // The applier also handles heartbeats, at its own times.
       functionStore: (store) => {
@@ -236,7 +236,7 @@ await whereRealPartsAre("writes of user controllers", () => {
     }
   });
 
-  it("ends in one state when two hosts run two definitions of one controller", async () => {
+  it("stops reverting and reports it when two hosts run two definitions of one controller", async () => {
     const versions = ["one", "two"].map((version) =>
       defineController({
         name: "rolling",
@@ -262,7 +262,7 @@ await whereRealPartsAre("writes of user controllers", () => {
     }
   });
 
-  it("ends in one state when two hosts with one Store run two definitions of one controller in turns", async () => {
+  it("stops reverting and reports it when the syncs of one controller alternate between two desired states", async () => {
     let syncs = 0;
     const turning = defineController({
       name: "turning",

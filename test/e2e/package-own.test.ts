@@ -174,7 +174,7 @@ describe("the project", () => {
       expect(await kubectl("get deploy/a -o jsonpath={.metadata.annotations.x}")).toBe("y");
     });
 
-    it("beside another one in its folder, which gets a kubeconfig of its own, keeps its API server", async () => {
+    it("a second instance in the same folder uses its own kubeconfig and API server, and leaves those of the first unchanged", async () => {
       const other = beside("dev website.ts");
       await eventually("ready", () => /^ready: /m.test(other.output()));
       expect(other.output()).toContain(`export KUBECONFIG=${join(project, ".deltaloop", "kubeconfig-2")}\n`);
@@ -183,7 +183,7 @@ describe("the project", () => {
       expect(await kubectl("get svc -o name")).toBe("service/a\n");
     });
 
-    it("without the records of earlier writes says so, and no change of the desired state", async () => {
+    it("a second instance in shadow mode on the same API server prints that the last writes are unknown", async () => {
       const other = beside("dev website.ts --kubeconfig .deltaloop/kubeconfig");
       const writes =
         "apply Deployment default/a (last write unknown), apply Service default/a (last write unknown), status (last write unknown)";
@@ -208,7 +208,7 @@ describe("the project", () => {
       measured(`save to changed object: ${((performance.now() - startedMs) / 1_000).toFixed(2)} s`);
     });
 
-    it("runs changed definitions: the CRD is updated, and settled objects are not written again", async () => {
+    it("runs changed definitions: updates the CRD, and does not write objects in the desired state again", async () => {
       const printed = later();
       await save(["s.object({ image: s.string(),", "s.object({ note: s.string().optional(), image: s.string(),"]);
       await eventually("the new definition", () => printed().includes("loaded with changed definitions"));
@@ -221,7 +221,7 @@ describe("the project", () => {
       await save(['name: "Website"', 'name: "website"']);
     });
 
-    it("runs a repair with a changed definition at once, although the key is in back-off", async () => {
+    it("runs corrected code with a changed definition at once, although the key is in back-off", async () => {
       const printed = later();
       await save(["return { apply:", 'throw new Error("broken"); return { apply:']);
       await eventually("failures", () => printed().includes("retry 9 → sync failed"));

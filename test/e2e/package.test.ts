@@ -281,7 +281,7 @@ describe("template", () => {
   const ofType = (type: string, from = template) => Object.entries(from.Resources).filter(([, resource]) => resource.Type === type);
   const properties = (name: string) => template.Resources[name]?.Properties;
 
-  it("the template has Q1, a Q2 for each controller and a dead-letter queue for each, like local runs", () => {
+  it("the template has a delta queue, a doorbell queue for each controller and a dead-letter queue for each, like local runs", () => {
     const names = ofType("AWS::SQS::Queue").map(([name]) => name);
     const kinds = ["Deltas", "Deployment", "ReplicaSet", "ReplicationController"];
     expect(names.toSorted()).toEqual(kinds.flatMap((kind) => [`${kind}DeadQueue`, `${kind}Queue`]).toSorted());

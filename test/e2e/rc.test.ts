@@ -150,7 +150,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await cluster.kubectl("delete", "rc/web", "-n", "plain", "--timeout=30s");
     });
 
-    it("creates no pod for a ReplicaSet that overtakes the 520 unowned pods it selects", { timeout: 180_000 }, async () => {
+    it("adopts 520 unowned pods that are created just before their ReplicaSet, and creates none", { timeout: 180_000 }, async () => {
       const namespace = "overtaken";
       await cluster.kubectl("create", "namespace", namespace);
       const path = `/api/v1/namespaces/${namespace}/pods`;

@@ -10,7 +10,7 @@ import type { LossRig } from "../support/loss-rig.ts";
 import { REDIS_FAULTS } from "../support/redis-faults.ts";
 
 await whereRealPartsAre("what Redis may lose", () => {
-  describe("[replicaset P11] three rollouts settle after Redis is", () => {
+  describe("[replicaset P11] three rollouts complete after Redis is", () => {
     let rig: LossRig;
     beforeAll(async () => {
       rig = await startLossRig();

@@ -372,7 +372,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(await kubectl("get", "rs", "-o", "name")).toMatch(/^\S+\n\S+\s*$/);
     });
 
-    it("keeps within surge and unavailability at every moment while ten pods roll, and creates each pod once", async () => {
+    it("stays within maxSurge and maxUnavailable during a rollout of ten pods, and creates each pod once", async () => {
       const history = await watched(cluster, "bounds");
       await cluster.apply(inNamespace("bounds", deployment("web", 10)));
       await cluster.rolledOut("bounds", "web");
@@ -386,7 +386,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(Object.values(podsCreated(history.changes()))).toEqual([10, 10]);
     });
 
-    it("[deployment T101] keeps its bounds when a new rollout overtakes another one of 20 pods, and scales all old ReplicaSets to 0", async () => {
+    it("[deployment T101] stays within maxSurge and maxUnavailable during a rollover with 20 replicas, and scales all old ReplicaSets to 0", async () => {
       const history = await watched(cluster, "overtaken");
       const wanted = deployment("web", 20, { minReadySeconds: 4 });
       await cluster.apply(inNamespace("overtaken", wanted));

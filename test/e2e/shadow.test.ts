@@ -107,7 +107,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       expect(created.filter((name) => !recorded.includes(`"name":"${name}"`))).toEqual([]);
     });
 
-    it("reports a write that our controllers would not make, and exits with code 1", { timeout: TIMEOUT_MS }, async () => {
+    it("reports a write that deltaloop's controllers would not make, and exits with code 1", { timeout: TIMEOUT_MS }, async () => {
       const shadow = await started();
       const patch = JSON.stringify({ status: { readyReplicas: 1, availableReplicas: 1, replicas: 7 } });
       const asController = "--field-manager=kube-controller-manager";

@@ -184,7 +184,7 @@ function suite(): void {
     expect(coloured).toEqual([true, true, true, false, false]);
   });
 
-  it.each(["imageMissing", "rollover"])("draws in %s no text over a mark, nor beyond the end", async (name) => {
+  it.each(["imageMissing", "rollover"])("in %s, draws no text over a mark or beyond the end", async (name) => {
     const page = await open(name);
     await page.getByRole("button", { name: "Zoom out" }).click(); // redraws the canvas
     const { texts, marks, width } = await page.evaluate<Drawing>("window.drawing");

@@ -20,7 +20,7 @@ function suite(upstream: UpstreamTests): void {
     expect((await upstream.names()).toSorted()).toEqual(known.toSorted());
   });
 
-  describe.concurrent("upstream's own tests pass with our loops", () => {
+  describe.concurrent("upstream's own tests pass with deltaloop's controllers", () => {
     let cluster: Cluster;
     let dev: Running;
     beforeAll(async () => {

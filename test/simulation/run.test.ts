@@ -26,7 +26,7 @@ function result(seed: number, ...violations: SeedResult["violations"]): SeedResu
   return { seed, violations, stats: { faults: 2 } };
 }
 
-test("two threads run each seed once, with the result that it has alone", async () => {
+test("two threads run each seed once, with the same results as a single thread", async () => {
   const results: SeedResult[] = [];
   const seeds = [1, 2, 3, 4, 5, 6];
   const signal = new AbortController().signal;
@@ -47,7 +47,7 @@ test("an abort ends the run after the seeds that are running", async () => {
   expect(seeds.toSorted()).toEqual([1, 2]);
 });
 
-test("a run continues where it was ended, and repeats failures on another commit only", () => {
+test("an interrupted run skips seeds that already ran, and repeats failed seeds on another commit only", () => {
   const file = progressFile();
   const isExcused = (rule: string): boolean => rule === "SC6loss";
   const first = new ProgressFile(file, "system", "a1");

@@ -105,7 +105,7 @@ const SEEDS = Array.from({ length: 400 }, (_, index) => index + 1);
 const SEEDS_CHECKED = 2;
 
 it(
-  `keeps its bounds during twenty user requests while functions die, and reaches the requested state (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
+  `a Deployment stays within maxSurge and maxUnavailable during twenty user requests while functions die, and reaches the desired state (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
   { timeout: 240_000 },
   async () => {
     for (const seed of shareOf(SEEDS, SEEDS_CHECKED)) expect((await liveRandomly(seed)).stats.calls).toBeGreaterThan(100);

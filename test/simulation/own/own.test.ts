@@ -29,7 +29,7 @@ test.each([
   { seed: 189_465, why: "the condition Applied stayed after the attempt that succeeded" },
 ])("passes seed $seed, which failed once: $why", async ({ seed }) => expect(await failureOf(seed)).toBeUndefined());
 
-test.each(PLANTS)("finds the place of the planted mistake: $what", ({ edits }) => {
+test.each(PLANTS)("the text that the planted mistake replaces occurs exactly once: $what", ({ edits }) => {
   for (const { file, from } of edits) expect(readFileSync(`${SHARED}/${file}`, "utf8").split(from), file).toHaveLength(2);
 });
 
