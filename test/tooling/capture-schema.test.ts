@@ -86,7 +86,7 @@ describe("what deltaloop writes matches the schema", () => {
 const T = "2026-03-01T10:00:00Z";
 const object = { metadata: { namespace: "shop", name: "p", uid: "u", resourceVersion: "7" } };
 it.each([
-  { name: "no time", line: { type: "ADDED", object } },
+  { name: "a missing time", line: { type: "ADDED", object } },
   { name: "an invalid time", line: { t: "yesterday", type: "ADDED", object } },
   { name: "an unknown type", line: { t: T, type: "CHANGED", object } },
   { name: "an event without object", line: { t: T, type: "ADDED" } },
@@ -96,4 +96,4 @@ it.each([
   { name: "a list end without a resourceVersion", line: { t: T, k: "listend", r: "pods" } },
   { name: "a gap without an end", line: { t: T, k: "gap", r: "pods", from: "1", ms: 1 } },
   { name: "an unknown field", line: { t: T, k: "close", r: "pods", how: "clean", token: "x" } },
-])("rejects $name", ({ line }) => expect(fits(line)).toBe(false));
+])("rejects an invalid line: $name", ({ line }) => expect(fits(line)).toBe(false));

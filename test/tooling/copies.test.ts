@@ -26,12 +26,12 @@ afterAll(() => rmSync(copy, { recursive: true, force: true }));
 it.each([
   { who: "a file outside of the packages", file: "cli/probe.ts" },
   { who: "another package", file: "shared/kube/probe.ts" },
-])("$who imports the copied package", ({ file }) => {
+])("in a copy of the repository, $who imports the copied package", ({ file }) => {
   writeFileSync(join(copy, file), 'import { VERSION } from "@deltaloop/base";\nprocess.stdout.write(VERSION);\n');
   expect(execFileSync(process.execPath, [join(copy, file)], { encoding: "utf8" })).toBe(MARKER);
 });
 
-it("a copy still imports other packages", () => {
+it("a copy of the repository still imports npm packages", () => {
   const code = 'process.stdout.write(typeof (await import("valibot")).object);';
   expect(execFileSync(process.execPath, ["--input-type=module", "--eval", code], { cwd: copy, encoding: "utf8" })).toBe("function");
 });

@@ -37,9 +37,9 @@ const COMPLETE: Settings = {
 };
 
 const REFUSED: readonly { readonly name: string; readonly settings: Partial<Settings>; readonly want: RegExp }[] = [
-  { name: "no cluster id", settings: { clusterId: "" }, want: /^clusterId is missing/ },
+  { name: "a missing cluster id", settings: { clusterId: "" }, want: /^clusterId is missing/ },
   { name: "a cluster's name instead of its id", settings: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
-  { name: "no API server", settings: { kubeServer: "" }, want: /^kubeServer is missing/ },
+  { name: "a missing API server", settings: { kubeServer: "" }, want: /^kubeServer is missing/ },
   { name: "a credential in plain text", settings: { kubeServer: "http://k8s" }, want: /https/ },
   { name: "an API server that is not a URL", settings: { kubeServer: "https://" }, want: /^kubeServer=https:/ },
   {
@@ -116,14 +116,14 @@ describe("checkSettings", () => {
     expect(checkSettings({ ...COMPLETE, ...outside }).refused).toEqual([]);
   });
 
-  it.each(REFUSED)("rejects $name in one line", ({ settings, want }) => {
+  it.each(REFUSED)("rejects settings in one line: $name", ({ settings, want }) => {
     const { refused } = checkSettings({ ...COMPLETE, ...settings });
     expect(refused).toHaveLength(1);
     expect(refused[0]).toMatch(want);
     expect(refused[0]).not.toContain("\n");
   });
 
-  it.each(NOTED)("prints a note about $name without rejecting it", ({ settings, want }) => {
+  it.each(NOTED)("accepts settings and prints a note: $name", ({ settings, want }) => {
     const { refused, noted } = checkSettings({ ...COMPLETE, ...settings });
     expect(refused).toEqual([]);
     expect(noted).toHaveLength(1);

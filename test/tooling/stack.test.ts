@@ -313,7 +313,7 @@ describe("a function's role", () => {
       return [name, statementsOf(properties(role))] as const;
     });
 
-  it("[informer T119] allows network interface actions to Lambda, and denies them to the function's code", () => {
+  it("[informer T119] allows network interface actions to the Lambda service, and denies them to the function's code", () => {
     for (const [name, all] of statements()) {
       const interfaces = ({ Action }: Statement) => text(Action).includes("ec2:");
       const [allowed, ...others] = all.filter(({ Effect, ...each }) => Effect === "Allow" && interfaces({ Effect, ...each }));

@@ -6,7 +6,7 @@ import { METRICS, type MetricRow } from "../../../shared/base/metrics/metric-tab
 const told = async (metrics: ReturnType<typeof createPrometheusMetrics>): Promise<readonly string[]> =>
   (await metrics.text()).split("\n").filter((line) => /^(deltaloop|workqueue)_\w+(\{[^}]*\})? \d/.test(line) && !line.includes("_bucket"));
 
-it("registers the rows of its process with their types and help, and no others", async () => {
+it("registers only the metrics of its process, with their types and help", async () => {
   const text = await createPrometheusMetrics("watcher").text();
   const types = [...text.matchAll(/^# TYPE (?!nodejs_|process_)(\w+) (\w+)$/gm)].map(([, name, type]) => `${name} ${type}`);
   const rows: readonly (readonly [string, MetricRow])[] = Object.entries(METRICS);

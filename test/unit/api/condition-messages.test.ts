@@ -31,9 +31,9 @@ it.each([
   'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2 TOKEN=s3cret!',
   'pods "c-cqgrf" is forbidden: exceeded quota: TOKEN=s3cret, requested: pods=1, used: pods=2, limited: pods=2',
   'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: token=s3cret, used: pods=2, limited: pods=2',
-])("shortens %j", (message) => expect(messageAfter(message)).toBe("(cut)"));
+])("redacts %j", (message) => expect(messageAfter(message)).toBe("(cut)"));
 
-it("changes only messages, and returns the same status object when no message is too long", () => {
+it("changes only messages, and returns the same status object when no message has to be redacted", () => {
   const status = deepFreeze({ replicas: 3, conditions: [conditionOf("s3cret"), conditionOf("Deployment is paused")] });
   const cut = withoutForeignMessages(status);
   expect(cut).toEqual({ ...status, conditions: [conditionOf("(cut)"), status.conditions[1]] });

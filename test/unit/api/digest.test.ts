@@ -215,7 +215,7 @@ describe("createDigester", () => {
     expect(made.digest(template())).toBe(digester.digest(template()));
   });
 
-  it("[deployment T87] equals another digest exactly when the templates are equal", () => {
+  it("[deployment T87] ignores pod-template-hash in the digest, but no other label", () => {
     expect(digester.digest(labelled({ app: "web", "pod-template-hash": "1" }))).toBe(digester.digest(labelled({ app: "web" })));
     expect(digester.digest(labelled({ app: "web" }))).not.toBe(digester.digest(labelled({ app: "api" })));
   });

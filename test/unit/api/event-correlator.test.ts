@@ -47,7 +47,7 @@ describe("[informer T80] the correlator compared with client-go", () => {
 
 describe("eventName", () => {
   it.each(corpus.names.map(({ object, ...rest }) => ({ object, length: object.length, ...rest })))(
-    "equals client-go's: an object of $length characters",
+    "equals client-go's for an object name of $length characters",
     ({ object, nanos, name }) => {
       expect(eventName(object, nanos)).toEqual(
         name ?? expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/u),

@@ -16,15 +16,15 @@ const reference = (change: Partial<OwnerReference> = {}): OwnerReference => ({
 
 describe("controllerRef", () => {
   it.each<{ name: string; references: readonly OwnerReference[] | undefined; uid: string | undefined }>([
-    { name: "no references", references: undefined, uid: undefined },
+    { name: "undefined without references", references: undefined, uid: undefined },
     {
-      name: "no controller among the references",
+      name: "undefined if no reference is a controller",
       references: [reference({ controller: false }), { apiVersion: "v1", kind: "X", name: "x", uid: "u2" }],
       uid: undefined,
     },
-    { name: "the controller", references: [reference({ uid: "u2", controller: false }), reference()], uid: "u1" },
+    { name: "the reference that is a controller", references: [reference({ uid: "u2", controller: false }), reference()], uid: "u1" },
     { name: "the first of two controllers", references: [reference(), reference({ uid: "u2" })], uid: "u1" },
-  ])("controllerRef with $name", ({ references, uid }) => {
+  ])("controllerRef returns $name", ({ references, uid }) => {
     const metadata = references === undefined ? {} : { ownerReferences: references };
     expect(controllerRef(metadata)?.uid).toBe(uid);
     expect(isControlledBy(metadata, "u1")).toBe(uid === "u1");

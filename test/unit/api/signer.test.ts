@@ -21,11 +21,11 @@ describe("createSigner", () => {
     { name: "an additional part", verify: () => signer.verify("v", [...parts, ""], signer.sign("v", parts)) },
     { name: "another domain", verify: () => signer.verify("s", parts, signer.sign("v", parts)) },
     { name: "another cluster", verify: () => createSigner([OLD], "ffffffffffff").verify("v", parts, signer.sign("v", parts)) },
-    { name: "no signature", verify: () => signer.verify("v", parts, "") },
+    { name: "a missing signature", verify: () => signer.verify("v", parts, "") },
     { name: "a shorter signature", verify: () => signer.verify("v", parts, signer.sign("v", parts).slice(0, -1)) },
     { name: "a longer signature", verify: () => signer.verify("v", parts, `${signer.sign("v", parts)}A`) },
     { name: "another key", verify: () => createSigner([NEW], "0123456789ab").verify("v", parts, signer.sign("v", parts)) },
-  ])("rejects $name", ({ verify }) => {
+  ])("verification fails with $name", ({ verify }) => {
     expect(["forged", "unknown"]).toContain(verify());
   });
 

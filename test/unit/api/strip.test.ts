@@ -213,7 +213,7 @@ describe("strip of a workload", () => {
 
   it.each([
     { name: "a value among the digests", metadata: { annotationDigests: { a: "s3cret" } }, want: undefined },
-    { name: "a value that starts as a digest", metadata: { annotationDigests: { a: `${own}s3cret` } }, want: undefined },
+    { name: "a value that starts like a digest", metadata: { annotationDigests: { a: `${own}s3cret` } }, want: undefined },
     { name: "a list of digests", metadata: { annotationDigests: [own] }, want: undefined },
     {
       name: "a digest of a plain-text annotation",
@@ -226,7 +226,7 @@ describe("strip of a workload", () => {
       want: undefined,
     },
     {
-      name: "an older digest beside a value",
+      name: "a digest beside a value, from which a new digest is computed",
       metadata: { annotations: { a: "s3cret" }, annotationDigests: { a: own } },
       want: { a: digester.annotation("a", "s3cret") },
     },
@@ -235,7 +235,7 @@ describe("strip of a workload", () => {
       metadata: { annotations: { a: { env: "s3cret" }, b: 1, "deployment.kubernetes.io/revision": ["s3cret"] } },
       want: undefined,
     },
-  ])("rejects an object with $name", ({ metadata, want }) => {
+  ])("drops invalid digests and plain values of annotations: $name", ({ metadata, want }) => {
     const stripped = annotated(metadata);
     expect(stripped.annotationDigests).toEqual(want);
     expect(stripped).not.toHaveProperty("annotations");
@@ -264,7 +264,7 @@ describe("strip of a workload", () => {
     { name: "metadata and spec", disguised: { ...template(), digest: "00000000.2-1_36.00" } },
     { name: "a spec", disguised: { spec: template().spec, digest: "00000000.2-1_36.00" } },
     { name: "metadata", disguised: { metadata: template().metadata, digest: "00000000.2-1_36.00" } },
-  ])("treats a template that has $name as complete, whatever else it contains", ({ disguised }) => {
+  ])("computes the digest of a template that has $name, whatever digest it contains", ({ disguised }) => {
     const stripped = strip("replicasets", workload({ spec: { template: disguised } }), digester);
     expect(stripped.spec.template?.digest).toMatch(new RegExp(`^${digester.prefix}`));
   });

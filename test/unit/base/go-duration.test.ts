@@ -51,7 +51,7 @@ const VERDICTS: readonly (readonly [text: string, ms: number | undefined])[] = [
   ["1s\n", undefined],
 ];
 
-it.each(VERDICTS)("%j is a duration of %s ms, as in Go", (text, ms) => {
+it.each(VERDICTS)("parses the duration %j as Go does: %s ms", (text, ms) => {
   expect(parseGoDuration(text)).toBe(ms);
 });
 

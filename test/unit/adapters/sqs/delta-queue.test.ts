@@ -36,7 +36,11 @@ describe("messages that several streams send in one event loop tick", () => {
 
   it.each([
     { what: "more entries than one call holds", sent: [entries("a", 6), entries("b", 5), entries("c", 5)], calls: [6, 10] },
-    { what: "more bytes", sent: [entries("a", 1, "x".repeat(700_000)), entries("b", 1, "x".repeat(700_000))], calls: [1, 1] },
+    {
+      what: "more bytes than one call holds",
+      sent: [entries("a", 1, "x".repeat(700_000)), entries("b", 1, "x".repeat(700_000))],
+      calls: [1, 1],
+    },
   ])("messages are split into calls so that those of one stream stay together: $what", async ({ sent, calls: expected }) => {
     const { calls, queue } = harness();
     await Promise.all(sent.map((each) => queue.send(each)));
