@@ -83,7 +83,7 @@ it.each([
     kept: 1,
     why: "signed with a key that this build does not know",
   },
-])("acknowledges $name, logs it, and marks nothing", async ({ body, kept, why }) => {
+])("acknowledges $name, logs it, and marks no cache as suspect", async ({ body, kept, why }) => {
   const { handler, log, marked, quarantined, forged } = harness();
   expect(await invoke(handler, body)).toEqual({ batchItemFailures: [] });
   expect([marked, quarantined]).toEqual([[], []]);

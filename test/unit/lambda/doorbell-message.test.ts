@@ -14,14 +14,14 @@ it("reads messages of createSqsDoorbells, with and without uids", () => {
 
 const BAD = [
   { name: "a body that is not JSON", body: "{", why: /not JSON/ },
-  { name: "another version", body: JSON.stringify({ ...GOOD, v: 2 }), why: /^v: / },
+  { name: "an unsupported version", body: JSON.stringify({ ...GOOD, v: 2 }), why: /^v: / },
   { name: "an unknown controller", body: JSON.stringify({ ...GOOD, ctl: "daemonset" }), why: /^ctl: / },
   { name: "a key without namespace", body: JSON.stringify({ ...GOOD, k: "web" }), why: /^k: / },
-  { name: "no epoch", body: JSON.stringify({ ...GOOD, e: undefined }), why: /^e: |"e"/ },
+  { name: "a missing epoch", body: JSON.stringify({ ...GOOD, e: undefined }), why: /^e: |"e"/ },
   { name: "a JSON list", body: "[]", why: /./ },
 ] as const;
 
-it.each(BAD)("rejects $name with a reason", ({ body, why }) => {
+it.each(BAD)("rejects a message and states the reason: $name", ({ body, why }) => {
   expect(decodeDoorbell(body)).toEqual({ kind: "undecodable", why: expect.stringMatching(why) });
 });
 

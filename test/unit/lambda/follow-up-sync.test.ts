@@ -47,12 +47,12 @@ function harness(
 
 describe("GO1: syncs keys that become due within the remaining time in the same invocation, and sends doorbells for the others", () => {
   it.each<[what: string, bell: Doorbell, lookedAfterMs: number | undefined]>([
-    ["that is due now", due(), 0],
-    ["that is due within the remaining time", due({ delayMs: 999 }), 999],
-    ["that is due after the remaining time", due({ delayMs: 1_000 }), undefined],
-    ["of a controller whose code the function lacks", due({ controller: "replicationcontroller" }), undefined],
-    ["that is the invocation's own, due after its back-off (GO3)", { ...FIRST, delayMs: 5 }, undefined],
-    ["of the same controller as the invocation's own", due({ controller: "deployment" }), 0],
+    ["that is due now is synced at once", due(), 0],
+    ["that is due within the remaining time is synced when it is due", due({ delayMs: 999 }), 999],
+    ["that is due after the remaining time gets a doorbell", due({ delayMs: 1_000 }), undefined],
+    ["of a controller whose code the function lacks gets a doorbell", due({ controller: "replicationcontroller" }), undefined],
+    ["that is the invocation's own, due after its back-off, gets a doorbell (GO3)", { ...FIRST, delayMs: 5 }, undefined],
+    ["of the same controller as the invocation's own is synced at once", due({ controller: "deployment" }), 0],
   ])("a key %s", async (_, bell, lookedAfterMs) => {
     const { clock, rung, looked, ended } = harness([bell]);
     await clock.advance(2_000);
@@ -81,7 +81,7 @@ it("GO1: syncs at most ten keys at a time, and sends doorbells for the others", 
   expect([looked.length, rung.map(({ key }) => key)]).toEqual([1 + 10, ["shop/10", "shop/11"]]);
 });
 
-it("GO2: sends a doorbell at once for a key whose Store was unavailable, and logs it", async () => {
+it("GO2: sends a doorbell at once for a key that was not synced because the Store was unavailable, and logs it", async () => {
   const { clock, log, rung, ended } = harness([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is unavailable")) });
   await clock.advance(10);
   await ended;
@@ -170,7 +170,7 @@ it("GO5: sends doorbells for keys that become due after the end of the invocatio
   expect([looked, rung]).toEqual([["first", "shop/a after 0"], [due({ key: "shop/b" })]]);
 });
 
-it("returns the result of the first sync to its caller, after the others have ended", async () => {
+it("fails with the error of the first sync, after the follow-up syncs have ended", async () => {
   const clock = createVirtualClock(FROM_MS);
   const looked: string[] = [];
   const looking = runWithFollowUps(

@@ -79,7 +79,7 @@ it("acknowledges and logs unreadable records and records of other clusters, and 
   expect(loud.map(({ fields }) => fields["messageId"])).toEqual(["m0", "m1", "m2"]);
 });
 
-it("keeps only those records in the queue whose Store was unavailable", async () => {
+it("reports only those records as failed for which the Store was unavailable", async () => {
   const { wired } = wiring({
     take: ({ key }: { key: string }): Promise<TakeResult> =>
       key === "shop/a" ? Promise.reject(new Error("redis is unavailable")) : Promise.resolve({ kind: "busy" }),
@@ -134,7 +134,7 @@ describe("a key that a run makes due", () => {
   const sync: SyncHandler = () => Promise.resolve({ kind: "done" });
   const due: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 
-  it("a due key is synced in the same invocation, with its own controller's code and contract", async () => {
+  it("a due key is synced in the same invocation, with the code and the API client of its own controller", async () => {
     const { wired, rung, taken, gateways } = ends(due);
     const seen: string[] = [];
     const syncs = syncedBy(sync, ({ key }) => (seen.push(key), Promise.resolve({ kind: "done" })));
@@ -161,7 +161,7 @@ it("rejects code of a controller that the registry does not list for the functio
   expect(() => createSyncFunction(wired, alone, "replicaset", { replicaset })).not.toThrow();
 });
 
-it("repeats the sweep until no key is due, and does nothing without an epoch", async () => {
+it("repeats the sweep until no key is due, and sends no doorbell without an epoch", async () => {
   const passes = [["a", "b"], ["c"], []].map((keys) =>
     keys.map((key): Doorbell => ({ controller: "replicaset", key, epoch: "e1", delayMs: 0 })),
   );

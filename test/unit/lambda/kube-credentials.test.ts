@@ -57,7 +57,7 @@ async function following(server: string, value: () => string, now: () => number 
 const jwt = (endsMs: number, more: string) => `e30.${Buffer.from(JSON.stringify({ exp: endsMs / 1_000, more })).toString("base64url")}.x`;
 
 describe("a token of a secret", () => {
-  it("a token that is replaced and revoked fails at most one call; and repeated 401s do not cause a read for each call", async () => {
+  it("a token that is replaced and revoked fails one call, and repeated 401s cause one read, not one per call", async () => {
     let accepted = "one";
     let nowMs = 1_000_000;
     const server = createHttpServer((request: IncomingMessage, response: ServerResponse) => {

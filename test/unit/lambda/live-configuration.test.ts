@@ -73,7 +73,7 @@ describe("the first read", () => {
       want: "DELTALOOP_MAC_KEY_SECRET: its value, as DELTALOOP_MAC_KEY: each key must have at least 16 characters",
     },
     {
-      name: "an invalid digest key",
+      name: "a MAC key that equals the digest key",
       mac: "CANARY-digest-of-16",
       want: "DELTALOOP_MAC_KEY_SECRET: its value, as DELTALOOP_MAC_KEY: must differ from DELTALOOP_DIGEST_KEY, so that a process that compares digests cannot forge rows",
     },
@@ -84,7 +84,7 @@ describe("the first read", () => {
     expect((error as ConfigurationError).problems).toEqual([want]);
   });
 
-  it("reads nothing without references", async () => {
+  it("reads no secret if the environment references none", async () => {
     const { DELTALOOP_MAC_KEY_SECRET: _mac, DELTALOOP_DIGEST_KEY_SECRET: _digest, DELTALOOP_KUBE_SECRET: _kube, ...rest } = ENVIRONMENT;
     const fixed = await live({ ...rest, DELTALOOP_MAC_KEY: OLD, DELTALOOP_DIGEST_KEY: "a digest key of 16" });
     nowMs += SECRET_MS_MAX * 2;
@@ -159,7 +159,9 @@ describe("renew", () => {
     ]);
   });
 
-  it("LC3 a burst of forged messages causes one read per minute, and does not delay their rejection", async ({ configuration }) => {
+  it("LC3 a burst of forged messages causes at most one read per minute, and does not delay a read for the kube secret", async ({
+    configuration,
+  }) => {
     for (let second = 0; second < 600; second++) {
       for (let i = 0; i < 50; i++) await configuration.renew("macKey");
       nowMs += 1_000;

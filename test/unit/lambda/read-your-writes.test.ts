@@ -107,7 +107,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
 describe("cached responses", () => {
   const answer = (uid: string, resourceVersion: string): KubeObject => ({ metadata: { name: uid, uid, resourceVersion } });
 
-  it("cached responses are returned only for the requested version, and only while recent", () => {
+  it("cached responses are returned only for the requested resourceVersion, and only while recent", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 1_000);
     expect(answers.get("a", "5", 1_499)).toMatchObject({ metadata: { resourceVersion: "5" } });

@@ -14,7 +14,7 @@ it.each([
   { name: "a MAC key", environment: { DELTALOOP_MAC_KEY_SECRET: "r" }, value: "one,two\n", want: { DELTALOOP_MAC_KEY: "one,two" } },
   { name: "a digest key", environment: { DELTALOOP_DIGEST_KEY_SECRET: "r" }, value: "one", want: { DELTALOOP_DIGEST_KEY: "one" } },
   {
-    name: "a token only",
+    name: "a token without a CA",
     environment: { DELTALOOP_KUBE_SECRET: "r" },
     value: "eyJ.a-b.c_d",
     want: { DELTALOOP_KUBE_TOKEN: "eyJ.a-b.c_d" },
@@ -51,7 +51,7 @@ it.each([
     want: { DELTALOOP_REDIS_URL: "rediss://:p%20w@cache:6379" },
   },
   {
-    name: "a complete URL",
+    name: "a complete Redis URL",
     environment: { DELTALOOP_REDIS_SECRET: "r" },
     value: "redis://u:p@h:1",
     want: { DELTALOOP_REDIS_URL: "redis://u:p@h:1" },
@@ -72,7 +72,7 @@ function problems(environment: Variables, value: string): readonly string[] {
 
 it.each([
   {
-    name: "a reference in addition to its value",
+    name: "a secret reference in addition to the value",
     environment: { DELTALOOP_MAC_KEY_SECRET: "r", DELTALOOP_MAC_KEY: "CANARY" },
     value: "CANARY",
     want: ["DELTALOOP_MAC_KEY: duplicates DELTALOOP_MAC_KEY_SECRET: set only one of them"],
@@ -108,11 +108,11 @@ it.each([
     want: ['DELTALOOP_REDIS_SECRET: its value is neither a URL, nor a password, nor {"username", "password"}'],
   },
   ...["0", "301", "1.5", "CANARY"].map((seconds) => ({
-    name: `${seconds} seconds`,
+    name: `an interval of ${seconds} seconds`,
     environment: { DELTALOOP_MAC_KEY_SECRET: "r", DELTALOOP_SECRETS_SECONDS: seconds },
     value: "CANARY",
     want: ["DELTALOOP_SECRETS_SECONDS: must be a whole number from 1 to 300"],
   })),
-])("rejects $name, and quotes nothing", ({ environment, value, want }) => {
+])("rejects $name, without quoting the value", ({ environment, value, want }) => {
   expect(problems(environment, value)).toEqual(want);
 });

@@ -22,7 +22,7 @@ const ENVIRONMENT = {
 it.each([
   { metrics: "emf", lines: 1 },
   { metrics: "none", lines: 0 },
-])("writes metrics to its log if DELTALOOP_METRICS is $metrics: $lines", ({ metrics, lines }) => {
+])("writes $lines lines of metrics to standard output if DELTALOOP_METRICS is $metrics", ({ metrics, lines }) => {
   const live = fixedConfiguration(parseConfiguration({ ...ENVIRONMENT, DELTALOOP_METRICS: metrics }));
   const wiring = wireFunction("deployment", live, kubeHttpConfig(live, "deployment"));
   const written = vi.spyOn(process.stdout, "write").mockReturnValue(true);

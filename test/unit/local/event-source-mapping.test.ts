@@ -140,7 +140,7 @@ it("EM1 delivers SQS records and removes successful ones", async () => {
   await stopped(clock, mapping);
 });
 
-it("EM1 EM2 keeps records that the handler reports as failed until their visibility ends", async () => {
+it("EM1 EM2 redelivers records that the handler reports as failed after their visibility timeout", async () => {
   const { clock, queue, calls, invocations, answer, mapping } = start();
   answer(({ event }) =>
     Promise.resolve({

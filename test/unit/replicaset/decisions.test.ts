@@ -62,11 +62,11 @@ describe("calculateStatus", () => {
       owner: rs({ templateLabels, minReadySeconds: 3600 }),
       want: [1, 1, 1, 0, undefined],
     },
-    { id: "[replicaset 78]", name: "a kind that does not count terminating pods", claimed: [full], want: [1, 1, 1, 1, undefined] },
+    { id: "[replicaset 78]", name: "one pod of a kind without terminatingReplicas", claimed: [full], want: [1, 1, 1, 1, undefined] },
     { id: "[replicaset 79]", name: "two terminating pods", claimed: [full], terminating: [dying, dying], want: [1, 1, 1, 1, 2] },
     {
       id: "[replicaset 105]",
-      name: "minReadySeconds 3600: not ready, ready now, ready for 2 h",
+      name: "one of three pods as available with minReadySeconds 3600",
       claimed: [pod({ ready: false }), pod({ ready: NOW }), pod({ ready: ago(7200) })],
       owner: rs({ minReadySeconds: 3600 }),
       want: [3, 3, 2, 1, undefined],
@@ -140,7 +140,7 @@ describe("statusWrite", () => {
   const write = (owner: CachedReplicaSet): ReturnType<typeof statusWrite> =>
     statusWrite(owner, OWNER, calculateStatus(owner, { claimed: [pod()], terminating: [], nowMs: NOW_MS }));
 
-  it("writes nothing that is already stored", () => {
+  it("returns no write for an unchanged status", () => {
     expect(write(rs({ status: stored }))).toBeUndefined();
   });
 
@@ -167,7 +167,7 @@ describe("statusWrite", () => {
   it.each([
     { name: "a changed count", owner: rs({ status: { ...stored, readyReplicas: 0 } }) },
     {
-      name: "a removed terminatingReplicas",
+      name: "a missing terminatingReplicas",
       owner: rs({ status: { replicas: 1, fullyLabeledReplicas: 1, readyReplicas: 1, availableReplicas: 1, observedGeneration: 1 } }),
     },
     { name: "a new generation alone [replicaset 99]", owner: rs({ status: stored, generation: 2 }) },
@@ -196,7 +196,7 @@ describe("manageReplicas", () => {
     expect(decide(rs({ replicas: 0 }), pods(30), { burstReplicas: 5 })).toHaveLength(5);
   });
 
-  it("[replicaset 27] [replicaset 28] creates 12 in bursts of 5, 5 and 2, and 2 in a burst of 3", () => {
+  it("[replicaset 27] [replicaset 28] creates 12 missing pods in bursts of 5, 5 and 2, and 2 missing pods in one burst of at most 3", () => {
     const bursts = [0, 5, 10].map((have) => decide(rs({ replicas: 12 }), pods(have), { burstReplicas: 5 }));
     expect(bursts).toEqual([[create(5)], [create(5)], [create(2)]]);
     expect(decide(rs({ replicas: 2 }), [], { burstReplicas: 3 })).toEqual([create(2)]);
@@ -208,13 +208,13 @@ describe("manageReplicas", () => {
     expect(decide({ ...rs(), spec }, [])).toEqual([create(1)]);
   });
 
-  it("[replicaset 22] [replicaset 37] writes nothing while a call may be in flight, for an owner being deleted, and when the count matches", () => {
+  it("[replicaset 22] [replicaset 37] creates and deletes nothing while a call may be in flight, for an owner being deleted, and when the count matches", () => {
     expect(decide(rs({ replicas: 2 }), [], { pending: 1 })).toEqual([]);
     expect(decide(rs({ replicas: 2, deletionTimestamp: NOW }), [])).toEqual([]);
     expect(decide(rs({ replicas: 2 }), pods(2))).toEqual([]);
   });
 
-  it("deletes by name, uid and version, unready pods first, and records the observed size", () => {
+  it("deletes the unready pod with its uid and resourceVersion, and records the observed size", () => {
     const pods = [pod({ name: "a", uid: "1" }), pod({ name: "b", uid: "2", resourceVersion: "7", ready: false })];
     expect(decide(rs({ replicas: 1, generation: 4 }), pods)).toEqual([
       { kind: "DeletePod", owner: OWNER, name: "b", uid: "2", resourceVersion: "7", size: { generation: 4, replicas: 1 } },
@@ -237,11 +237,11 @@ describe("claimPods", () => {
     unanswered: [],
   });
 
-  it("[replicaset 44] counts three of five pods as active: those not finished and not being deleted", () => {
+  it("[replicaset 44] counts three of five pods as active: those that are not finished", () => {
     expect([pod({ phase: "Succeeded" }), pod({ phase: "Failed" }), pod(), pod(), pod()].filter(isActive)).toHaveLength(3);
   });
 
-  it("[replicaset 45] counts two of seven as terminating", () => {
+  it("[replicaset 45] counts two of seven pods as terminating: those being deleted, if they match and have this owner", () => {
     const pods = [
       pod({ phase: "Succeeded" }),
       pod({ phase: "Failed" }),
@@ -264,7 +264,7 @@ describe("claimPods", () => {
     ).toEqual([]);
   });
 
-  it("[replicaset 46] claims only pods that it controls and that match", () => {
+  it("[replicaset 46] claims the matching pods that it controls, releases the others, and adopts matching orphans", () => {
     const mine = pod({ uid: "1" });
     const { claimed, writes } = claimPods(
       observed(
@@ -280,7 +280,7 @@ describe("claimPods", () => {
     ]);
   });
 
-  it("[replicaset P19] [replicaset P20] ignores finished pods, pods being deleted and other namespaces, and claims nothing while being deleted itself", () => {
+  it("[replicaset P19] [replicaset P20] does not adopt orphans that are finished, being deleted or in another namespace, and claims nothing while being deleted itself", () => {
     const none = { claimed: [], writes: [], why: [] };
     expect(
       claimPods(observed(rs(), [], [orphan({ phase: "Failed" }), orphan({ deletionTimestamp: NOW }), orphan({ namespace: "other" })])),
@@ -289,7 +289,7 @@ describe("claimPods", () => {
     expect(claimPods(observed(rs(), [pod({ deletionTimestamp: NOW, labels: {} })]))).toEqual(none);
   });
 
-  it("[replicaset 35] [replicaset 96] [replicaset 97] ignores pods that already have a controller", () => {
+  it("[replicaset 35] [replicaset 96] [replicaset 97] writes nothing for a pod that it controls, and ignores a pod of another controller", () => {
     expect(claimPods(observed(rs(), [pod()])).writes).toEqual([]);
     expect(claimPods(observed(rs(), [pod({ owner: { kind: "ReplicaSet", name: "x", uid: "x" } })]))).toEqual({
       claimed: [],
@@ -317,7 +317,7 @@ describe("nextAvailabilityCheck", () => {
       want: { kind: "again", afterMs: 5000 },
     },
     {
-      name: "nextAvailabilityCheck is undefined if there is no pod to wait for",
+      name: "nextAvailabilityCheck returns done if there is no pod to wait for",
       claimed: [pod({ ready: ago(9) })],
       status: status(1, 1),
       want: { kind: "done" },

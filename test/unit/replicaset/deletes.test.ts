@@ -64,19 +64,19 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
 
     const table: { name: string; spoil: () => Promise<unknown>; queuedInMs?: number }[] = [
-      { name: "deleted sends no delete", spoil: () => harness.api.remove(resource, "web") },
+      { name: "was deleted: sends no delete", spoil: () => harness.api.remove(resource, "web") },
       {
-        name: "replaced by another of the same name sends no delete",
+        name: "was replaced by another of the same name: sends no delete",
         spoil: async () => (await harness.api.remove(resource, "web"), create(1)),
       },
       {
-        name: "of another generation is synced again at once",
+        name: "has a new generation: requeues it at once",
         spoil: () => harness.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
         queuedInMs: 0,
       },
-      { name: "of another size is synced again at once", spoil: () => resize(2), queuedInMs: 0 },
+      { name: "has another size: requeues it at once", spoil: () => resize(2), queuedInMs: 0 },
       {
-        name: "of another size, at a version older than the cached one, is synced again in a second, after the cache has changed",
+        name: "has another size, at a resourceVersion older than the cached one: requeues it in a second, after the cache has changed",
         // Simulates a restore of etcd, which no watch reports.
         spoil: async () => {
           const { metadata, ...live } = harness.api.find(resource, "web");
@@ -85,9 +85,9 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         },
         queuedInMs: 1_000,
       },
-      { name: "being deleted leaves its pods to the garbage collector", spoil: () => harness.api.terminate(resource, "web") },
+      { name: "is being deleted: leaves its pods to the garbage collector", spoil: () => harness.api.terminate(resource, "web") },
     ];
-    it.each(table)("an owner that is $name", async ({ spoil, queuedInMs }) => {
+    it.each(table)("for an owner that $name", async ({ spoil, queuedInMs }) => {
       await spoil();
       await harness.sync();
       expect(harness.api.writes).not.toContain("delete pods");
@@ -96,7 +96,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       if (queuedInMs !== undefined) expect(await harness.queuedInMs()).toBe(queuedInMs);
     });
 
-    it("deletes no pod if the owner's live size differs, and decides again in the next run", async () => {
+    it("deletes no pod if the owner's live size differs, nor in the next sync, which uses the new size", async () => {
       await resize(2);
       await harness.sync();
       await harness.ring();
@@ -155,7 +155,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("that returns a conflict", () => {
+  describe("a delete that returns a conflict", () => {
     const refused = (message: string) => ({
       events: [`Warning FailedDelete Error deleting: ${message}`],
       error: `unable to delete pods: ${message}`,
@@ -182,7 +182,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         want: { ...refused("oops"), left: ["planned"] },
       },
     ];
-    it.each(table)("retries once: the second attempt $name", async ({ second, want }) => {
+    it.each(table)("is retried once: the second attempt $name", async ({ second, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? CONFLICT : second) };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
@@ -320,14 +320,14 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     expect(await left()).toEqual([]);
   });
 
-  it("decides in shadow mode, and reads nothing", async () => {
+  it("in shadow mode, decides the delete and sends no request", async () => {
     await start("shadow");
     await harness.sync();
     expect(harness.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
     expect(harness.api.calls).toEqual([]);
   });
 
-  it("reads 500 stale rows with 500 reads and one write-through", async () => {
+  it("reads 500 pods that changed after they were cached with 500 reads, and stores them with one write-through", async () => {
     await resize(0);
     for (let i = 0; i < 498; i++) await harness.api.put("pods", pod({ name: `p${i}`, owner: ownerNow() }));
     await harness.stream();

@@ -75,7 +75,7 @@ async function live(seed: number): Promise<void> {
 
 describe("random faults", () => {
   it(
-    `never creates surplus pods and ends with the desired number (${SEEDS.length} seeds, in a check ${CHECKED})`,
+    `never creates surplus pods and ends with the desired number (${SEEDS.length} seeds, ${CHECKED} in the project check)`,
     { timeout: 60_000 },
     async () => {
       for (const seed of shareOf(SEEDS, CHECKED)) await live(seed);

@@ -16,7 +16,7 @@ const creates = (harness: SyncHarness): number => harness.api.writes.filter((wri
 const queue = (harness: SyncHarness): Promise<unknown> => harness.store.add(EPOCH, "replicaset", KEY, 0);
 
 describe("two workers on one key", () => {
-  it("[replicaset P4] the second worker writes nothing while the first one holds the lease, and the key runs again afterwards", async () => {
+  it("[replicaset P4] the second worker sends no request while the first one holds the lease, and the key is requeued", async () => {
     const harness = await worldOf({ replicas: 3 });
     let asked: readonly unknown[] | undefined;
     harness.api.script = {
@@ -88,7 +88,7 @@ describe("lost messages", () => {
     expect(available()).toBe(1);
   });
 
-  it("[replicaset P16] hundreds of changes of one ReplicaSet's pods cause one sync with the latest state", async () => {
+  it("[replicaset P16] hundreds of changes of one ReplicaSet's pods cause one status write with the latest counts", async () => {
     const harness = await worldOf({ replicas: 10 });
     await harness.sync();
     await harness.stream();

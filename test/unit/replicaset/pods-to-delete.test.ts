@@ -33,14 +33,14 @@ describe("related pods", () => {
   const table = [
     {
       id: "[replicaset 47] [replicaset 50]",
-      name: "include a pod whose owner is being deleted, and no other",
+      name: "include a pod whose owner is being deleted, and not an unrelated pod",
       siblings: [rs({ deletionTimestamp: ago(1) })],
       pods: [own[0], unrelated],
       want: ["a"],
     },
     {
       id: "[replicaset 48] [replicaset 51]",
-      name: "include own pods, not the unrelated one",
+      name: "include own pods, and not an unrelated pod",
       siblings: [rs()],
       pods: [...own, unrelated],
       want: ["a", "b"],
@@ -182,14 +182,14 @@ describe("comparePods", () => {
     { id: "[replicaset 62]", name: "a pod equals itself", first: unscheduled, second: unscheduled, equal: true },
     {
       id: "[replicaset 62]",
-      name: "the younger of two unscheduled pods first",
+      name: "two unscheduled pods created 5 h and 8 h ago are equal",
       first: pod({ nodeName: "", phase: "Pending", ready: false, creationTimestamp: ago(5 * HOUR) }),
       second: pod({ nodeName: "", phase: "Pending", ready: false, creationTimestamp: ago(8 * HOUR) }),
       equal: true,
     },
     {
       id: "[replicaset 62]",
-      name: "ready for 5 h and 8 h",
+      name: "pods that are ready for 5 h and 8 h are equal",
       first: pod({ ready: ago(5 * HOUR) }),
       second: pod({ ready: ago(8 * HOUR) }),
       equal: true,

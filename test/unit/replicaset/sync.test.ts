@@ -135,7 +135,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.name).toSorted()).toEqual(names);
   });
 
-  it("finds more than ten calls of a dead run with one list", async () => {
+  it("finds the pods of more than ten calls of a dead run with one list", async () => {
     const harness = await harnessOf({ replicas: 12 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
     await harness.store.take(token, ownerIn(harness));
@@ -241,7 +241,7 @@ describe("creating", () => {
     expect(new Set(asked).size).toBe(asked.length);
   });
 
-  it("[replicaset P13] ignores a terminating namespace: no Event, condition or retry", async () => {
+  it("[replicaset P13] ignores creates rejected in a terminating namespace: no Event, condition or requeue", async () => {
     const harness = await harnessOf({ replicas: 50 });
     harness.api.script = {
       "create pods": refusal(403, "Forbidden", "namespace shop is being terminated", [{ reason: "NamespaceTerminating" }]),
@@ -268,7 +268,7 @@ describe("creating", () => {
     expect(harness.api.events).toEqual([]);
   });
 
-  it("[replicaset P14] reports a quota failure in the status once, and removes it", async () => {
+  it("[replicaset P14] sets ReplicaFailure once while a quota rejects creates, and removes it when the count matches", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = quota(2);
     await harness.sync();
@@ -302,7 +302,7 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
   });
 
-  it("creates nothing if the live ReplicaSet has changed since the decision, and decides again immediately", async () => {
+  it("creates nothing if the live ReplicaSet has changed since the decision, and requeues it immediately", async () => {
     const harness = await harnessOf({ replicas: 1 });
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 3 } }));
     await harness.sync();
@@ -330,7 +330,7 @@ describe("creating", () => {
     expect(deleting.api.writes.filter((write) => write === "create pods")).toEqual([]);
   });
 
-  it("stops before the next batch when the lease ends, and keeps no intent of untried calls", async () => {
+  it("stops before the next batch when the lease ends, and keeps no intent of calls that were not sent", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.latencyMs = 4_000;
     harness.invocationMs = WRITE_MARGIN_MS + 7_000;
@@ -344,7 +344,7 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(3);
   });
 
-  it("starts no delete that could not finish in time, and reports no failure for the others", async () => {
+  it("sends no delete that could not finish in time, and emits no Warning Event for it", async () => {
     const pods = Array.from({ length: 100 }, (_, i) => ({ name: `web-${i}`, owned: true }));
     const harness = await harnessOf({ replicas: 0 }, pods);
     harness.api.latencyMs = 4_000;
@@ -391,7 +391,7 @@ describe("creating", () => {
     expect(await harness.failures()).toBe(0);
   });
 
-  it("[informer T80] [informer T81] records ten Events for 40 pods of one sync: nine, and one for the remaining 16 within the limit", async () => {
+  it("[informer T80] [informer T81] records 25 of 40 creates of one sync in ten Events: nine single ones, and one that combines 16", async () => {
     const harness = await harnessOf({ replicas: 40 });
     await harness.sync();
     expect(harness.pods).toHaveLength(40);
@@ -429,7 +429,7 @@ describe("creating", () => {
     ]);
   });
 
-  it("recreates Events when the Store has lost its record of them", async () => {
+  it("creates a new Event for each repetition while the Store cannot correlate Events", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "no") };
     harness.ports.store.correlateEvents = () => Promise.reject(new Error("redis is unavailable"));
@@ -448,7 +448,7 @@ describe("creating", () => {
     expect(await harness.failures()).toBe(0);
   });
 
-  it("calls the Store only for take, done, one registerIntents, one write-through per batch and one for the status", async () => {
+  it("calls the Store only for two takes, one registerIntents, one write-through per batch and one for the status, one correlateEvents, and done", async () => {
     const harness = await harnessOf({ replicas: 10 });
     harness.storeCalls.length = 0;
     await harness.sync();
@@ -520,7 +520,7 @@ describe("intents", () => {
     // The batches of 1 and 2 were in flight when the first response was lost.
     { verb: "writeThrough", named: "a create", pods: 0, made: 7 },
   ] as const)(
-    "$named whose Store call $verb was executed without a response does not block the owner, and has its effect only once",
+    "$named whose Store call $verb is executed but gets no response does not block the owner, and has its effect only once",
     async ({ verb, pods, made }) => {
       const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
       const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
@@ -583,7 +583,7 @@ describe("intents", () => {
     expect(await waitedFor(harness)).toEqual([]);
   });
 
-  it("[replicaset 21] [replicaset P1] block the owner until all five pods are seen, even if some are seen repeatedly", async () => {
+  it("[replicaset 21] [replicaset P1] block the owner until the deletions of all five pods are seen, even if some are seen repeatedly", async () => {
     const names = ["a", "b", "c", "d", "e"];
     const harness = await harnessOf(
       { replicas: 0 },
@@ -601,7 +601,7 @@ describe("intents", () => {
 });
 
 describe("recreation", () => {
-  it("[replicaset 23] late responses for a deleted owner have no effect, and its key does nothing", async () => {
+  it("[replicaset 23] a late response for a deleted owner has no effect, and a sync of its key sends no request", async () => {
     const harness = await harnessOf({ replicas: 1 });
     const { uid } = ownerIn(harness);
     await harness.sync();
@@ -633,7 +633,7 @@ describe("recreation", () => {
 });
 
 describe("claiming", () => {
-  it("[replicaset 30] does nothing when the count matches", async () => {
+  it("[replicaset 30] sends no request when the count matches", async () => {
     const harness = await harnessOf(
       {
         replicas: 2,
@@ -663,7 +663,7 @@ describe("claiming", () => {
     expect(harness.api.writes).toEqual(["create pods", "create pods", "patch replicasets/status"]);
   });
 
-  it("[replicaset 94] [replicaset 95] [replicaset 104] adopts matching orphans after one live read, and counts them at once", async () => {
+  it("[replicaset 94] [replicaset 95] [replicaset 104] adopts matching orphans after one live read of the owner, and counts them in the same sync", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
     const plain = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "s-1", controller: false };
     await harness.api.change("pods", "a", ({ metadata }) => ({ metadata: { ...metadata, ownerReferences: [plain] } }));
@@ -695,7 +695,7 @@ describe("claiming", () => {
     expect(await harness.failures()).toBe(1);
   });
 
-  it("[replicaset 37] [replicaset P20] adopts, releases and creates nothing for an owner that is being deleted, and keeps its status", async () => {
+  it("[replicaset 37] [replicaset P20] for a ReplicaSet that is being deleted, adopts, releases and creates no pods, but still updates the status", async () => {
     const harness = await harnessOf({ replicas: 2, deleting: true }, [
       { name: "a" },
       { name: "b", owned: true, labels: { app: "x" } },
@@ -774,7 +774,7 @@ describe("claiming", () => {
     expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
   });
 
-  it("[replicaset 107] adopts surplus pods and deletes them in the same sync", async () => {
+  it("[replicaset 107] adopts all matching pods and deletes the surplus in the same sync", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch pods", "patch pods", "patch pods", "delete pods", "patch replicasets/status"]);
@@ -788,7 +788,7 @@ describe("deleting", () => {
     { name: "c", owned: true },
   ] as const;
 
-  it("[replicaset 99] deletes the surplus with the uid as precondition, records an Event, and counts it as terminating", async () => {
+  it("[replicaset 99] deletes two surplus pods, records an Event for each, and counts them as terminating", async () => {
     const [a, b, c] = three;
     const harness = await harnessOf({ replicas: 1 }, [{ ...a, phase: "Pending" }, { ...b, phase: "Pending" }, c]);
     await harness.sync();
@@ -841,7 +841,7 @@ describe("deleting", () => {
     expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
   });
 
-  it("spares the node on which siblings have fewer pods, and reads their slices twice", async () => {
+  it("deletes the pod on the node with more related pods, and reads the siblings' pods twice", async () => {
     const owner = [{ apiVersion: "apps/v1", kind: "Deployment", name: "d", uid: "d-1", controller: true }];
     const harness = await harnessOf({ replicas: 1, ownerReferences: owner }, [
       { name: "a", owned: true, nodeName: "n1" },
@@ -884,7 +884,7 @@ describe("status", () => {
     });
   });
 
-  it("decides again when the object changed during a status write", async () => {
+  it("requeues without writing the status when the spec changed before the status write", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 2 } }));
     await harness.sync();
@@ -895,7 +895,7 @@ describe("status", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, observedGeneration: 2 });
   });
 
-  it("[replicaset 29] writes the counts from before its creates, and the new counts with the next sync", async () => {
+  it("[replicaset 29] computes the status from the pods before its creates, and writes the new counts in the next sync", async () => {
     const harness = await harnessOf(
       {
         replicas: 2,
@@ -957,7 +957,7 @@ describe("status", () => {
 });
 
 describe("a ReplicationController", () => {
-  it("adopts, creates and reports as its own kind, without terminatingReplicas", async () => {
+  it("is the kind in owner references and Events, and has no terminatingReplicas", async () => {
     const harness = await SyncHarness.create({ controller: "replicationcontroller" });
     const rs = replicaSet({ replicas: 2 });
     const given = { ...rs, spec: { ...rs.spec, selector: { app: "web" } } };
@@ -981,7 +981,7 @@ describe("a ReplicationController", () => {
 });
 
 describe("sync in shadow mode", () => {
-  it("decides without sending writes or registering intents, and reports decisions that it cannot reproduce", async () => {
+  it("decides creates without sending requests or registering intents, and reports that it cannot decide the status", async () => {
     const harness = await SyncHarness.create({ mode: "shadow" });
     await harness.api.put("replicasets", replicaSet({ replicas: 2 }));
     await harness.stream();

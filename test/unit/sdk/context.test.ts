@@ -58,7 +58,7 @@ describe("owned", () => {
     expect(found.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`)).toEqual(want);
   });
 
-  it("finds by name in any namespace under a cluster-scoped primary", () => {
+  it("finds an owned object by name in any namespace under a cluster-scoped primary", () => {
     const context = contextOf(byNamespace, undefined, { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } });
     expect(context.owned(Service, "api")).toMatchObject({ metadata: { namespace: "shop", labels: {} } });
   });
@@ -79,7 +79,7 @@ describe("live", () => {
 
   it.each([
     { what: "the primary", call: () => context.live(), want: "deployments shop/a" },
-    { what: "a kind in the primary's namespace", call: () => context.live(Service, "web"), want: "services shop/web" },
+    { what: "an object in the primary's namespace", call: () => context.live(Service, "web"), want: "services shop/web" },
     { what: "the object that `only` selects", call: () => context.live(Secret, "pull", "registry"), want: "secrets registry/pull" },
   ])("reads $what", async ({ call, want }) => {
     read.length = 0;
@@ -88,11 +88,11 @@ describe("live", () => {
   });
 
   it.each([
-    { what: "a kind in another namespace", call: () => context.live(Service, "web", "other") },
+    { what: "an object in another namespace", call: () => context.live(Service, "web", "other") },
     { what: "an object whose name is not the one that `only` selects", call: () => context.live(Secret, "root", "registry") },
     { what: "an object outside the namespace that `only` selects", call: () => context.live(Secret, "pull") },
-    { what: "a kind that is not in reads", call: () => context.live(Deployment, "a") },
-  ])("rejects, without sending a request, $what", async ({ call }) => {
+    { what: "an object of a kind that is not in `reads`", call: () => context.live(Deployment, "a") },
+  ])("rejects a live read of $what, and sends no request", async ({ call }) => {
     read.length = 0;
     await expect(call()).rejects.toThrow("is not in `reads`");
     expect(read).toEqual([]);

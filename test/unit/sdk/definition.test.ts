@@ -46,7 +46,7 @@ describe("visible fields", () => {
     expect(defineController({ name: "a", sync, ...controller } as never).definition.see).toEqual(want);
   });
 
-  it("include the status of owned and watched objects, even of kinds with a schema from `s`", () => {
+  it("include only the status of owned and watched objects, even of kinds with a schema from `s`", () => {
     const { definition } = defineController({
       name: "a",
       for: Pod,
@@ -70,7 +70,7 @@ describe("visible fields", () => {
   });
 });
 
-it("is unchanged after a round trip through JSON", () => {
+it("a definition is unchanged after a round trip through JSON", () => {
   const { definition } = defineController({ name: "a", for: Login, owns: [Pod], resync: "1h", sync });
   expect(JSON.parse(JSON.stringify(definition))).toStrictEqual(definition);
 });

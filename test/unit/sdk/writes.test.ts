@@ -71,7 +71,7 @@ function decided(result: object, observed: Partial<Observed> = {}) {
 const short = (writes: readonly OwnWrite[]): readonly string[] =>
   writes.map((write) => `${write.kind}${"id" in write ? ` ${write.id.kind.kind} ${write.id.name}` : ""}: ${write.why}`);
 
-describe("an applied object", () => {
+describe("an object in `apply`", () => {
   const six = [1, 2, 3, 4, 5, 6].map((n) => NOW_MS - n * 1_000);
 
   it.each([
@@ -116,7 +116,7 @@ describe("an applied object", () => {
       want: [],
     },
     {
-      what: "is applied in spite of a contest when the code changed",
+      what: "is applied although it is contested when its desired state changed",
       cached: owned({ content: "x" }),
       stored: record({ sent: "x", revertsMs: six }),
       want: ["apply Service a: desired state changed"],
@@ -150,7 +150,7 @@ describe("an applied object", () => {
   });
 });
 
-describe("an owned object that is not applied", () => {
+describe("an owned object that is not in `apply`", () => {
   const claim = owned({ id: { kind: PersistentVolumeClaim.data, namespace: "shop", name: "data" } });
 
   it.each([

@@ -10,7 +10,7 @@ import { decide } from "../../../shared/test-kit/index.ts";
 
 const GUARDED = { metadata: { name: "shop", labels: { "example.com/team": "a" } } };
 
-it("returns the plain result for objects created by the kinds", async () => {
+it("returns sync's result for objects created with the kinds' functions", async () => {
   const deployment = Deployment({ metadata: { name: "a" }, status: { readyReplicas: 1 } });
   const result = await decide(website, { object: Website({ metadata: { name: "a" }, spec: { image: "nginx" } }), owned: [deployment] });
   expect(result?.status).toMatchObject({ ready: 1, conditions: [{ status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }] });

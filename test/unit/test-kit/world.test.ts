@@ -143,7 +143,7 @@ it("rejects a definition with a mistake, and objects of unknown kinds", async ()
   await expect(w.delete(Secret, "shop", "none")).rejects.toThrow('secrets "none" not found');
 });
 
-it("everyCrash passes for a crash-safe controller, and otherwise reports the crash that is not safe", async () => {
+it("everyCrash passes for a crash-safe controller, and otherwise reports a crash that changes the final state", async () => {
   const w = await world({ controllers: [copies] });
   await w.everyCrash(async (each) => void (await each.apply(source())));
   let lives = 0;

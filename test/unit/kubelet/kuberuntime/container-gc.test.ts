@@ -83,13 +83,13 @@ describe("containersToRemove", () => {
       want: [],
     },
     {
-      name: "the attempt takes precedence over the time",
+      name: "the container with the highest attempt is the newest, even if it was created earlier",
       containers: [container(0, { createdAtMs: 9 }), container(1, { createdAtMs: 1 })],
       given: kept,
       want: ["pod/foo-0"],
     },
     {
-      name: "the time decides between equal attempts",
+      name: "of two containers with equal attempts, the one created later is the newest",
       containers: [container(0, { id: "new", createdAtMs: 9 }), container(0, { id: "old" })],
       given: kept,
       want: ["old"],
@@ -150,7 +150,7 @@ describe("sandboxesToRemove", () => {
       want: ["s0"],
     },
     {
-      name: "the attempt takes precedence over the time",
+      name: "the sandbox with the highest attempt is the newest, even if it was created earlier",
       sandboxes: [sandbox("s0", 0, { createdAtMs: 9 }), sandbox("s1", 1)],
       containers: [],
       given: kept,
@@ -188,7 +188,7 @@ describe("deadInstancesOf", () => {
     expect(deadInstancesOf(containers, { diedId: "foo9-0" }, all)).toEqual([]);
   });
 
-  it("removes every dead instance of an evicted or a deleted and terminated pod", () => {
+  it("returns every dead instance of a pod that was evicted, or deleted and terminated", () => {
     expect(deadInstancesOf(containers, "all", all).toSorted()).toEqual(["foo1-0", "foo1-1", "foo1-2", "foo2-0", "foo2-1"]);
   });
 

@@ -50,7 +50,7 @@ test.each(KINDS)(
 );
 
 test.each(KINDS)(
-  "[node-agent 501] aborts a postStart hook of kind $kind when its pod is deleted, and reports nothing",
+  "[node-agent 501] aborts a postStart hook of kind $kind when its pod is deleted, and reports no FailedPostStartHook",
   async ({ handler }) => {
     const { node, asked } = await silentNode();
     await node.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });

@@ -20,7 +20,7 @@ describe("the order of stopping containers", () => {
   it.each([
     { name: "stops all containers in parallel if there are no sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
     {
-      name: "stops sidecars after regular containers, the last one first",
+      name: "stops sidecars after regular containers, in reverse order",
       init: [sidecar("s1"), sidecar("s2")],
       running: ["s1", "a", "s2"],
       want: [["a"], ["s2"], ["s1"]],
@@ -46,33 +46,38 @@ describe("the grace period of a container", () => {
   });
   it.each([
     {
-      name: "the one that its worker requests",
+      name: "the one that the pod worker requests, if any",
       spec: { terminationGracePeriodSeconds: 30 },
       deletion: 20,
       given: { override: 1 },
       want: 1,
     },
     {
-      name: "else that of the deletion",
+      name: "the deletionGracePeriodSeconds of a pod that is being deleted",
       spec: { terminationGracePeriodSeconds: 30 },
       deletion: 20,
       given: { reason: "LivenessProbe" },
       want: 20,
     },
     {
-      name: "else that of the failed liveness probe",
+      name: "the terminationGracePeriodSeconds of the failed liveness probe",
       spec: { terminationGracePeriodSeconds: 30 },
       given: { reason: "LivenessProbe" },
       want: 3,
     },
     {
-      name: "else that of the failed startup probe",
+      name: "the terminationGracePeriodSeconds of the failed startup probe",
       spec: { terminationGracePeriodSeconds: 30 },
       given: { reason: "StartupProbe" },
       want: 4,
     },
-    { name: "else that of the pod", spec: { terminationGracePeriodSeconds: 30 }, given: { reason: "Unknown" }, want: 30 },
-    { name: "else the minimum", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
+    {
+      name: "the terminationGracePeriodSeconds of the pod if no probe failed",
+      spec: { terminationGracePeriodSeconds: 30 },
+      given: { reason: "Unknown" },
+      want: 30,
+    },
+    { name: "the minimum of 2 s if none is set", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
   ] as const)("the grace period of a container is $name", ({ spec, given, want, ...more }) => {
     expect(killGraceSeconds(pod(spec, "deletion" in more ? more.deletion : undefined), probed, given)).toBe(want);
   });

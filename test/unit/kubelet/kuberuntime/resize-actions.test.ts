@@ -22,7 +22,7 @@ interface Case {
 describe("[node-agent 160] the actions for a running container", () => {
   const MB32 = 32 * 2 ** 20;
   const table: readonly Case[] = [
-    { name: "does nothing if it has the resources", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
+    { name: "does nothing if it already has the desired resources", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
     {
       name: "increases the CPU",
       actuated: has("1", "1Gi"),
@@ -133,7 +133,7 @@ describe("[node-agent 161] the actions for a pod", () => {
     expect(actions).toMatchObject({ initContainersToStart: [0], containersToStart: [], containersToKill: [{ name: "side" }] });
   });
 
-  it("resizes a running init container and never restarts it", () => {
+  it("resizes a running init container in place, even if its resize policy requires a restart", () => {
     const init = containerSpec("init", { resources: has("2", "1Gi"), resizePolicy: restartOf("cpu") });
     const actions = computePodActions(
       nodePod({ initContainers: [init], containers: ["app"] }),
@@ -144,7 +144,7 @@ describe("[node-agent 161] the actions for a pod", () => {
     expect(actions.containersToKill).toEqual([]);
   });
 
-  it("restarts a container with a failed probe only because of the probe", () => {
+  it("kills a container with a failed liveness probe for the probe, and does not resize it", () => {
     const pod = nodePod({ containers: [wanting("app", "2", "1Gi")] });
     const probes = { ...NO_PROBES, liveness: () => "Failure" as const };
     const actions = computePodActions(pod, observed({ containers: [having("app", "1", "1Gi")] }), probes);
@@ -159,16 +159,24 @@ describe("[node-agent 164] resizes in progress", () => {
   });
   const runs = container({ name: "app" });
   it.each([
-    { name: "while a container has other resources than allocated", allocation: granted(has("1", "1Gi")), one: runs, want: true },
-    { name: "not when the container has the allocated resources", allocation: granted(has("2000m", "1Gi")), one: runs, want: false },
     {
-      name: "not for a container that does not run",
+      name: "is in progress while the container does not have the allocated resources",
+      allocation: granted(has("1", "1Gi")),
+      one: runs,
+      want: true,
+    },
+    {
+      name: "is not in progress when the container has the allocated resources",
+      allocation: granted(has("2000m", "1Gi")),
+      one: runs,
+      want: false,
+    },
+    {
+      name: "is not in progress for a container that does not run",
       allocation: granted(has("1", "1Gi")),
       one: container({ name: "app", state: "CONTAINER_EXITED" }),
       want: false,
     },
-    { name: "[node-agent 173] not without recorded resources", allocation: granted(), one: runs, want: false },
-  ])("a resize is in progress $name", ({ allocation, one, want }) =>
-    expect(isResizeInProgress(allocation, observed({ containers: [one] }))).toBe(want),
-  );
+    { name: "[node-agent 173] is not in progress without recorded resources", allocation: granted(), one: runs, want: false },
+  ])("a resize $name", ({ allocation, one, want }) => expect(isResizeInProgress(allocation, observed({ containers: [one] }))).toBe(want));
 });

@@ -82,7 +82,7 @@ test("[node-agent 168] restarts the container once with all new resources if its
   expect([updates(node), conditionsOf(node)]).toEqual([[], []]);
 });
 
-test("[node-agent 169] [node-agent 175] defers a resize without free resources, and grants it later", async () => {
+test("[node-agent 169] [node-agent 175] defers a resize while the node lacks free resources, and grants it later", async () => {
   const { node } = await started(cpuOf("10"));
   await node.create("big", { containers: [app(cpuOf("50"))] });
   await node.until("it runs", () => node.isReady("big"));
@@ -121,7 +121,7 @@ test("[node-agent 165] reports a resize above the node's capacity as infeasible,
   expect(updates(node)).toEqual([]);
 });
 
-test("[node-agent 170] does not set a memory limit below the usage, but sets a later, higher one", async () => {
+test("[node-agent 170] does not set a memory limit below the usage, but sets a later one above it", async () => {
   const { node } = await started(both("100m", "64Mi"), { image: "fat:1" }, { images: { "fat:1": { memoryBytes: 40 * MB } } });
   await resize(node, both("100m", "32Mi"));
   await node.until("it is said", () => conditionsOf(node).includes("PodResizeInProgress Error"), 20 * SECONDS);
@@ -278,7 +278,7 @@ const RESTARTS = ["cpu", "memory"].map((resourceName) => ({ resourceName, restar
 const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m", "32Mi") };
 
 test.each([
-  { name: "with a sync iteration that continues", dies: false },
+  { name: "without an agent restart", dies: false },
   { name: "after an agent restart while the container is stopped", dies: true },
 ])("[node-agent 178] gives the cgroup the allocated limits before a container starts, $name", async ({ dies }) => {
   const node = await startedNode();

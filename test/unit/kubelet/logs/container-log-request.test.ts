@@ -22,8 +22,12 @@ describe("a container log request", () => {
     { name: "the first of two values of a parameter", query: "follow=0&follow=1&tailLines=3&tailLines=4", want: { ...NONE, tailLines: 3 } },
     { name: "the last lines by tailLines", query: "tailLines=5", want: { ...NONE, tailLines: 5 } },
     { name: "no lines by tailLines 0", query: "tailLines=0", want: { ...NONE, tailLines: 0 } },
-    { name: "the last lines by the deprecated name, which takes precedence", query: "tail=7&tailLines=5", want: { ...NONE, tailLines: 7 } },
-    { name: "all lines by the deprecated name", query: "tail=all&tailLines=5", want: NONE },
+    {
+      name: "the last lines by the deprecated `tail`, which takes precedence",
+      query: "tail=7&tailLines=5",
+      want: { ...NONE, tailLines: 7 },
+    },
+    { name: "all lines by the deprecated `tail`", query: "tail=all&tailLines=5", want: NONE },
     { name: "the first bytes", query: "limitBytes=1", want: { ...NONE, limitBytes: 1 } },
     { name: "lines of the last N seconds", query: "sinceSeconds=90", want: { ...NONE, sinceMs: NOW_MS - 90_000 } },
     {
@@ -39,7 +43,7 @@ describe("a container log request", () => {
 
   const refused: readonly { readonly name: string; readonly query: string; readonly want: ParsedLogRequest }[] = [
     { name: "a number of lines that is not a number", query: "tailLines=many", want: UNREADABLE },
-    { name: "an empty number of lines", query: "limitBytes=", want: UNREADABLE },
+    { name: "an empty number of bytes", query: "limitBytes=", want: UNREADABLE },
     { name: "a number above 64 bits", query: "limitBytes=9223372036854775808", want: UNREADABLE },
     { name: "a fraction of a second", query: "sinceSeconds=1.5", want: UNREADABLE },
     { name: "a time that cannot be parsed", query: "sinceTime=yesterday", want: UNREADABLE },

@@ -96,7 +96,7 @@ describe("the instance of a log request", () => {
     expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
   });
 
-  it("a log request finds regular, init and ephemeral containers", () => {
+  it("a log request finds init and ephemeral containers, and rejects a container without a status", () => {
     const entry = { ...NOW, state: running };
     expect(podLogTarget("p", { initContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
     expect(podLogTarget("p", { ephemeralContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
@@ -107,7 +107,7 @@ describe("the instance of a log request", () => {
   });
 });
 
-describe("a container of a pod", () => {
+describe("containerNamed", () => {
   const pod = parseNodePod({
     metadata: { name: "p", namespace: "default", uid: "u" },
     spec: { containers: [{ name: "main" }], initContainers: [{ name: "init" }], ephemeralContainers: [{ name: "debug" }] },
@@ -115,5 +115,5 @@ describe("a container of a pod", () => {
   it.each(["main", "init", "debug"])("finds any container in the pod's spec: %s", (name) =>
     expect(containerNamed(pod, name)?.name).toBe(name),
   );
-  it("does not find a container by any other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
+  it("returns undefined for a name that is not in the spec", () => expect(containerNamed(pod, "none")).toBeUndefined());
 });

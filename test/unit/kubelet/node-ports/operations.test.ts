@@ -83,7 +83,7 @@ describe("operations", () => {
     expect(await other).toBe("ended");
   });
 
-  it("drops outcomes that were not read", async () => {
+  it("drops an outcome that arrives after the pod was forgotten", async () => {
     const { promise, resolve } = gate();
     const first = paused(operations.run({ ...PULL, waitMs: 1, act: () => promise }));
     await settled();

@@ -121,7 +121,7 @@ describe("nodeStatus", () => {
     expect(ready(nodeStatus(input(fields)))).toMatchObject({ status: "False", reason: "KubeletNotReady", message });
   });
 
-  it("changes the transition time only with the status", () => {
+  it("changes lastTransitionTime only when the condition's status changes", () => {
     const before = nodeStatus(input({ nowMs: NOW_MS - 60_000, runtimeError: "a" }));
     const still = nodeStatus(input({ previous: before, runtimeError: "b" }));
     expect(ready(still)).toMatchObject({ message: "b", lastHeartbeatTime: NOW, lastTransitionTime: ago(60) });
@@ -213,10 +213,10 @@ describe("nodeStatusChanged", () => {
       want: false,
     },
     { name: "an absent field instead of an empty one", after: without(before, "images"), want: false },
-    { name: "another quantity", after: { ...before, capacity: { ...before.capacity, cpu: "3" } }, want: true },
-    { name: "another condition status", after: nodeStatus(input({ previous: before, networkError: "x" })), want: true },
+    { name: "a changed quantity", after: { ...before, capacity: { ...before.capacity, cpu: "3" } }, want: true },
+    { name: "a changed condition status", after: nodeStatus(input({ previous: before, networkError: "x" })), want: true },
     { name: "an additional image", after: nodeStatus(input({ images: [image("a", 1, 1)] })), want: true },
-    { name: "another address", after: { ...before, addresses: [] }, want: true },
+    { name: "a removed address", after: { ...before, addresses: [] }, want: true },
   ])("the status changes with $name: $want", ({ after, want }) => {
     expect(nodeStatusChanged(before, after)).toBe(want);
   });

@@ -231,7 +231,7 @@ test("[node-agent 457] extends a shutdown delay that is too short, or logs an er
   ]);
 });
 
-test("[node-agent 457] makes no call on a node without shutdown grace periods", async () => {
+test("[node-agent 457] takes no inhibitor lock and ignores shutdowns on a node without shutdown grace periods", async () => {
   const logind = createMemoryLogind();
   const { node } = await started({ logind, shutdown: [] });
   await node.create("p", { containers: [APP] });

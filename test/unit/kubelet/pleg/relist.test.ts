@@ -88,7 +88,7 @@ describe("relist", () => {
     });
   });
 
-  it("[node-agent 87] retries only failed inspections in the next relist", () => {
+  it("[node-agent 87] repeats in the next relist only the events of pods whose inspection failed", () => {
     const before = relist(undefined, [], [container("a", RUNNING, "one"), container("b", RUNNING, "two")]).record;
     const now = [container("a", EXITED, "one"), container("a2", RUNNING, "one"), container("b", EXITED, "two")];
     const first = relist(before, [], now);

@@ -34,26 +34,26 @@ const nothing = async (): Promise<void> => undefined;
 
 const restarted: readonly { readonly name: string; readonly spec: Spec; readonly act: (node: NodeHarness) => Promise<void> }[] = [
   {
-    name: "fails its liveness probe, OnFailure",
+    name: "fails its liveness probe under OnFailure",
     spec: { restartPolicy: "OnFailure", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] },
     act: nothing,
   },
-  { name: "gets another image, OnFailure", spec: { restartPolicy: "OnFailure", containers: [APP] }, act: changeImage },
-  { name: "gets another image, Never", spec: { restartPolicy: "Never", containers: [APP] }, act: changeImage },
-  { name: "loses its sandbox, OnFailure", spec: { restartPolicy: "OnFailure", containers: [APP] }, act: loseSandbox },
+  { name: "gets a new image under OnFailure", spec: { restartPolicy: "OnFailure", containers: [APP] }, act: changeImage },
+  { name: "gets a new image under Never", spec: { restartPolicy: "Never", containers: [APP] }, act: changeImage },
+  { name: "loses its sandbox under OnFailure", spec: { restartPolicy: "OnFailure", containers: [APP] }, act: loseSandbox },
   {
-    name: "loses its sandbox and has init containers, OnFailure",
+    name: "loses its sandbox under OnFailure in a pod with init containers",
     spec: { restartPolicy: "OnFailure", initContainers: [{ name: "init", image: "init:1" }], containers: [APP] },
     act: loseSandbox,
   },
   {
-    name: "loses its sandbox while another container is completed, OnFailure",
+    name: "loses its sandbox under OnFailure while another container is completed",
     spec: { restartPolicy: "OnFailure", containers: [APP, { name: "done", image: "init:1" }] },
     act: loseSandbox,
   },
 ];
 
-test.each(restarted)("[node-agent 127] restarts a container that $name and exits with 0 after 3 s", async ({ spec, act }) => {
+test.each(restarted)("[node-agent 127] restarts a container that $name, and takes 3 s to exit with 0", async ({ spec, act }) => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", spec);
   await node.until("it runs", () => status(node)?.state?.running !== undefined);
@@ -73,7 +73,7 @@ test.each(restarted)("[node-agent 127] restarts a container that $name and exits
 });
 
 test.each(["OnFailure", "Never"] as const)(
-  "[node-agent 127] restarts a container with a changed image, %s, that exits immediately while the new image takes 5 s to pull",
+  "[node-agent 127] under %s, restarts a container with a changed image that exits immediately while the new image takes 5 s to pull",
   async (restartPolicy) => {
     const node = await startedNode({ remoteImages: { "far:1": { pullMs: 5 * SECONDS } } });
     await node.create("p", { restartPolicy, containers: [{ ...APP, image: "app:1" }] });

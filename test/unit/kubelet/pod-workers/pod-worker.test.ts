@@ -141,7 +141,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toBeUndefined();
   });
 
-  it("[node-agent 46] uses a grace period of 1 s for an orphan without a given one", () => {
+  it("[node-agent 46] uses a grace period of 1 s for an orphan whose kill sets none", () => {
     expect(acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true })).record?.gracePeriodSeconds).toBe(1);
   });
 
@@ -164,7 +164,7 @@ describe("acceptUpdate", () => {
     expect(accepted.record).toBe(before);
   });
 
-  it("[node-agent 50] passes grace period override and status of a kill to the sync iteration, and the last status wins", () => {
+  it("[node-agent 50] records the grace period override of a kill as at least 1 s, and the statuses of all kills in order", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.drain();
@@ -175,16 +175,16 @@ describe("acceptUpdate", () => {
     expect(worker.drain().works).toEqual(["sync", "terminating", "terminated"]);
   });
 
-  it("[node-agent 50] keeps a bounded number of statuses", () => {
+  it("[node-agent 50] keeps the statuses of the last eight kills", () => {
     const worker = new Worker();
     for (let kill = 0; kill < 20; kill++) worker.update({ kind: "kill", abnormal: { ...PREEMPTED, message: `${kill}` } });
     expect(worker.record?.abnormalTerminations.map(({ message }) => message)).toEqual(["12", "13", "14", "15", "16", "17", "18", "19"]);
   });
 
   it.each<{ name: string; before?: WorkerRecord; rest: Partial<PodUpdate> }>([
-    { name: "it is syncing", before: started(), rest: { abnormal: EVICTED, graceOverrideSeconds: 3, evict: true } },
-    { name: "it is terminated", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: { kind: "kill", abnormal: EVICTED } },
-  ])("ignores the options of a kill while $name", ({ before, rest }) => {
+    { name: "in an update of another kind", before: started(), rest: { abnormal: EVICTED, graceOverrideSeconds: 3, evict: true } },
+    { name: "of a terminated pod", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: { kind: "kill", abnormal: EVICTED } },
+  ])("ignores the options of a kill $name", ({ before, rest }) => {
     const { record: after, cancel, enqueue } = acceptUpdate(before, update(rest));
     expect(after).toEqual({ ...before, pending: { kind: rest.kind ?? "update", sinceMs: NOW_MS } });
     expect([cancel, enqueue]).toEqual([false, true]);
@@ -257,7 +257,7 @@ describe("startSync", () => {
     },
   );
 
-  it("never finishes a pod without a kill, whatever the gate's state", () => {
+  it("does not finish a pod that was not killed, even if the start gate returns never", () => {
     expect(startSync(waiting, "never", NOW_MS)).toEqual({ record: waiting, work: "idle" });
   });
 
@@ -271,8 +271,8 @@ describe("startSync", () => {
 
 describe("endSync", () => {
   it.each<{ name: string; before: WorkerRecord; end: SyncEnd; want: Partial<WorkerRecord>; transition: boolean }>([
-    { name: "a sync", before: started(), end: { kind: "synced", terminalPhase: false }, want: {}, transition: false },
-    { name: "a failure", before: started(), end: { kind: "failed" }, want: {}, transition: false },
+    { name: "a successful sync", before: started(), end: { kind: "synced", terminalPhase: false }, want: {}, transition: false },
+    { name: "a failed sync", before: started(), end: { kind: "failed" }, want: {}, transition: false },
     {
       name: "a sync that found the pod done",
       before: started(),
@@ -293,7 +293,7 @@ describe("endSync", () => {
       transition: true,
     },
     {
-      name: "a termination",
+      name: "a successful termination",
       before: started({ terminatingAtMs: 5, startedTerminating: true, gracePeriodSeconds: 9, abnormalTerminations: [EVICTED] }),
       end: { kind: "terminatingDone" },
       want: { terminatedAtMs: NOW_MS, abnormalTerminations: [], pending: { kind: "sync", sinceMs: NOW_MS } },
@@ -313,7 +313,7 @@ describe("endSync", () => {
       want: { finished: true },
       transition: false,
     },
-  ])("continues after $name", ({ before, end, want, transition }) => {
+  ])("records the result of $name", ({ before, end, want, transition }) => {
     expect(endSync(before, end, NOW_MS)).toEqual({ record: { ...before, lastTurnEndedAtMs: NOW_MS, ...want }, transition });
   });
 
@@ -329,7 +329,7 @@ describe("endSync", () => {
 });
 
 describe("lost records", () => {
-  it("[node-agent 116] a sync iteration that lost its message has no further effect", async () => {
+  it("[node-agent 116] a sync iteration has no further effect once another one has begun", async () => {
     const store = createMemoryNodeStore();
     const accept = () => store.update("workers", "u1", (row) => acceptUpdate(row, update({ kind: "sync", mayRun: true })).record);
     const begin = async () => {

@@ -60,7 +60,7 @@ describe("startGate", () => {
     { id: "53", name: "the pod has started", start: { startedUid: "self", waitingUids: [] }, records: { self: STATIC }, verdict: "start" },
     {
       id: "53",
-      name: "the pod has started, so that it is synced until its end",
+      name: "the pod has started and is terminating, so that it is synced until its end",
       start: { startedUid: "self", waitingUids: ["next"] },
       records: { self: { ...RUNNING, terminatingAtMs: 2 }, next: STATIC },
       verdict: "start",
@@ -74,10 +74,16 @@ describe("startGate", () => {
       verdict: "notYet",
     },
     { id: "53", name: "the pod has no record", start: { waitingUids: ["self"] }, records: {}, verdict: "never" },
-    { id: "53", name: "the pod terminates", start: { waitingUids: ["self"] }, records: { self: TERMINATING }, verdict: "never" },
     {
       id: "53",
-      name: "the pod terminates and holds the name",
+      name: "the pod was killed before it started",
+      start: { waitingUids: ["self"] },
+      records: { self: TERMINATING },
+      verdict: "never",
+    },
+    {
+      id: "53",
+      name: "the pod was killed before it started and holds the name",
       start: { startedUid: "self", waitingUids: [] },
       records: { self: TERMINATING },
       verdict: "never",
@@ -136,7 +142,7 @@ describe("the static pods of one full name, started and waiting", () => {
   });
 
   it.each<{ name: string; start?: StaticStart; uid: string; want?: StaticStart }>([
-    { name: "nothing of an absent row", uid: "a" },
+    { name: "nothing if the row is absent", uid: "a" },
     { name: "the only pod", start: { startedUid: "a", waitingUids: [] }, uid: "a" },
     { name: "the started pod", start: { startedUid: "a", waitingUids: ["b"] }, uid: "a", want: { waitingUids: ["b"] } },
     {
@@ -147,7 +153,7 @@ describe("the static pods of one full name, started and waiting", () => {
     },
     { name: "the last waiting pod", start: { waitingUids: ["b"] }, uid: "b" },
     {
-      name: "a pod that is not in the row",
+      name: "nothing if the pod is not in the row",
       start: { startedUid: "a", waitingUids: ["b"] },
       uid: "x",
       want: { startedUid: "a", waitingUids: ["b"] },

@@ -54,7 +54,7 @@ test("[node-agent 39] does not report a failed sandbox of a terminating pod", as
   expect(reasons(node).filter((reason) => reason.startsWith("Failed"))).toEqual([]);
 });
 
-test("[node-agent 46] kills running orphans with a grace of 1 s and removes their records", async () => {
+test("[node-agent 46] kills running orphans with the minimum grace period of 2 s, and removes their records, containers and sandboxes", async () => {
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: "never" } } });
   const id = await orphan(node, "nobody");
   await node.until("it ended", async () => (await node.cri.containerStatus(id)).state === "CONTAINER_EXITED", 10 * SECONDS);
@@ -85,7 +85,7 @@ test("[node-agent 115] ignores a duplicate message, even after the worker has fi
 });
 
 test.each(["createContainer", "runPodSandbox", "startContainer"])(
-  "[node-agent 116] a sync iteration abandoned in %s leaves one sandbox, one container and no record change",
+  "[node-agent 116] a sync iteration abandoned in %s leaves one running container, one ready sandbox and no failure reason",
   async (verb) => {
     const node = await startedNode();
     const lost: { token?: number } = {};
@@ -131,21 +131,24 @@ test("[node-agent 119] a pod deleted during its pull never gets a container", as
   expect(await node.cri.imageStatus({ image: "big:1" })).toBeUndefined(); // the pull was aborted, too
 });
 
-test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] stops starting a pod that is deleted during %s", async (verb) => {
-  const node = await startedNode();
-  let held = false;
-  node.fateOf = (call) => {
-    if (call.verb !== verb || held) return "live";
-    held = true;
-    return { after: node.clock.after(3 * SECONDS) };
-  };
-  await node.create("p", { containers: [APP] });
-  await node.until("it is held", () => held);
-  await node.delete("p");
-  await node.until("gone", () => node.pod("p") === undefined);
-  const made = node.calls.filter(({ verb: one }) => one === "createContainer" || one === "startContainer");
-  expect(made.map(({ verb: one }) => one)).toEqual(verb === "imageStatus" ? [] : ["createContainer"]);
-});
+test.each(["imageStatus", "createContainer"] as const)(
+  "[node-agent 119] starts no container of a pod that is deleted during %s",
+  async (verb) => {
+    const node = await startedNode();
+    let held = false;
+    node.fateOf = (call) => {
+      if (call.verb !== verb || held) return "live";
+      held = true;
+      return { after: node.clock.after(3 * SECONDS) };
+    };
+    await node.create("p", { containers: [APP] });
+    await node.until("it is held", () => held);
+    await node.delete("p");
+    await node.until("gone", () => node.pod("p") === undefined);
+    const made = node.calls.filter(({ verb: one }) => one === "createContainer" || one === "startContainer");
+    expect(made.map(({ verb: one }) => one)).toEqual(verb === "imageStatus" ? [] : ["createContainer"]);
+  },
+);
 
 test.each(["while the agent keeps running", "together with the agent"])(
   "[node-agent 120] keeps pods running, finishes terminating ones and resets the back-off when the NodeStore is lost %s",
@@ -241,7 +244,7 @@ test("[node-agent 122] keeps ready containers ready across an agent restart", as
   }
 });
 
-test("[node-agent 124] restores lost due times within 2 s", async () => {
+test("[node-agent 124] restores the lost due times of pods within 2 s", async () => {
   const node = await startedNode();
   const uids = [await node.create("a", { containers: [APP] }), await node.create("b", { containers: [APP] })];
   await node.until("ready", () => node.isReady("a") && node.isReady("b"));

@@ -40,7 +40,7 @@ describe("[node-agent 510] the next action", () => {
     expect(nextAct(credential, nowMs)).toBe(want);
   });
 
-  it("keeps the issued certificate while its refresh is pending", () => {
+  it("after a create keeps the issued certificate while its refresh is pending", () => {
     expect(requestCreated({ kind: "Initial" }, REQUEST)).toEqual(WAIT);
     expect(requestCreated(FRESH, REQUEST)).toEqual(WAIT_REFRESH);
   });

@@ -104,7 +104,7 @@ describe("[node-agent 76] times of an accepted status", () => {
     expect(same.status.conditions?.[0]?.lastTransitionTime).toBe(ago(-30));
   });
 
-  it("times are taken from the API server without a cached status, and the generation never decreases", () => {
+  it("times are taken from the API server without a cached status, and observedGeneration never decreases", () => {
     const api: PodStatus = { startTime: ago(500), conditions: [ready("True", { lastTransitionTime: ago(400) })], observedGeneration: 5 };
     const first = accept(undefined, status(), { pod: nodePod({ containers: ["a"], status: api }) });
     expect(first.status).toMatchObject({ startTime: ago(500), observedGeneration: 5 });
@@ -173,7 +173,7 @@ describe("leaving Terminated", () => {
       refused: false,
     },
   ];
-  it.each(table)("a transition out of Terminated is rejected: $refused for $name", ({ pod, was, is, refused }) => {
+  it.each(table)("$name: the transition is rejected: $refused", ({ pod, was, is, refused }) => {
     const cached = accept(undefined, status({ containerStatuses: [was] }), { pod });
     const next = status({ containerStatuses: [is], phase: "Pending" });
     expect(accept(cached, next, { pod, force: true }) === cached).toBe(refused);

@@ -50,12 +50,12 @@ describe("a container without an instance in the runtime", () => {
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 1, lastState: backOff("a", 1).lastState ?? {} },
     },
     {
-      name: "is terminated if it ran, with an incremented restartCount",
+      name: "waits with its unobserved exit in lastState and an incremented restartCount if it ran",
       previous: running("a", { restartCount: 2 }),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 3, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "is terminated while the pod is being deleted, with an unchanged restartCount",
+      name: "has its unobserved exit in lastState and an unchanged restartCount if it ran in a pod that is being deleted",
       pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }),
       previous: running("a", { restartCount: 2 }),
       want: { restartCount: 2, lastState: { terminated: UNSEEN_RUN } },
@@ -214,7 +214,7 @@ describe("init containers", () => {
     expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
   });
 
-  it("treats a plain init container without an instance as completed if a regular container was created, but not a sidecar", () => {
+  it("treats a plain init container, but not a sidecar, without an instance as completed if a regular container was created", () => {
     const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"] });
     const [plain, sidecar] = initStatuses({ pod, instances: [container({ name: "a", state: "CONTAINER_CREATED" })] });
     expect(plain?.state?.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
@@ -227,7 +227,7 @@ describe("init containers", () => {
     expect(initStatuses({ pod, instances, previous: [ended("i", 0)], reasons: {} })[0]).toEqual(ended("i", 0));
   });
 
-  it("init containers are in spec order, and other containers are sorted by name", () => {
+  it("init containers are in spec order, and regular containers are sorted by name", () => {
     const pod = nodePod({ initContainers: ["z", "b"], containers: ["y", "c", "a"], ephemeralContainers: ["e2", "e1"] });
     const known = { ...RUNTIME, pod, observed: observed({ containers: [] }), reasons: {} };
     const names = (containers: NodePod["spec"]["containers"], isInit: boolean): readonly string[] =>
@@ -250,7 +250,7 @@ describe("stopped for a restart", () => {
     },
   );
 
-  it("[node-agent 127] reports a container as running while it is stopped, and continues its restart count in its successor", () => {
+  it("[node-agent 127] reports a container as running while it is being stopped, and continues its restart count in its successor", () => {
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never" });
     expect(statusOf({ pod, instances: [container({ name: "a", endedForRestart: true })] }).state?.running).toBeDefined();
     const next = statusOf({ pod, instances: [cut, container({ name: "a", restartCount: 1 })], previous: backOff("a", 0) });
@@ -265,7 +265,7 @@ describe("stopped for a restart", () => {
   });
 });
 
-it("returns volume mounts that equal the spec's", () => {
+it("returns the spec's volume mounts, with recursiveReadOnly Disabled for read-only ones", () => {
   const mounts = [
     { name: "v", mountPath: "/v" },
     { name: "r", mountPath: "/r", readOnly: true },

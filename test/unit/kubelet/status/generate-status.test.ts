@@ -173,7 +173,7 @@ describe("an abnormal termination", () => {
     expect(phaseOf(generate({ abnormal: shutdown }))).toEqual(["Failed", "Terminated", "low on memory"]);
   });
 
-  it("other abnormal terminations set no DisruptionTarget", () => {
+  it("an abnormal termination that is not a disruption sets no DisruptionTarget", () => {
     const status = generate({ abnormal: { phase: "Failed", reason: "Preempting", message: "m" } });
     expect(phaseOf(status)).toEqual(["Failed", "Preempting", "m"]);
     expect(statusOf(status, "DisruptionTarget")).toBeUndefined();
@@ -214,7 +214,7 @@ describe("conditions", () => {
   const foreign: PodCondition = { type: "example.com/g", status: "True", lastTransitionTime: ago(9) };
   const disruption = (message: string): PodCondition => ({ type: "DisruptionTarget", status: "True", message });
 
-  it("[node-agent 79] keeps conditions of other owners from the API server, and computes the kubelet's conditions again", () => {
+  it("[node-agent 79] keeps other clients' conditions from the API server, and computes the kubelet's conditions again", () => {
     const status: PodStatus = { conditions: [foreign, { type: "Ready", status: "False" }, { type: "PodResizePending", status: "True" }] };
     const { conditions = [] } = generate({ pod: nodePod({ containers: ["a"], status }) });
     expect(conditions[0]).toEqual(foreign);
@@ -234,7 +234,7 @@ describe("conditions", () => {
     expect(messages({ conditions: [] })).toEqual(["api"]);
   });
 
-  it("[node-agent 84] readiness gates use other owners' conditions", () => {
+  it("[node-agent 84] readiness gates use other clients' conditions", () => {
     const gated = (conditions: PodCondition[]) =>
       nodePod({ containers: ["a"], spec: { readinessGates: [{ conditionType: "example.com/g" }] }, status: { conditions } });
     expect(statusOf(generate({ pod: gated([foreign]) }), "Ready")).toBe("True");

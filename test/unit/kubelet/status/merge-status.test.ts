@@ -55,7 +55,7 @@ describe("conditions", () => {
       cached: [ready("True")],
       want: [ready("True")],
     },
-    { name: "no DisruptionTarget while the pod runs", api: [], cached: [disruption("m")], want: [] },
+    { name: "the cached DisruptionTarget is not sent while the pod runs", api: [], cached: [disruption("m")], want: [] },
     {
       name: "another client's DisruptionTarget is kept",
       api: [disruption("api")],
@@ -99,20 +99,20 @@ describe("[node-agent 83] a transition to a terminal phase", () => {
     expect(merge(off, cached).conditions?.[0]).toEqual(disruption("low on memory", ago(0)));
   });
 
-  it("delays nothing and does not send DisruptionTarget again when the API already has the phase", () => {
+  it("neither delays the phase nor sends DisruptionTarget when the API server already has a terminal phase", () => {
     const over: PodStatus = { phase: "Failed", conditions: [] };
     const { phase, conditions } = merge(over, cached, true);
     expect(phase).toBe("Failed");
     expect(conditions?.map(({ type, status }) => [type, status])).toEqual([["Ready", "False"]]);
   });
 
-  it("a non-terminal phase is never delayed", () => {
+  it("a non-terminal phase is not delayed, but a terminal one is, even without an API status", () => {
     expect(merge({ phase: "Pending" }, { phase: "Running" }, true).phase).toBe("Running");
     expect(merge(undefined, { phase: "Failed" }, true).phase).toBeUndefined();
   });
 });
 
-it("keeps the API server's resource claims", () => {
+it("takes resource claim statuses only from the API server", () => {
   const api: PodStatus = { resourceClaimStatuses: [{ name: "c" }] };
   expect(merge(api, { phase: "Running" }).resourceClaimStatuses).toEqual([{ name: "c" }]);
   expect(merge({}, { phase: "Running", ...api }).resourceClaimStatuses).toBeUndefined();

@@ -142,7 +142,7 @@ describe("Initialized", () => {
   });
 });
 
-it("PodReadyToStartContainers is False if a sandbox must be created, and PodScheduled is always True", () => {
+it("PodReadyToStartContainers is False if a sandbox must be created and True otherwise, and PodScheduled is True without a sandbox", () => {
   const types = (current: typeof NOTHING): readonly string[] =>
     ownedConditions(nodePod(), current, { phase: "Pending", statuses: [], others: [] })
       .filter(({ status }) => status === "True")
@@ -155,20 +155,24 @@ it("PodReadyToStartContainers is False if a sandbox must be created, and PodSche
 });
 
 it.each([
-  { name: "missing", sandboxes: [], message: "no pod sandbox exists" },
+  { name: "no sandbox", sandboxes: [], message: "no pod sandbox exists" },
   {
-    name: "two ready ones",
+    name: "two ready sandboxes",
     sandboxes: [sandbox({ id: "b" }), sandbox()],
     message: "multiple pod sandboxes are ready and need to be reconciled",
   },
-  { name: "not ready", sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], message: "pod sandbox is not ready" },
+  { name: "a sandbox that is not ready", sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], message: "pod sandbox is not ready" },
   {
-    name: "on the host's network",
+    name: "a sandbox on the host's network",
     sandboxes: [sandbox({ networkMode: "NODE" })],
     message: "network namespace mode changed and sandbox needs to be recreated",
   },
-  { name: "without an IP", sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })], message: "pod sandbox has no IP address" },
-])("PodReadyToStartContainers has a reason for sandboxes that are $name", ({ sandboxes, message }) => {
+  {
+    name: "a sandbox without an IP",
+    sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })],
+    message: "pod sandbox has no IP address",
+  },
+])("PodReadyToStartContainers is False with a message: $name", ({ sandboxes, message }) => {
   const conditions = ownedConditions(nodePod(), observed({ sandboxes }), { phase: "Pending", statuses: [], others: [] });
   expect(brief(conditions.find(({ type }) => type === "PodReadyToStartContainers"))).toEqual(["False", "PodSandboxNotReady", message]);
 });

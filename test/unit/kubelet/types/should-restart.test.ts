@@ -9,7 +9,7 @@ type Policy = "Always" | "OnFailure" | "Never";
 
 describe("shouldContainerBeRestarted", () => {
   const newest: Readonly<Record<string, readonly ObservedContainer[]>> = {
-    none: [],
+    "not created": [],
     RUNNING: [container()],
     CREATED: [container({ state: "CONTAINER_CREATED" })],
     UNKNOWN: [container({ state: "CONTAINER_UNKNOWN" })],
@@ -23,7 +23,7 @@ describe("shouldContainerBeRestarted", () => {
     "EXITED 1, then RUNNING": [exited("foo1", 1), container({ restartCount: 1 })],
   };
   const table: readonly { readonly name: string; readonly restarts: readonly Policy[] }[] = [
-    { name: "none", restarts: ["Always", "OnFailure", "Never"] },
+    { name: "not created", restarts: ["Always", "OnFailure", "Never"] },
     { name: "RUNNING", restarts: [] },
     { name: "CREATED", restarts: ["Always", "OnFailure", "Never"] },
     { name: "UNKNOWN", restarts: ["Always", "OnFailure", "Never"] },

@@ -59,7 +59,7 @@ describe("volumePlans", () => {
       want: { name: "v", plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true },
     },
     {
-      name: "a PersistentVolumeClaim, which the pod waits for",
+      name: "a PersistentVolumeClaim, which is not supported",
       volume: { persistentVolumeClaim: { claimName: "c" } },
       want: {
         name: "v",
@@ -69,12 +69,12 @@ describe("volumePlans", () => {
       },
     },
     {
-      name: "an image, which the pod waits for",
+      name: "an image, which is not supported",
       volume: { image: { reference: "x" } },
       want: { name: "v", plugin: "", kind: "unsupported", message: "volume type image is not supported by this node agent" },
     },
     {
-      name: "huge pages, which the pod waits for",
+      name: "huge pages, which are not supported",
       volume: { emptyDir: { medium: "HugePages-2Mi" } },
       want: { name: "v", plugin: "", kind: "unsupported", message: "emptyDir medium HugePages-2Mi is not supported by this node agent" },
     },
@@ -88,7 +88,7 @@ describe("volumePlans", () => {
       want: { name: "v", plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true },
     },
     {
-      name: "a volume source of an unknown type, which the pod waits for",
+      name: "a projected source of an unknown type, which is not supported",
       // The field does not exist.
       volume: { projected: { sources: [{ secret: { name: "s" } }, { moon: { path: "ca" } } as object] } },
       want: { name: "v", plugin: "", kind: "unsupported", message: "projected source moon is not supported by this node agent" },

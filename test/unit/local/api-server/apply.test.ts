@@ -33,7 +33,7 @@ describe("managedFields before and after the first apply", () => {
     });
   });
 
-  test("later writes of any kind are tracked", async () => {
+  test("a later merge patch is recorded as an Update entry", async () => {
     await apply({ ...CONFIG, data: { a: "1" } }, "one");
     const { body } = await fixture.patch(`${CONFIGMAPS}/c`, MERGE, { data: { a: "2" } });
     expect(at(body, "metadata.managedFields")).toMatchObject([

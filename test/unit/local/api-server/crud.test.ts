@@ -59,7 +59,7 @@ test.each([
     message: 'namespaces "nope" not found',
   },
   {
-    name: "another namespace in the body",
+    name: "a body whose namespace differs from that of the request",
     path: DEPLOYMENTS,
     body: deployment("a", {}, { namespace: "other" }),
     code: 400,
@@ -67,7 +67,7 @@ test.each([
     message: "the namespace of the provided object does not match the namespace sent on the request",
   },
   {
-    name: "a selector that does not match",
+    name: "a selector that does not match the template's labels",
     path: DEPLOYMENTS,
     body: deployment("a", { selector: { matchLabels: { a: "b" } } }),
     code: 422,
@@ -75,7 +75,7 @@ test.each([
     message: "`selector` does not match template `labels`",
   },
   {
-    name: "no selector",
+    name: "a missing selector",
     path: DEPLOYMENTS,
     body: deployment("a", { selector: null }),
     code: 422,
@@ -115,7 +115,7 @@ test.each([
     message: "may not be specified when strategy `type` is 'Recreate'",
   },
   {
-    name: "a deadline shorter than minReadySeconds",
+    name: "a progressDeadlineSeconds that does not exceed minReadySeconds",
     path: DEPLOYMENTS,
     body: deployment("a", { minReadySeconds: 600 }),
     code: 422,
@@ -131,7 +131,7 @@ test.each([
     message: 'Unsupported value: "Never": supported values: "Always"',
   },
   {
-    name: "no containers",
+    name: "a pod without containers",
     path: PODS,
     body: pod("a", {}, { containers: [] }),
     code: 422,
@@ -185,7 +185,7 @@ test("keeps a ReplicaSet's generation when its annotations change", async () => 
   expect(at(body, "metadata.generation")).toBe(1);
 });
 
-test("/status of a Deployment keeps spec and labels, accepts annotations, and keeps the generation", async () => {
+test("a patch of a Deployment's /status changes annotations and status, but not spec, labels or generation", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const { body } = await patch(`${DEPLOYMENTS}/web/status`, MERGE, {

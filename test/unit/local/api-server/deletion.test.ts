@@ -42,7 +42,7 @@ test.each([
   { name: "not bound", spec: {}, phase: undefined },
   { name: "succeeded", spec: { nodeName: "n1" }, phase: "Succeeded" },
   { name: "failed", spec: { nodeName: "n1" }, phase: "Failed" },
-])("deletes a pod that is $name immediately, after it has set deletionTimestamp", async ({ spec, phase }) => {
+])("immediately deletes a pod that is $name, after an update that sets deletionGracePeriodSeconds to 0", async ({ spec, phase }) => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", {}, spec));
   if (phase !== undefined) await fixture.patch(`${PODS}/p/status`, MERGE, { status: { phase } });
@@ -148,7 +148,7 @@ test("deletes an object that was created for an already deleted owner", async ()
   expect(await status(fixture, `${PODS}/late`)).toBe(404);
 });
 
-test("ignores an owner with the same name and another uid, but not a second, existing owner", async () => {
+test("treats an owner reference with another uid as absent: deletes a pod without another owner, and removes only the reference from a pod with one", async () => {
   const fixture = setUp();
   const rs = await fixture.post(REPLICASETS, replicaSet("rs"));
   const other = { ...ownedBy(rs.body), uid: "gone", controller: false };
@@ -195,7 +195,7 @@ test("counts active pods for a pod quota, and rejects a pod above the quota with
   expect((await fixture.post(PODS, pod("c"))).status).toBe(201);
 });
 
-test("deletes the selected part of a collection", async () => {
+test("deletes only the objects of a collection that match the label selector", async () => {
   const fixture = setUp();
   for (const [name, app] of [
     ["a", "x"],

@@ -19,7 +19,7 @@ test("returns the same snapshot in all pages, whatever changes in the meantime",
   expect(metaText(second.body, "resourceVersion")).toBe(metaText(first.body, "resourceVersion"));
 });
 
-test("returns 410 for an expired page token, and a token for an inconsistent continuation", async () => {
+test("returns 410 for an expired continue token, with a token that continues at the current resourceVersion", async () => {
   const { get, post, server } = setUp();
   for (const name of ["a", "b"]) await post(CONFIGMAPS, { metadata: { name } });
   const first = await get(CONFIGMAPS, { limit: "1" });

@@ -52,7 +52,7 @@ const STRATEGIC: readonly Case[] = [
     want: { strategy: { type: "Recreate" } },
   },
   {
-    name: "adopts an object with other owners, by uid",
+    name: "adds an owner reference, merged by uid",
     object: { metadata: { ownerReferences: [{ uid: "1", name: "a" }] } },
     patch: { metadata: { ownerReferences: [{ uid: "2", name: "b" }] } },
     want: {
@@ -137,10 +137,10 @@ test.each(MERGE)("merge patch: $name", ({ object, patch, want }) => {
 });
 
 const OPERATIONS: readonly { readonly name: string; readonly patch: Json; readonly want?: JsonObject }[] = [
-  { name: "replace", patch: [{ op: "replace", path: "/a/b", value: 2 }], want: { a: { b: 2 }, l: ["x", "y"] } },
+  { name: "replaces a value", patch: [{ op: "replace", path: "/a/b", value: 2 }], want: { a: { b: 2 }, l: ["x", "y"] } },
   { name: "adds to the end of a list", patch: [{ op: "add", path: "/l/-", value: "z" }], want: { a: { b: 1 }, l: ["x", "y", "z"] } },
   { name: "inserts into a list", patch: [{ op: "add", path: "/l/0", value: "w" }], want: { a: { b: 1 }, l: ["w", "x", "y"] } },
-  { name: "remove", patch: [{ op: "remove", path: "/l/0" }], want: { a: { b: 1 }, l: ["y"] } },
+  { name: "removes a list element", patch: [{ op: "remove", path: "/l/0" }], want: { a: { b: 1 }, l: ["y"] } },
   { name: "unescapes keys", patch: [{ op: "add", path: "/a/x~1y~0z", value: 1 }], want: { a: { b: 1, "x/y~z": 1 }, l: ["x", "y"] } },
   {
     name: "moves and copies",

@@ -70,7 +70,7 @@ test.each([
   expect(events(await watch(PODS, { fieldSelector: selector }))).toEqual(want.map((name) => `ADDED ${name}`));
 });
 
-test("sends expired history as an ERROR event with 410, and ends the stream", async () => {
+test("sends an ERROR event with 410 for a compacted resourceVersion, and ends the stream", async () => {
   const { post, watch, server } = setUp();
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -103,7 +103,7 @@ test("sends bookmarks each minute and before the deadline, and then ends the wat
   expect(seen).toEqual(["60: BOOKMARK", "120: BOOKMARK", "148: BOOKMARK", "150:  end"]);
 });
 
-test("disconnects a slow reader", async () => {
+test("ends the watch of a slow reader", async () => {
   const { post, watch } = setUp({ watchBufferEvents: 3 });
   const stream = await watch(CONFIGMAPS);
   for (const name of ["a", "b", "c", "d"]) await post(CONFIGMAPS, { metadata: { name } });

@@ -47,7 +47,7 @@ test("nodes are Ready, schedulable, and renew their leases every 10 s", async ()
   await nodes.stop();
 });
 
-test("does not start a pod that is deleted during a streamed list, and starts a changed pod in its current state", async () => {
+test("binds neither a pod that is deleted nor a pod that is bound elsewhere during a streamed list", async () => {
   const { server, clock, post, get } = setUp();
   for (const name of ["a", "b"]) await post(PODS, pod(name));
   const [a, b] = [(await get(`${PODS}/a`)).body, (await get(`${PODS}/b`)).body];
@@ -115,7 +115,7 @@ test.each(["bad", "404", "nonexistent"])("an image that cannot be pulled keeps i
   await nodes.stop();
 });
 
-test("a deleted pod becomes Succeeded and is deleted after the same delay", async () => {
+test("a deleted pod becomes Succeeded after the configured delay, and is removed after the same delay again", async () => {
   const nodes = await run({ deleteAfterMs: [400, 400] });
   await nodes.post(PODS, pod("a"));
   await nodes.clock.advance(1_000);
@@ -139,7 +139,7 @@ test("a pod deleted before it is ready never becomes ready", async () => {
   await nodes.stop();
 });
 
-test("leaves pods to a scheduler without bindPods, and ignores other nodes' pods", async () => {
+test("without bindPods, leaves pods to a scheduler, and ignores other nodes' pods", async () => {
   const nodes = await run({ bindPods: false });
   await nodes.post(PODS, pod("a"));
   await nodes.post(PODS, pod("b", {}, { nodeName: "elsewhere" }));

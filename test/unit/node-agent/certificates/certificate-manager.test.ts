@@ -219,7 +219,7 @@ describe("a manager with a certificate", () => {
     await until("replaced", () => manager.current() !== first);
   });
 
-  it("requests another certificate if the node's address changes, and cancels the previous request [node-agent 427]", async () => {
+  it("requests another certificate if the node's address changes while a request is pending [node-agent 427]", async () => {
     const kube = signer("forget");
     let ipAddresses = ["10.0.0.7"];
     const manager = await managed(kube, { template: () => ({ ...clientTemplate("node-a"), ipAddresses }) });
@@ -282,13 +282,13 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
     expect(metrics.told(failures)).toHaveLength(2);
   });
 
-  it("both metrics are +Inf without rotation", () => {
+  it("the time to expiry of both certificates is +Inf without rotation", () => {
     const metrics = counted();
     reportUnmanagedCertificates(metrics);
     for (const kind of ["client", "server"]) expect(metrics.told(`kubelet_certificate_manager_${kind}_ttl_seconds`)).toEqual([Infinity]);
   });
 
-  it("both metrics are +Inf after expiry", async () => {
+  it("the time to expiry is +Inf after expiry", async () => {
     const { certificate: cert, key } = await ca.pki.clientCertificate("system:node:node-a", ["system:nodes"]);
     await files().update({ cert, key });
     clock = createVirtualClock(readCertificate(cert).notAfterMs - 3_500);
@@ -360,7 +360,7 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked).toHaveLength(asked);
   });
 
-  it("waits for an API server that is not ready: no response, no tokens, or no roles yet", async () => {
+  it("retries while a starting API server returns 503, 401 or 403", async () => {
     const kube = signer("starting", "unauthorized", "forbidden", "forbidden", "sign");
     const pending = pendingKey();
     const joining = joinCluster(

@@ -61,7 +61,7 @@ function openFiles(path: string): number {
 }
 
 describe("a container's log", () => {
-  it("a container's log is read to its end, even if incomplete [node-agent 103]", async () => {
+  it("a container's log is read to its end, even if its last line is incomplete [node-agent 103]", async () => {
     writeFileSync(fixture.logPath, `${line("one")}${line("two")}${line("half").trimEnd()}`);
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: "one\ntwo\nhalf" });
   });
@@ -92,7 +92,7 @@ describe("a container's log", () => {
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: `failed to get parse function: unsupported log format: "garbage\\n"` });
   });
 
-  it("a log of a missing pod, container or instance is rejected with upstream's message [node-agent 103]", async () => {
+  it("a request for the log of a missing pod, container or instance returns upstream's message [node-agent 103]", async () => {
     expect(await fixture.ask("/containerLogs/shop/api/main")).toEqual({ code: 404, body: `pod "api" does not exist` });
     expect(await fixture.ask("/containerLogs/shop/web/side")).toEqual({ code: 404, body: `container "side" not found in pod "web"` });
     const none = { code: 400, body: `previous terminated container "main" in pod "web" not found` };

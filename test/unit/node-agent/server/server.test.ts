@@ -162,7 +162,7 @@ describe("authentication", () => {
     expect(asked(fixture, "TokenReview").length).toBeLessThanOrEqual(8);
   });
 
-  it("rejects a token while the API server does not respond, and reviews it again", async () => {
+  it("rejects a token whose TokenReview fails, and reviews it again for the next request", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = () => {
@@ -241,7 +241,7 @@ describe("authorization", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 403 });
   });
 
-  it("requests the access review again if the API server did not respond", async () => {
+  it("retries a SubjectAccessReview that returns 503", async () => {
     const { ask, script } = await start();
     const { review } = script;
     let failures = 1;

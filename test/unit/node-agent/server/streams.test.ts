@@ -206,7 +206,7 @@ describe("a command that cannot be run", () => {
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 500, body: `container not found ("main")\n` });
   });
 
-  it("a command fails with the runtime's message, or with its timeout", async () => {
+  it("a command fails with the runtime's message, or with 500 if the runtime is unreachable", async () => {
     runtime.refusal = { code: 404, body: "no such token" };
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 404, body: "no such token" });

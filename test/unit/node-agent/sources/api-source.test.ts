@@ -157,7 +157,7 @@ describe("requests and deliveries of the API source", () => {
 
   const wait = (): Promise<void> => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 
-  it("lists all pages of its node, watches from there with bookmarks, and delivers simultaneous changes once", async () => {
+  it("lists all pages of its node, watches from there with bookmarks, and delivers changes that arrive together at once", async () => {
     const { kube, clock, asked } = scripted(
       [
         { rv: "10", items: [object("a", "3")], next: "token" },
@@ -210,7 +210,7 @@ describe("requests and deliveries of the API source", () => {
   it.each([
     { name: "in the stream", watch: [[line("ADDED", object("b", "11"))], [status(410)]] },
     { name: "before the stream", watch: new KubeApiError({ code: 410, reason: "Expired" }) },
-  ])("lists again immediately when the version has expired ($name), and removes pods that are gone", async ({ watch }) => {
+  ])("lists again immediately when the resourceVersion has expired ($name), and removes pods that are gone", async ({ watch }) => {
     const { kube, clock, asked } = scripted(
       [
         { rv: "10", items: [object("a", "3")] },
@@ -306,7 +306,7 @@ describe("requests and deliveries of the API source", () => {
     expect(source.seen()).toEqual(["a b", "a"]);
   });
 
-  it("after a second undecodable line, lists at the last version or newer", async () => {
+  it("after a second undecodable line, lists with resourceVersionMatch=NotOlderThan", async () => {
     const { kube, clock, asked } = scripted([{ rv: "10", items: [] }], [[["{torn"]], [["{torn"]]]);
     start({ kube, clock });
     await wait();
