@@ -282,7 +282,7 @@ describe("AP5 a redelivered message", () => {
     },
   );
 
-  it("AP6 sends every item of a message that the Store has committed, because the Store may be rolled back before the last call", async ({
+  it("AP6 sends items of a message that is already committed again, because the Store may have been rolled back, until the Store reports a duplicate", async ({
     harness,
   }) => {
     const { store } = harness;
@@ -634,7 +634,7 @@ describe("invalid input", () => {
       forge: (body: string) => signBody(createSigner(["a key that comes too early"], "c1"), "c1", payloadOf(body)),
       why: "signed with a key that this build does not know",
     },
-  ])("acknowledges, logs and quarantines the id of a message $name, and changes nothing else", async ({ forge, why }) => {
+  ])("acknowledges a message $name, logs and stores its id as a forgery, and changes nothing else", async ({ forge, why }) => {
     const harness = await scene();
     const body = harness.pack([item(pod(10), "A")]);
     expect(await harness.apply(forge(body))).toEqual({ kind: "ack" });
@@ -656,7 +656,7 @@ describe("invalid input", () => {
   it.each([
     { what: "a newer envelope", from: '"v":2', to: '"v":3', why: "envelope version 3, this build reads up to 2" },
     { what: "an unknown view", from: '"r":"pods"', to: '"r":"pods~janitor~k3"', why: "view pods~janitor~k3 is unknown to this build" },
-  ])("$what waits for a newer applier, is logged, and is applied by the newer one", async ({ from, to, why }) => {
+  ])("$what is returned to the queue for a newer applier and logged, and later messages are applied", async ({ from, to, why }) => {
     const harness = await scene();
     const body = harness.pack([item(pod(10), "A")]);
     const newer = signedBody("c1", payloadOf(body).replace(from, to));

@@ -89,7 +89,7 @@ describe("a lane compared with its list", () => {
       lane: { watermark: LIST, rows: new Map(), entries: new Map([[KEY, { key: KEY, stands: STANDS }]]) },
       want: "unbelieved",
     },
-  ])("[informer T92] $name: reports $want", ({ object, lane, want }) => {
+  ])("[informer T92] the reported difference is $want: $name", ({ object, lane, want }) => {
     const objects = new Map(object ? [[KEY, listed(object)]] : []);
     const found = compareLane("pods", objects, LIST, lane);
     expect(found.map(({ kind, key }) => [kind, key])).toEqual(want === undefined ? [] : [[want, KEY]]);
@@ -152,7 +152,7 @@ describe("an audit", () => {
     };
   }
 
-  it("lists only metadata, at the cache's version or newer, and reports no difference when both agree", async () => {
+  it("lists only metadata, at the cache's version or newer, and reports no difference when cache and list agree", async () => {
     const s = scene([{ rv: "50" }], () => view("100", { rv: "50", owned: false }));
     expect(await s.run(0)).toMatchObject({ compared: 1, unsettledLanes: 0 });
     expect(s.queries).toEqual([{ metadataOnly: true, limit: 500, resourceVersion: "100", resourceVersionMatch: "NotOlderThan" }]);
@@ -182,7 +182,7 @@ describe("an audit", () => {
     expect((await lost.run(0)).differences).toMatchObject([{ kind: "missing", key: KEY }]);
   });
 
-  it("[informer T93] reads row and entry again if the object changed between the two reads", async () => {
+  it("[informer T93] lists and reads the cache a second time before it reports a difference, and reports none that has disappeared", async () => {
     const s = scene([{ rv: "50" }], (_, look) => view("100", { rv: "50", owned: false }, look > 3));
     expect((await s.run(0)).differences).toEqual([]);
     expect(s.queries).toHaveLength(2);

@@ -9,7 +9,7 @@ test.each([
   { name: "delays a single item by 1 ms", given: { isFlow: false }, want: 1 },
   { name: "sends a single item after 1 ms, whatever arrives meanwhile", given: { isFlow: false, items: 50, packs: 16, ageMs: 1 }, want: 0 },
   { name: "delays an item of a burst by 10 ms", given: { ageMs: 3 }, want: 7 },
-  { name: "checks the delayed item of a burst again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
+  { name: "delays a burst by another 10 ms when more items have arrived", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
   { name: "sends when the packs hold four items on average", given: { items: 64, packs: 16, ageMs: 30, quietMs: 1 }, want: 0 },
   { name: "keeps delaying smaller packs", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
   { name: "waits up to 20 ms for a paused burst to continue", given: { items: 9, packs: 8, ageMs: 40, quietMs: 15 }, want: 5 },

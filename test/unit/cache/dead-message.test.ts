@@ -79,7 +79,7 @@ it.each([
   expect(readDeadMessage(signedBody("c1", text), testSigner)).toEqual({ kind: "dead", ...want });
 });
 
-it("classifies any body: a signed one always has a cache, an unsigned one never", () => {
+it("returns the cluster of any signed body, and no resources for an unsigned one", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
       expect(readDeadMessage(signedBody("c1", text), testSigner)).toMatchObject({ kind: "dead", cluster: "c1" });

@@ -470,7 +470,9 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG7 ignores our own and users' writes to the canary, and ReplicaSets of its name in other namespaces", async ({ s }) => {
+  it("FG7 ignores our own and users' writes to the canary, and treats a ReplicaSet of its name in another namespace as any other", async ({
+    s,
+  }) => {
     const guard = s.watcher(0);
     for (const manager of ["deltaloop-watcher", "kubectl-edit"])
       expect(

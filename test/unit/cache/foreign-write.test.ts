@@ -88,7 +88,7 @@ test.each([
     seen: undefined,
   },
   { name: "an entry without fields", entries: [{ ...upstream, manager: "policy", fieldsV1: undefined }], seen: undefined },
-])("[informer T102] reports $seen for $name", ({ entries, seen }) => {
+])("[informer T102] the reported manager is $seen for $name", ({ entries, seen }) => {
   expect(claimed(...entries)?.manager).toBe(seen);
 });
 
@@ -124,7 +124,7 @@ test.each([
     before: { metadata: { uid: "u0" }, status: {} },
     by: undefined,
   },
-])("[informer T105] FW1 attributes the write to $by if $name", ({ entries, before, by }) => {
+])("[informer T105] FW1 the manager that wrote the status is $by if $name", ({ entries, before, by }) => {
   const claim = claimOf("replicasets", object(...entries), AFTER_MS);
   expect(claim && proven(claim, before)?.manager).toBe(by);
 });
@@ -144,7 +144,7 @@ test("reports object and time", () => {
   });
 });
 
-test("treats a pod's status as written by its node", () => {
+test("ignores a pod, whose status its node's kubelet writes", () => {
   expect(claimOf("pods", object({ ...upstream, manager: "kubelet" }), AFTER_MS)).toBeUndefined();
 });
 

@@ -147,7 +147,7 @@ test("[informer T96] delays this controller's own writes by 0.2 to 0.4 s, and se
   expect(sent()).toHaveLength(laneOf("shop/a", 2) === laneOf("shop/b", 2) ? 1 : 2);
 });
 
-test("[informer T96] sends this controller's own write together with the next other item of its lane, without delay", async () => {
+test("[informer T96] sends this controller's own write with the next watermark or event of another client in its lane, without delay", async () => {
   const { clock, sender, sent } = setUp(undefined, 1);
   sender.live({ ...item("a", 1), isOwn: true });
   await clock.advance(10);
@@ -405,7 +405,7 @@ test("[informer T108] sends objects completely if they fit: one of 900 KiB, and 
   ]);
 });
 
-test("[informer T108] sends each object to be read live in its own message, so that no function reads a hundred of them at once", async () => {
+test("[informer T108] sends each object that a function must read live in its own message, so that no function reads a hundred at once", async () => {
   const { clock, sender, sent } = setUp();
   for (let i = 1; i <= 3; i++) sender.live(item(`p${i}`, i, { bytes: 901 * 1024 }));
   await clock.runUntilIdle();

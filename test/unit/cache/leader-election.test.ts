@@ -302,7 +302,7 @@ describe("the watcher's Lease", () => {
     expect(all.filter(({ leader }) => leader() && !leader()?.lost.aborted)).toHaveLength(1);
   });
 
-  it("the Lease does not keep the process running after its end", async () => {
+  it("a candidate that waits for the Lease stops waiting when it is aborted", async () => {
     const { clock, candidate } = scene();
     candidate("a");
     await clock.advance(100);
@@ -313,7 +313,7 @@ describe("the watcher's Lease", () => {
     expect(await b.waiting).toBeUndefined();
   });
 
-  it("retries an unanswered take-over", async () => {
+  it("retries to acquire the Lease when its create request gets no response", async () => {
     const { clock, kube, candidate, log } = scene();
     let calls = 0;
     const writer = {

@@ -254,10 +254,13 @@ describe("WatchList", () => {
   it.each([
     { name: "in the stream, because etcd cannot report progress", watch: [[status(500)]] as Watch },
     { name: "with a 503 response", watch: [new KubeApiError({ code: 503, reason: "ServiceUnavailable" })] as Watch },
-  ])("[informer T19] falls back to a paged list for this list only if the streamed list is rejected $name", async ({ watch }) => {
-    const { asked } = await play({ watches: [watch, [[status(410)]], [[end(1_000)]]], lists: [page(20, ["a"])] });
-    expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 newest", "0 watchList 999"]);
-  });
+  ])(
+    "[informer T19] falls back to a paged list once, and streams the next list, if the streamed list is rejected $name",
+    async ({ watch }) => {
+      const { asked } = await play({ watches: [watch, [[status(410)]], [[end(1_000)]]], lists: [page(20, ["a"])] });
+      expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 newest", "0 watchList 999"]);
+    },
+  );
 
   it.each([
     {
@@ -333,7 +336,7 @@ describe("a watch", () => {
   it.each([
     { random: 0, seconds: 300 },
     { random: 0.999, seconds: 600 },
-  ])("requests bookmarks and an end after $seconds s, and no initial state", async ({ random, seconds }) => {
+  ])("requests bookmarks and a timeout of $seconds s, and no initial events", async ({ random, seconds }) => {
     const { queries } = await play({ resumeFrom: "5", random });
     expect(queries[0]).toEqual({ resourceVersion: "5", allowWatchBookmarks: true, timeoutSeconds: seconds });
   });
@@ -438,7 +441,7 @@ describe("a check before a watch is resumed", () => {
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20"]);
   });
 
-  it("waits between attempts when the history is behind each time", async () => {
+  it("backs off between lists while the server's newest version stays behind", async () => {
     const tooLarge = new KubeApiError({ code: 504, message: "Too large resource version" });
     const { asked } = await play({ newest: ["1000"], resumeFrom: "1200", watches: [[tooLarge], [tooLarge]] }, 5_000);
     expect(asked).toEqual([

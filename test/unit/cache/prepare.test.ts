@@ -74,7 +74,7 @@ describe("prepareChanges", () => {
     expect(items[1]).not.toHaveProperty("expected");
   });
 
-  it("does not read rows that the caller supplies, and treats a known key as absent", async () => {
+  it("does not read rows that the caller supplies, even if a row does not exist", async () => {
     const store = storeOf();
     const object = cachedPod({ name: "a" });
     const { items } = await prepare(
@@ -112,7 +112,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toHaveLength(3);
   });
 
-  it("[informer A4] [informer T79] enqueues nothing for a put that is not newer than the row; the Store repeats it if the row has changed", async () => {
+  it("[informer A4] [informer T79] enqueues nothing for a put that is not newer than the row, and records the row as the expected state", async () => {
     const rs = cachedReplicaSet();
     const cached = cachedPod({ name: "a", resourceVersion: "5", owner: ownedBy("ReplicaSet", rs) });
     const store = storeOf(["pods", cached]);
@@ -197,7 +197,7 @@ describe("prepareChanges", () => {
     expect(labels).toEqual(["cache", "message", undefined]);
   });
 
-  it("[informer T24] a live read without a result enqueues the keys of a delete, lowers the delete intent, and leaves counts unchanged", async () => {
+  it("[informer T24] a live read without a result enqueues the keys of a delete, fulfils the delete intent, and leaves counts unchanged", async () => {
     const pod = cachedPod({ owner: ownedBy("ReplicaSet", cachedReplicaSet()) });
     const table: AffectedKeys = ({ resource, old, new: after }) =>
       resource === "pods" && old?.owner && !after
@@ -257,7 +257,7 @@ describe("prepareChanges", () => {
       want: ["uid-rs-second c:web-1", "uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
     { name: "a released pod fulfils nothing, because it still exists", before: owned, after: cachedPod(), want: [] },
-  ])("sets intents: $name", async ({ before, after, want }) => {
+  ])("fulfilled intents: $name", async ({ before, after, want }) => {
     const change: Change = after
       ? put({ ...after, resourceVersion: "2" })
       : { type: "delete", key: "shop/web-1", uid: owned.uid, rv: "2", object: undefined };

@@ -154,7 +154,7 @@ describe("reflector", () => {
       want: ["watchList latest after 0", "pages latest after 0", "watch", "pages 20 after 0"],
     },
     {
-      name: "[informer T19] another rejection makes only this list paged",
+      name: "[informer T19] any other rejection makes only this list paged",
       inputs: [watchListFailed(internal), { kind: "listed", rv: "20" }, { kind: "refused", error: expired, inStream: true }],
       want: ["watchList latest after 0", "pages latest after 0", "watch", "watchList 20 after 0"],
     },
@@ -164,7 +164,7 @@ describe("reflector", () => {
       want: ["watchList latest after 0", "watchList latest after 800", "pages latest after 1600"],
     },
     {
-      name: "a stream that never started is not counted",
+      name: "a stream that never started is retried, and does not count as an interruption",
       inputs: [watchListFailed(refused), watchListFailed(refused), watchListFailed(refused)],
       want: ["watchList latest after 0", "watchList latest after 800", "watchList latest after 1600", "watchList latest after 3200"],
     },

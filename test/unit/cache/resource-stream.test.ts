@@ -194,7 +194,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 10: shop/a 3", "L2 at 20: shop/b 15", "M2 at 20: shop/b"]);
   });
 
-  it("[informer T18] an interrupted list is discarded completely, and the next one is delayed", async () => {
+  it("[informer T18] an interrupted list sends no manifest, and starts again from the first page after a delay", async () => {
     const { asked, sunk } = await play({ lists: [page(10, [pod("a", 3)], "t1"), new UnansweredError("reset"), page(12, [pod("a", 3)])] });
     expect(asked.map((each) => each.split(" ").slice(0, 2).join(" "))).toEqual(["0 list", "0 list", "800 list", "800 watch"]);
     expect(sunk.filter((each) => each.startsWith("M"))).toEqual(["M2 at 12: shop/a"]);
@@ -261,7 +261,7 @@ describe("a list", () => {
     ]);
   });
 
-  it("[informer T18] a streamed list that breaks off leaves no manifest; the next list is another generation", async () => {
+  it("[informer T18] a streamed list that breaks off sends no manifest; the next list has a new number", async () => {
     const { sunk } = await play({
       streamsAt: "18",
       watches: [[[line("ADDED", "a", 9)], "close"], [[line("ADDED", "b", 3), endBookmark(20)]]],
@@ -269,7 +269,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L2 at 18: shop/b 3", "M2 at 20: shop/b"]);
   });
 
-  it("a list on demand aborts the request in flight, and requests at least the version reached", async () => {
+  it("a requested relist aborts the watch, and requests at least the version reached", async () => {
     const { asked } = await play(
       { resumeFrom: "5", watches: [[[line("ADDED", "a", 7)], 1_000_000]], lists: [page(9, [pod("a", 7)])] },
       5_000,

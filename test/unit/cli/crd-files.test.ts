@@ -51,6 +51,6 @@ it.each([
     path: () => write("bad.yaml", `${crd("as.x")}---\na: [\n`),
     says: /^--crds .*bad\.yaml, document 2: not YAML: .* at line \d+, column \d+$/,
   },
-])("rejects $what in one line", ({ path, says }) => {
+])("throws a one-line error for $what", ({ path, says }) => {
   expect(() => readCrds([path()])).toThrow(says);
 });

@@ -23,7 +23,7 @@ describe.each([
   { store: "memory", environment: { PATH: "/nowhere" }, skipped: undefined },
 ])("with the store $store", ({ store, environment, skipped }) => {
   it.skipIf(skipped !== undefined)(
-    `rolls out in each cluster while one does not answer, and then in that one${skipped === undefined ? "" : ` (${skipped})`}`,
+    `rolls out in all other clusters while one does not answer, and then in that one${skipped === undefined ? "" : ` (${skipped})`}`,
     async () => {
       const printed = await demo(environment, "--clusters", "3");
       expect(printed).toMatch(new RegExp(`^Ready after .*: 3 in-memory API servers, .*, store ${store}\\.$`, "m"));

@@ -90,18 +90,26 @@ describe("--help", () => {
 });
 
 describe("a usage error exits with 2", () => {
-  it.each([["explian", "--help"], ["explian"], ["help", "explian"], ["explian", UNDO]])("`%s %s` suggests explain", (...parameters) => {
+  it.each([
+    { words: "explian --help", parameters: ["explian", "--help"] },
+    { words: "explian", parameters: ["explian"] },
+    { words: "help explian", parameters: ["help", "explian"] },
+    { words: "explian CAPTURE", parameters: ["explian", UNDO] },
+  ])("`$words` suggests explain", ({ parameters }) => {
     const { status, stdout, stderr } = deltaloop(...parameters);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^deltaloop: unknown command 'explian' \(Did you mean explain\?\)\n/);
   });
 
-  it.each([["cost", "--deploymets", "3"], ["explain"], ["completion", "tcsh"], ["doctor", "-o", "xml"], []])(
-    "`deltaloop %s %s`",
-    (...parameters) => {
-      expect(deltaloop(...parameters)).toMatchObject({ status: 2, stdout: "" });
-    },
-  );
+  it.each([
+    { parameters: ["cost", "--deploymets", "3"] },
+    { parameters: ["explain"] },
+    { parameters: ["completion", "tcsh"] },
+    { parameters: ["doctor", "-o", "xml"] },
+    { parameters: [] },
+  ])("prints nothing to standard output for the arguments $parameters", ({ parameters }) => {
+    expect(deltaloop(...parameters)).toMatchObject({ status: 2, stdout: "" });
+  });
 });
 
 describe("completion", () => {

@@ -28,26 +28,30 @@ it.each([
   { from: "a registry", resolved: "https://registry.example.com/deltaloop/-/deltaloop-1.2.3.tgz", want: "1.2.3" },
   { from: "a tarball", resolved: "file:deltaloop-0.1.0.tgz", want: "file:../deltaloop-0.1.0.tgz" },
   { from: "a URL", resolved: "https://example.com/builds/7.tgz", want: "https://example.com/builds/7.tgz" },
-])("is what came from $from", async ({ resolved, want }) => {
+])("the dependency is the deltaloop that runs, as installed from $from", async ({ resolved, want }) => {
   await installedFrom(resolved);
   expect(dependencyOf(root, project)).toBe(want);
 });
 
-it("is the tarball that --from names, whatever the command came from", async () => {
+it("the dependency is the tarball that --from names, whatever the command was installed from", async () => {
   await installedFrom("https://registry.example.com/deltaloop/-/deltaloop-1.2.3.tgz");
   expect(dependencyOf(root, project, join(folder, "deltaloop-0.1.0.tgz"))).toBe("file:../deltaloop-0.1.0.tgz");
 });
 
 it.each([
   { what: "a tarball that was deleted", resolved: "file:gone.tgz", says: `the tarball of this deltaloop: there is no file` },
-  { what: "another package manager", resolved: undefined, says: "cannot determine the tarball that this deltaloop was installed from" },
-])("is asked for after $what", async ({ resolved, says }) => {
+  {
+    what: "an unknown source, by another package manager",
+    resolved: undefined,
+    says: "cannot determine the tarball that this deltaloop was installed from",
+  },
+])("an error asks for --from when deltaloop was installed from $what", async ({ resolved, says }) => {
   await installedFrom(resolved);
   expect(() => dependencyOf(root, project)).toThrow(says);
   expect(() => dependencyOf(root, project)).toThrow(FROM);
 });
 
-it("is asked for in a checkout, and if --from names no file", () => {
+it("an error asks for --from in a checkout, and reports a --from without a file", () => {
   expect(() => dependencyOf(join(folder, "checkout"), project)).toThrow(FROM);
   expect(() => dependencyOf(root, project, join(folder, "none.tgz"))).toThrow(/^--from .*none\.tgz: there is no file/);
 });

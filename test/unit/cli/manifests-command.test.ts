@@ -55,7 +55,7 @@ it.each([
     want: "c.js: does not load within 5 s",
   },
   { what: "an exit", text: "process.exit(0);\n", want: "c.js: exited the process while it loaded" },
-])("rejects a file with $what in one line", ({ text, want }) => {
+])("prints a one-line error for a file with $what", ({ text, want }) => {
   // Node.js does not strip types below node_modules
   const file = join(folder, "c.js");
   writeFileSync(file, text);

@@ -56,7 +56,7 @@ it.each([
   expect(saved).toEqual([file]);
 });
 
-it("waits for a file that is empty, and ignores other files", async () => {
+it("reports an empty file only when it has content, and ignores other files", async () => {
   truncateSync(file);
   writeFileSync(join(folder, "other.ts"), "1");
   await sleep(QUIET_MS);

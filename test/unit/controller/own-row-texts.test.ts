@@ -43,7 +43,7 @@ it.each([
   expect(Buffer.byteLength(ROW_TEXTS.shorten(json))).toBeLessThanOrEqual(most);
 });
 
-it("shortens a settled last-write record to fit into a listpack, and keeps any other unchanged", () => {
+it("shortens the last-write record of an object without reverts to at most 64 bytes with its signature, and restores every record unchanged", () => {
   const settled = { uid: "1ca7e6c0", sent: "kBiH9jKJbGwuXaiM", content: "HKz2iWm7fjoJsbPS", revertsMs: [] };
   expect(SIGNATURE_CHARACTERS + ROW_TEXTS.shorten(JSON.stringify(settled)).length).toBeLessThanOrEqual(64);
   const others = [

@@ -104,7 +104,7 @@ const PREFIX = "SyncFailed: sync failed, is retried with back-off: ";
 describe("a sync that fails", () => {
   it.each([
     { why: "its code throws", returned: thrown(), says: "TypeError at site.ts:3:5" },
-    { why: "its code throws an error with a name that is no name", returned: failureOfCode("m", CANARY.repeat(9)), says: "Error" },
+    { why: "its code throws an error with an invalid name", returned: failureOfCode("m", CANARY.repeat(9)), says: "Error" },
     {
       why: "its result has no list",
       returned: { apply: CANARY },
@@ -126,7 +126,7 @@ describe("a sync that fails", () => {
     expect(lines[0]).toContain("sync failed: ");
   });
 
-  it("emits another Event in another streak, or for another failure, but at most three in one streak", async () => {
+  it("emits a new Event for each series of failures and each different failure, but at most three in one series", async () => {
     const { sync, events } = scene({ mode: "act" });
     for (const failures of [0, 1, 0]) await sync(thrown(), failures);
     for (const line of [4, 5, 6, 7]) await sync(thrown(`site.ts:${line}:5`), line);
@@ -134,13 +134,13 @@ describe("a sync that fails", () => {
   });
 
   it.each([
-    { why: "an answer is lost", refusal: new UnansweredError("the connection broke") },
+    { why: "a response is lost", refusal: new UnansweredError("the connection broke") },
     { why: "the API server is overloaded", refusal: refusedWith(429, "TooManyRequests") },
     {
       why: "the namespace is being deleted",
       refusal: refusedWith(403, "Forbidden", { causes: [{ reason: "NamespaceTerminating" }] }),
     },
-    { why: "its files were saved", returned: new SyncFailure("its files were saved while it ran") },
+    { why: "its files were saved during the sync", returned: new SyncFailure("its files were saved while it ran") },
     { why: "the primary was deleted", returned: thrown(), live: {} },
     { why: "the primary is being deleted", returned: thrown(), live: { "sites a": site({ deletionTimestamp: "2026-03-01T10:00:00Z" }) } },
     { why: "nothing is sent in shadow mode", returned: thrown(), mode: "shadow" as const },
@@ -153,10 +153,10 @@ describe("a sync that fails", () => {
 
 describe("a sync in shadow mode", () => {
   it.each([
-    { by: "another controller", owner: DB, says: "is controlled by StatefulSet db" },
-    { by: "an earlier object of its name", owner: { ...SELF, uid: "u0" }, says: "is controlled by Site a of another uid" },
-    { by: "no controller", owner: { ...DB, controller: false }, says: "has no controller" },
-  ])("prints a create as blocked when $by has the name, and holds back what would be deleted", async ({ owner, says }) => {
+    { by: "has another controller", owner: DB, says: "is controlled by StatefulSet db" },
+    { by: "belongs to an earlier primary of the same name", owner: { ...SELF, uid: "u0" }, says: "is controlled by Site a of another uid" },
+    { by: "has no controller", owner: { ...DB, controller: false }, says: "has no controller" },
+  ])("prints a create as blocked when the existing object of that name $by, and prints no deletion", async ({ owner, says }) => {
     const live = { "sites a": site(), "configmaps x": configMap("x", owner) };
     const { sync, lines, calls } = scene({ mode: "shadow", live, owned: [configMap("old", SELF)] });
     await sync({ apply: [BODY], status: {} });
@@ -166,7 +166,7 @@ describe("a sync in shadow mode", () => {
     expect(calls).toEqual([]);
   });
 
-  it("prints no create of its own object, which the cache lacks yet", async () => {
+  it("prints no create of its own object that exists but is not in the cache yet", async () => {
     const live = { "sites a": site(), "configmaps x": configMap("x", SELF) };
     const { sync, lines } = scene({ mode: "shadow", live });
     await sync({ apply: [BODY] });

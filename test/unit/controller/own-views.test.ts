@@ -100,7 +100,7 @@ describe("a view of a user controller", () => {
     expect(other?.views[0].name).not.toBe(primary.name);
   });
 
-  it("has another name when Stores start to list it by namespace, since they list no earlier rows", () => {
+  it("has another name once a watch selects by namespace, because Stores list no rows cached earlier", () => {
     const nameWith = (by: Parameters<typeof watch>[1]["by"]) =>
       ownControllers([
         defineController({ name: "site", for: Site, watches: [watch(ConfigMap, { by })], sync: () => undefined }).definition,

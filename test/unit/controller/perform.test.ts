@@ -204,9 +204,9 @@ describe("PatchReplicaSet", () => {
   });
 
   const table = [
-    { name: "an older version", fields: { resourceVersion: "7" }, kind: "conflict", cached: ["shop/web"] },
-    { name: "another uid", fields: { uid: "rs-0" }, kind: "conflict", cached: ["shop/web"] },
-    { name: "a deleted one", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
+    { name: "a ReplicaSet at an older version", fields: { resourceVersion: "7" }, kind: "conflict", cached: ["shop/web"] },
+    { name: "a ReplicaSet with another uid", fields: { uid: "rs-0" }, kind: "conflict", cached: ["shop/web"] },
+    { name: "a deleted ReplicaSet", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
   ];
   it.each(table)(
     "a patch of $name fails, writes the current object through, and skips the remaining writes",
@@ -316,7 +316,7 @@ describe("DeleteReplicaSet", () => {
     expect(scene.cached).toEqual(["shop/nobody!", "shop/web!"]);
   });
 
-  it("keeps an object that waits for its finalizers", async ({ scene }) => {
+  it("keeps an object with finalizers in the cache, with its deletionTimestamp", async ({ scene }) => {
     await scene.api.change("replicasets", "web", ({ metadata }) => ({ metadata: { ...metadata, finalizers: ["example.com/held"] } }));
     await scene.perform([scene.remove()]);
     expect(scene.saved[0]?.items).toMatchObject([{ type: "put", object: { metadata: { deletionTimestamp: expect.any(String) } } }]);
@@ -338,7 +338,7 @@ describe("UpdateStatus of a Deployment", () => {
     expect(scene.api.writes).toEqual(["patch deployments/status"]);
   });
 
-  it("fails the sync on every repeated conflict, so that the key backs off", async ({ scene }) => {
+  it("fails the sync on any conflict, even of a webhook, so that the key is requeued with back-off", async ({ scene }) => {
     scene.api.script = { "patch deployments/status": refusal(409, "Conflict", "a webhook says so") };
     const { end, error } = await scene.send(scene.status());
     expect([end, error?.message]).toEqual([undefined, "a webhook says so"]);

@@ -280,7 +280,7 @@ describe("runKey", () => {
     expect(runs).toBe(1);
   });
 
-  it("counts neither a failed doorbell nor a lost lease as a failure of the key", async () => {
+  it("logs a doorbell that cannot be sent, and a key that another run has taken over", async () => {
     const lost = await play({
       takes: [ok],
       ring: async () => {

@@ -44,7 +44,7 @@ describe("a new ReplicaSet", () => {
   it.each([
     { name: "differs", change: { [CHANGE_CAUSE]: "another" } },
     { name: "is new", change: { another: "one" } },
-  ])("a new ReplicaSet is not created when an annotation $name meanwhile, so that the key runs again", async ({ change }) => {
+  ])("requeues the key and creates no ReplicaSet when an annotation of the live Deployment $name", async ({ change }) => {
     const created = await harness();
     await annotate(created, change);
     expect(await created.handle()).toEqual({ kind: "again", afterMs: 0 });
@@ -85,7 +85,7 @@ describe("an existing new ReplicaSet", () => {
     expect(rolledBack.spoken().filter((line) => line.startsWith("get"))).toEqual([]);
   });
 
-  it("an existing ReplicaSet is left unchanged when the live Deployment has other annotations, so that the key runs again", async () => {
+  it("requeues the key and does not patch the ReplicaSet when the live Deployment's annotations differ from the cached ones", async () => {
     const annotated = await harness();
     await annotate(annotated, { [CHANGE_CAUSE]: "another" });
     expect(await annotated.handle()).toEqual({ kind: "again", afterMs: 0 });

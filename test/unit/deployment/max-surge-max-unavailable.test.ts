@@ -110,7 +110,7 @@ describe("newRSNewReplicas", () => {
   it("[deployment T48] the new ReplicaSet's size is spec.replicas for Recreate", () => {
     expect(newRSNewReplicas(deployment({ replicas: 3, strategy: "Recreate" }), 1, [replicaSet("old", { size: 5 })]).decided).toBe(3);
   });
-  it("throws where upstream returns an error: no maxSurge, another strategy", () => {
+  it("throws where upstream returns an error: an invalid maxSurge, an unknown strategy", () => {
     expect(() => newRSNewReplicas(deployment({ replicas: 3, surge: "oops" }), 1, [])).toThrow("not a percentage");
     expect(() => newRSNewReplicas(deployment({ replicas: 3, strategy: "Sometimes" }), 1, [])).toThrow(
       "deployment type Sometimes isn't supported",

@@ -124,7 +124,7 @@ describe("existingReplicaSetAnnotations", () => {
     expect(extended("")).toBe("7");
   });
 
-  it("copies the Deployment's annotations except six of the controller, and keeps those that only the ReplicaSet has", () => {
+  it("copies the Deployment's annotations except the six that upstream skips, and keeps those that only the ReplicaSet has", () => {
     const d = deployment({
       revision: "3",
       annotations: {
@@ -302,7 +302,7 @@ describe("creation of a ReplicaSet", () => {
     });
   });
 
-  it("subtracts the old replicas from the size, and includes the collision count in the hash", () => {
+  it("the size is replicas plus maxSurge minus the old replicas, and the hash includes collisionCount", () => {
     const d = deployment({ replicas: 4, surge: 1, status: { collisionCount: 1 } });
     const { decided: got } = newReplicaSet(d, [replicaSet("old", { size: 4, template: "v0", revision: "3" })]);
     expect([got.replicas, got.hash, got.annotations[REVISION]]).toEqual([1, podTemplateHash(HASH_STATE, 1), "4"]);

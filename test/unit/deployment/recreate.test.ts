@@ -34,10 +34,10 @@ describe("oldPodsRunning", () => {
   it("[deployment T74] oldPodsRunning is false for pods that have finished", () => {
     expect(running(["a"], [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })])).toBe(false);
   });
-  it.each(["Unknown", "Pending", "Running"])("[deployment T75] oldPodsRunning is true for a pod %s", (phase) =>
+  it.each(["Unknown", "Pending", "Running"])("[deployment T75] oldPodsRunning is true for a pod in phase %s", (phase) =>
     expect(running(["a"], [pod("1", { rs: "a", phase })])).toBe(true),
   );
-  it("[deployment T76] oldPodsRunning is true for a single running pod", () => {
+  it("[deployment T76] oldPodsRunning is true if a single pod has not finished", () => {
     const ended = [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })];
     expect(running(["a", "b", "c"], [...ended, pod("3", { rs: "c", phase: "Pending" })])).toBe(true);
   });
@@ -47,7 +47,7 @@ describe("oldPodsRunning", () => {
       expect(running(["a"], [{ ...own, owner: { kind: "ReplicaSet", name: "a", uid: "uid-a", ...own.owner, ...part } }])).toBe(false);
     expect(running(["a"], [{ ...own, namespace: "mallory" }])).toBe(false);
   });
-  it("[deployment T8] ignores pods of the new ReplicaSet, of other owners and orphans, and counts those of old ReplicaSets in any phase", () => {
+  it("[deployment T8] ignores pods of the new ReplicaSet, of other owners and orphans, and counts terminating pods of old ReplicaSets", () => {
     expect(
       running(
         ["a"],

@@ -169,7 +169,7 @@ describe("a sync with a pending request", () => {
   it.each([
     { to: "2", event: 'DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment "web"' },
     { to: "7", event: "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to." },
-  ])("a request for revision $to only removes the request annotation", async ({ to, event }) => {
+  ])("a request for revision $to removes the request annotation, records an Event and changes nothing else", async ({ to, event }) => {
     const harness = await asked(to);
     const before = web(harness);
     await harness.handle();
@@ -198,7 +198,7 @@ describe("a sync with a pending request", () => {
     expect(harness.written()).toEqual(["patch deployments web"]);
   });
 
-  it("waits while the Deployment is paused, and does nothing while it is being deleted", async () => {
+  it("does not roll back while the Deployment is paused or being deleted, and writes only its status", async () => {
     const paused = await asked("1", { paused: true });
     await paused.handle();
     expect(paused.written()).toEqual(["patch deployments/status web"]);
@@ -220,14 +220,14 @@ describe("a sync with a pending request", () => {
 
   const edited = (d: Live): Live => ({ ...d, spec: { ...d.spec, template: podTemplate("v9") } });
 
-  it("does not roll back if the live Deployment has changed since the decision, so that the key runs again", async () => {
+  it("requeues the key and does not roll back if the live Deployment has changed since the decision", async () => {
     const harness = await asked("1");
     await harness.change("deployments", "web", edited);
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(harness.written()).toEqual([]);
   });
 
-  it("does not roll back a live Deployment that has no request", async () => {
+  it("fails the sync without a rollback if the live Deployment does not request it", async () => {
     const harness = await asked("x");
     const { metadata } = harness.live("deployments", "web");
     harness.forge("deployments", {

@@ -67,7 +67,7 @@ describe("adoption", () => {
     expect(harness.live("deployments", "web").status).toMatchObject({ replicas: 1, updatedReplicas: 1, availableReplicas: 1 });
   });
 
-  it("[deployment T108] keeps the ReplicaSet when a later Deployment has the same template", async () => {
+  it("[deployment T108] adopts an orphan with the same template instead of creating a ReplicaSet, and keeps its revision", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(2),
       liveReplicaSet("web-1", "v1", 2, { owner: null, revision: "1", sizedFor: [2, 3] }),
@@ -77,7 +77,7 @@ describe("adoption", () => {
     expect(revisionOf(harness)).toBe("1");
   });
 
-  it("[deployment T85] at limit 0 with other pod labels starts exactly one new pod and removes the old one", async () => {
+  it("[deployment T85] at revisionHistoryLimit 0, starts exactly one new pod and deletes the adopted ReplicaSet", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { spec: { revisionHistoryLimit: 0 } }),
       liveReplicaSet("adopted", "old", 1, { owner: null }),
@@ -93,7 +93,7 @@ describe("adoption", () => {
 });
 
 describe("failing rollouts", () => {
-  it("[deployment T105] failing rollouts keep one pod of each failing image until a working image replaces both", async () => {
+  it("[deployment T105] failing rollouts keep the old pod beside the failing one until a working image replaces both", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "bad", surge: 1, unavailable: 0 }),
       liveReplicaSet("ready", "v0", 1, { owner: null }),
@@ -220,7 +220,7 @@ describe("shared selectors and writes of other clients", () => {
     expect(harness.live("deployments", "web").status).toMatchObject({ readyReplicas: 2, availableReplicas: 2 });
   });
 
-  it("[deployment T104] Recreate never reports updated replicas while others exist", async () => {
+  it("[deployment T104] Recreate never reports updated replicas while old replicas exist", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { strategy: "Recreate" })]);
     await converge(harness);
     await change(harness, { template: podTemplate("v2") });

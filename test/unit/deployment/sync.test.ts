@@ -87,7 +87,7 @@ describe("entry", () => {
     expect(harness.spoken()).toEqual(["patch deployments/status web"]);
   });
 
-  it("keeps revision and annotations of a Deployment that is being deleted (quirk Q9)", async () => {
+  it("still updates the ReplicaSet's revision and annotations, and adopts nothing, for a Deployment that is being deleted (quirk Q9)", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { deletionTimestamp: NOW }),
       liveReplicaSet("web-1", "v1", 1),
@@ -97,14 +97,14 @@ describe("entry", () => {
     expect(harness.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
   });
 
-  it("[deployment T3] adopts nothing for a Deployment that the live read shows as deleted", async () => {
+  it("[deployment T3] adopts nothing for a Deployment that the live read shows as being deleted", async () => {
     const harness = await SyncHarness.of([liveDeployment(1), liveReplicaSet("web-1", "v1", 1, { owner: null })]);
     await harness.api.terminate("deployments", "web");
     await expect(harness.handle()).rejects.toThrow(`can't adopt ReplicaSet shop/web-1 (${harness.uid("uid-web-1")})`);
     expect(harness.spoken()).toEqual(["get deployments web"]);
   });
 
-  it("[deployment T4] only warns about an empty selector", async () => {
+  it("[deployment T4] only emits a Warning Event for an empty selector", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { status: { observedGeneration: 1 } }),
       liveReplicaSet("web-1", "v1", 1, { owner: null }),
@@ -115,7 +115,7 @@ describe("entry", () => {
     expect(harness.events).toEqual(["SelectingAll: This deployment is selecting all pods. A non-empty selector is required."]);
   });
 
-  it("warns only in its trace in shadow mode, and the Store keeps nothing", async () => {
+  it("in shadow mode, the warning about an empty selector is only in the trace, and the Store correlates no Event", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { status: { observedGeneration: 1 } })], { mode: "shadow" });
     await harness.forgeSpec("deployments", "web", { selector: {} });
     await harness.handle();
@@ -259,7 +259,7 @@ describe("creation of the new ReplicaSet", () => {
     expect(harness.written().filter((line) => line.includes("foreign"))).toEqual([]);
   });
 
-  it("[deployment T108] adopts an orphan that only the live list contains, and creates none", async () => {
+  it("[deployment T108] adopts an orphan that only the live list contains, and creates no ReplicaSet", async () => {
     await harness.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
     await harness.handle();
     expect(harness.names("replicasets")).toEqual(["web-1", "left"]);
@@ -286,7 +286,7 @@ describe("creation of the new ReplicaSet", () => {
   });
 
   it.each(["before the list", "beside the list"])(
-    "[deployment T108] adopts nothing from a list for a Deployment that is deleted after it was read %s",
+    "[deployment T108] adopts nothing from a list if the Deployment, which was read %s, is deleted afterwards",
     async (when) => {
       // The cache contains the ReplicaSet as an orphan: it is adopted first, after a read of the Deployment.
       if (when === "before the list") await harness.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
@@ -306,7 +306,7 @@ describe("creation of the new ReplicaSet", () => {
 
   it.each([
     { name: "a slow list", get: undefined, list: 500 },
-    { name: "a failed read of the Deployment beside the list", get: new UnansweredError("no answer"), list: 0 },
+    { name: "a failed read of the Deployment during the list", get: new UnansweredError("no answer"), list: 0 },
   ])("reads the Deployment again after $name, and decides on that version", async ({ get, list }) => {
     harness.api.script = {
       "list replicasets": async () => {
@@ -331,7 +331,7 @@ describe("creation of the new ReplicaSet", () => {
     expect(harness.spoken()).toContain("patch deployments/status web");
   });
 
-  it("starts with the size that the surge allows, and scales old ReplicaSets down in the same sync", async () => {
+  it("starts with the size that maxSurge allows, and scales old ReplicaSets down in the same sync", async () => {
     await harness.handle();
     const name = created();
     expect(harness.events).toEqual([
@@ -470,7 +470,7 @@ describe("rolling update", () => {
     expect(harness.spoken()).toEqual([]);
   });
 
-  it("[deployment T101] moves from revision to revision, even over an unfinished rollout, and never exceeds the surge", async () => {
+  it("[deployment T101] rolls over unfinished rollouts to the last revision, and never exceeds maxSurge", async () => {
     const harness = await SyncHarness.of([liveDeployment(20, { surge: "25%", unavailable: "25%" })]);
     const check = (): void =>
       expect(Object.values(harness.sizes()).reduce<number>((sum, size) => sum + Number(size), 0)).toBeLessThanOrEqual(25);
@@ -521,7 +521,7 @@ describe("rolling update", () => {
     expect(again.sizes()).toEqual({ "web-1": 8, "web-2": 4 });
   });
 
-  it("[deployment S6] does not scale down after a list that contains another new ReplicaSet", async () => {
+  it("[deployment S6] does not scale down after a list that contains a second ReplicaSet with the new template", async () => {
     const harness = await shrinking();
     await harness.put(liveReplicaSet("web-0", "v2", 0, { revision: "0" }));
     await harness.handle();
@@ -552,7 +552,7 @@ describe("rolling update", () => {
     expect(harness.sizes()["web-1"]).toBe(4);
   });
 
-  it("ignores a conflict while scaling down and writes the status; the next event continues the scaling", async () => {
+  it("ignores a conflict while scaling down, writes the status, and emits no Event", async () => {
     const harness = await shrinking();
     harness.api.script = {
       "patch replicasets": () =>
@@ -569,11 +569,11 @@ describe("rolling update", () => {
   const unfollowed = [
     { name: "no response", error: new UnansweredError("no answer") },
     ...[403, 422, 429, 500].map((code) => ({
-      name: String(code),
+      name: `a ${code} response`,
       error: refusal(code, code === 422 ? "Invalid" : "Some", `says ${code}`),
     })),
   ];
-  it.each(unfollowed)("$name while scaling down does not prevent the status write, but retries the key", async ({ error }) => {
+  it.each(unfollowed)("$name to a scale-down does not prevent the status write, but fails the sync", async ({ error }) => {
     const harness = await shrinking();
     harness.api.script = { "patch replicasets": error };
     await expect(harness.handle()).rejects.toThrow(error.message);
@@ -581,7 +581,7 @@ describe("rolling update", () => {
     expect(harness.events).toEqual([]);
   });
 
-  it("ends the sync without a status write after a conflict while scaling up", async () => {
+  it("fails the sync without a status write after a conflict while scaling up", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(4, { annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5] }),
@@ -643,7 +643,7 @@ describe("recreate", () => {
     expect(harness.sizes()).toEqual({ "web-1": 0 });
   });
 
-  it("[deployment S14] does not start while an old pod exists that only the live list contains, and writes it through", async () => {
+  it("[deployment S14] creates no ReplicaSet while an old pod exists that only the live list contains, and writes that pod through", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.put(livePod("late", "web-1"));
     await harness.handle();
@@ -653,7 +653,7 @@ describe("recreate", () => {
     expect(slice?.map(({ key }) => key)).toEqual(["shop/late"]);
   });
 
-  it("[deployment S14] does not start while the live list shows an old pod as running", async () => {
+  it("[deployment S14] creates no ReplicaSet while the live list shows an old ReplicaSet that is not at 0", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.handle();
@@ -739,7 +739,7 @@ describe("recreate", () => {
     },
   );
 
-  it("[deployment T121] counts terminating replicas while the API server knows the field, and drops the count when it does not", async () => {
+  it("[deployment T121] reports terminatingReplicas while the ReplicaSet reports it, and removes it when the ReplicaSet does not", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(6, { strategy: "Recreate", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 6, { revision: "1", sizedFor: [6, 6], status: { observedGeneration: 1, replicas: 6 } }),
@@ -845,7 +845,7 @@ describe("scale path", () => {
     expect(rollback.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
-  it("scales the youngest ReplicaSet first while paused if invalid revisions make the order cyclic", async () => {
+  it("cleans up a paused Deployment in the order that scaling leaves, youngest first, if invalid revisions make the order of revisions cyclic", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "v9", spec: { paused: true, revisionHistoryLimit: 1 } }),
       ...["3", "", "1"].map((revision, age) => liveReplicaSet(`v${age}`, `v${age}`, 0, { revision, age })),
@@ -855,7 +855,7 @@ describe("scale path", () => {
     expect(harness.names("replicasets")).toEqual(["v0", "v9"]);
   });
 
-  it("does not scale proportionally because of an adopted ReplicaSet without size annotations", async () => {
+  it("continues the rollout, without proportional scaling, if a ReplicaSet has no size annotations", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { image: "v2" }), liveReplicaSet("v1", "v1", 1)]);
     await harness.handle();
     expect(harness.names("replicasets")).toHaveLength(2);
@@ -941,7 +941,7 @@ describe("history and deadline", () => {
     });
   });
 
-  it("requeues at the deadline after a status write, because no event follows", async () => {
+  it("requeues a second after the deadline after a status write, because no event follows", async () => {
     const harness = await stuck("NewReplicaSetCreated", "2026-03-01T09:59:30Z");
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, status: { ...rs.status, readyReplicas: 1 } }));
     await harness.stream();
@@ -949,11 +949,11 @@ describe("history and deadline", () => {
     expect(harness.clock.now()).toBe(NOW_MS);
   });
 
-  it("[deployment S20] does not requeue an incomplete Deployment that is available", async () => {
+  it("[deployment S20] does not requeue an incomplete Deployment with reason NewReplicaSetAvailable", async () => {
     expect(await (await stuck("NewReplicaSetAvailable", "2026-03-01T09:00:00Z")).handle()).toEqual({ kind: "done" });
   });
 
-  it("[deployment S10] does not write a status that was decided on an old version; the next sync decides on the live one", async () => {
+  it("[deployment S10] fails the sync, and does not write a status that was decided on an old version", async () => {
     const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
     await harness.change("deployments", "web", (d) => ({ ...d, metadata: { ...d.metadata, labels: { app: "web", new: "1" } } }));
     await expect(harness.handle()).rejects.toMatchObject({ code: 409 });

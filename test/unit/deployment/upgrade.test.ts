@@ -149,7 +149,7 @@ describe("behaviour of the release", () => {
       { ...failure, release: "1.37" },
       { ...failure, release: "1.38" },
     ]),
-  )("writes the status after $step that fails only on 1.38 or newer: $release", async ({ request, objects, release }) => {
+  )("only 1.38 or newer writes the status after $step has failed: $release", async ({ request, objects, release }) => {
     const harness = await SyncHarness.of(objects);
     await harness.publish(release);
     harness.api.script = { [request]: refusal(500, "InternalError", "try again") };

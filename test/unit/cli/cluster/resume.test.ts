@@ -34,7 +34,7 @@ test.each([
     want: { kind: "refused", why: expect.stringContaining(", 0 s ago") },
   },
   {
-    name: "allows at most writes of the next 5 s after a stop from the far future",
+    name: "after a stop dated in the far future, allows only writes of the next 5 s",
     stops: [stop(-1_000_000_000)],
     newest: undefined,
     want: { kind: "resume", acceptedMs: NOW_MS + 5_000 },

@@ -69,7 +69,7 @@ it("retries a failing cluster with its own back-off, and serves another cluster 
   expect(harness.history).toEqual([...[0, 1, 3, 7, 15, 31, 61, 91].map((second) => `begin a ${second}`), "begin b 100"]);
 });
 
-it("deletes the keys of a removed cluster after its session has ended, and again after runs in flight", async ({ harness }) => {
+it("deletes the keys of a removed cluster after its session has ended, and again after runs in flight have ended", async ({ harness }) => {
   harness.endMs = 2_000;
   harness.change("added", "a");
   await harness.clock.advance(1_000);
@@ -99,7 +99,7 @@ it("keeps the keys of a paused cluster, and does not serve a cluster that is pau
   expect(harness.history).toEqual(["begin a 0", "end a 1", "begin a 2"]);
 });
 
-it("ends all sessions before it resolves", async ({ harness }) => {
+it("waits for the end of all sessions when it stops", async ({ harness }) => {
   harness.endMs = 1_500;
   harness.change("added", "a");
   harness.change("added", "b");

@@ -11,7 +11,7 @@ import { COUNTS, counts, IDLE } from "./fixtures.ts";
 
 const DAYS = 730 / 24;
 
-it("twice the work costs twice as much for the same number of sandboxes", () => {
+it("twice the work costs twice as much for the same number of execution environments", () => {
   const once = counts({ functions: { sweep: { invocations: 2, ms: 30, atOnce: 1 } }, fifo: 4 });
   expect(scaled(once, 2)).toEqual(counts({ functions: { sweep: { invocations: 4, ms: 60, atOnce: 1 } }, fifo: 8 }));
   const other = counts({ functions: { sweep: { invocations: 1, ms: 5, atOnce: 3 }, x: { invocations: 1, ms: 1, atOnce: 1 } }, fifo: 1 });
@@ -48,13 +48,13 @@ it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; wor
     workHours: 730,
   },
   {
-    name: "other clients' pods, which only warm sandboxes receive",
+    name: "other clients' pods, which only warm execution environments receive",
     rates: { otherPodsPerDay: 24 },
     fifo: 730 * 15,
     starts: 0,
     workHours: 730,
   },
-])("computes the usage of a month of $name", ({ rates, fifo, starts, workHours }) => {
+])("computes the usage of a month with $name", ({ rates, fifo, starts, workHours }) => {
   const usage = usageOf(COUNTS, { ...IDLE, ...rates });
   expect(usage.idle.fifo).toBe(730 * 400);
   expect(usage.work.fifo).toBeCloseTo(fifo);

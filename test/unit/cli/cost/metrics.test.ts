@@ -57,12 +57,12 @@ it.each([
     says: "x has no deltaloop_messages_total",
   },
   {
-    name: "no start time",
+    name: "metrics without a start time",
     text: "deltaloop_messages_total 3\n",
     says: "x has no process_start_time_seconds: pass --over DURATION",
   },
   {
-    name: "a start time in the future",
+    name: "metrics with a start time in the future",
     text: "deltaloop_messages_total 3\nprocess_start_time_seconds 99\n",
     says: "covers a duration of 0: pass --over",
   },

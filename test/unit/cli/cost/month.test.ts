@@ -84,7 +84,7 @@ it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>
     there: "KMS requests",
   },
   { name: "no metrics", parameters: { metrics: "none" }, gone: /custom metrics/ },
-])("lists the expected cost items for $name", ({ parameters, gone, there }) => {
+])("lists the expected cost items with $name", ({ parameters, gone, there }) => {
   const names = month(parameters).map(({ name }) => name);
   expect(names.filter((name) => gone?.test(name))).toEqual([]);
   expect(names).toContain(there ?? "alarms");
@@ -173,7 +173,7 @@ it("prints a table, the most expensive item first, and states that a pod that ru
   );
 });
 
-it("states that deltaloop is cheaper, without claiming that no parameter can change that", () => {
+it("states that a resident controller manager is more expensive, but not for every workload", () => {
   const text = reportForPeople(report(IDLE, [item("SQS", 1, 0)]));
   expect(text).toContain("for an idle cluster, ");
   expect(text).toContain("more expensive by");
@@ -197,7 +197,7 @@ it("lists the parameters that change the cost", () => {
   expect(reportForPeople({ ...report(IDLE, []), parameters: free })).toContain("with default parameters\n");
 });
 
-it("prints all numbers and the sum for programs", () => {
+it("the report as an object has all numbers and the sum", () => {
   const items = month({}, { ...IDLE, lostPodsPerDay: 1 });
   const read = JSON.parse(JSON.stringify(reportAsObject(report(IDLE, items)))) as {
     readonly version: number;

@@ -63,8 +63,8 @@ it.each([
     want: "status: Progressing refreshed",
   },
   { name: "a removed condition", to: { conditions: [] }, was: { conditions: [progressing] }, want: "status: Progressing removed" },
-  { name: "nothing", to: { replicas: 3, conditions: [late] }, was: { replicas: 3, conditions: [late] }, want: "status: unchanged" },
-] as const)("shows $name of a status", ({ to, was, want }) => {
+  { name: "no change", to: { replicas: 3, conditions: [late] }, was: { replicas: 3, conditions: [late] }, want: "status: unchanged" },
+] as const)("a status write shows $name", ({ to, was, want }) => {
   expect(said(statusWrite(to), was && { status: was })).toBe(want);
 });
 

@@ -72,7 +72,7 @@ describe("explain of a running cluster", () => {
   afterAll(() => api.close());
 
   it.each([
-    { name: "the cause, and exits with 1 when it is stuck", words: ["deploy/web", "-n", "shop"] },
+    { name: "the cause of a stuck rollout, and exits with 1", words: ["deploy/web", "-n", "shop"] },
     { name: "the same for an object given as two arguments", words: ["deployment.apps", "web", "-n", "shop"] },
   ])("prints $name", async ({ words }) => {
     const { code, stdout, stderr } = await run(api.url, ["explain", ...words]);

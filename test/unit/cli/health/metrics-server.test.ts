@@ -54,7 +54,7 @@ describe("the checks", () => {
     await expect(informerSyncCheck({ gate: gate(false) }, () => "not leading").check()).resolves.toBe("not leading");
   });
 
-  it("an unavailable Store is not ready, and a Store without an epoch is reported", async () => {
+  it("the check of the Store fails while it is unavailable, and reports that it has no epoch yet", async () => {
     await expect(storeCheck({ epoch: () => Promise.reject(new Error("unavailable")) }).check()).rejects.toThrow("unavailable");
     await expect(storeCheck({ epoch: () => Promise.resolve(undefined) }).check()).resolves.toBe("no epoch yet");
   });

@@ -480,7 +480,7 @@ it.each([
   { title: "spec: null", status: { token: "tok" }, more: { spec: null } },
   { title: "an expirationTimestamp with an offset", status: { token: "tok", expirationTimestamp: "2041-09-12T02:12:54+00:00" } },
   { title: "env entries without a value", status: { token: "tok" }, env: [{ name: "AWS_PROFILE" }, { name: "AWS_REGION", value: null }] },
-])("a plugin may return $title", async ({ status, more = {}, env = null }) => {
+])("accepts a plugin with $title", async ({ status, more = {}, env = null }) => {
   const config = await configFor(SERVER, plugin(printing(status, more), { env }));
   expect(await config.token?.()).toBe("tok");
 });

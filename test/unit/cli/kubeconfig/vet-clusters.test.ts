@@ -168,7 +168,7 @@ it.each([
   expect(changesBetween(before, after).map(({ kind, cluster: { cid } }) => [kind, cid])).toEqual(want);
 });
 
-it("serves a server that two files contain only once, under the first name", () => {
+it("serves a server that is in two files only under the first of their names", () => {
   const server = "https://x:443/";
   expect([...repeatedServers([{ name: "b", server }, { name: "a", server: "https://X" }, cluster("c")])]).toEqual([["b", "a"]]);
 });

@@ -5,20 +5,20 @@ import { describeTrace } from "../../../../cli/explain/describe.ts";
 import { printable, printableJson } from "../../../../shared/base/output/printable.ts";
 
 it.each([
-  { name: "plain text in any script", text: "nginx:1.27 – größer, 東京 ✓", want: "nginx:1.27 – größer, 東京 ✓" },
-  { name: "a colour", text: "\x1b[31mred", want: "\\x1b[31mred" },
-  { name: "a terminal title set by a one-byte escape", text: "\x9d0;title\x9c", want: "\\x9d0;title\\x9c" },
-  { name: "a line break", text: "a\nb\rc", want: "a\\nb\\x0dc" },
+  { name: "plain text in any script unchanged", text: "nginx:1.27 – größer, 東京 ✓", want: "nginx:1.27 – größer, 東京 ✓" },
+  { name: "a colour escaped", text: "\x1b[31mred", want: "\\x1b[31mred" },
+  { name: "a terminal title set by a one-byte escape, escaped", text: "\x9d0;title\x9c", want: "\\x9d0;title\\x9c" },
+  { name: "a line break escaped", text: "a\nb\rc", want: "a\\nb\\x0dc" },
   {
-    name: "invisible characters: joiners, zero-width spaces, marks",
+    name: "invisible characters (joiners, zero-width spaces, marks) escaped",
     text: "a\u200b\u200c\u200d\u2060\ufeff\u00adb",
     want: "a\\u200b\\u200c\\u200d\\u2060\\ufeff\\xadb",
   },
-  { name: "Unicode line and paragraph separators", text: "a\u2028b\u2029c\x85d", want: "a\\u2028b\\u2029c\\x85d" },
-  { name: "a tag character and half a surrogate pair", text: "a\u{e0041}\ud83d", want: "a\\u{e0041}\\ud83d" },
-  { name: "a character of two surrogates", text: "✓ 🚢", want: "✓ 🚢" },
-  { name: "right-to-left text", text: "a\u202egpj.exe", want: "a\\u202egpj.exe" },
-])("prints $name unchanged, or escaped", ({ text, want }) => {
+  { name: "Unicode line and paragraph separators escaped", text: "a\u2028b\u2029c\x85d", want: "a\\u2028b\\u2029c\\x85d" },
+  { name: "a tag character and half a surrogate pair escaped", text: "a\u{e0041}\ud83d", want: "a\\u{e0041}\\ud83d" },
+  { name: "a character of two surrogates unchanged", text: "✓ 🚢", want: "✓ 🚢" },
+  { name: "a right-to-left override escaped", text: "a\u202egpj.exe", want: "a\\u202egpj.exe" },
+])("prints $name", ({ text, want }) => {
   expect(printable(text)).toBe(want);
 });
 

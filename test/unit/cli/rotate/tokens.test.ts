@@ -101,7 +101,7 @@ it("writes a token of its own service account with the authority to each functio
   expect(said).toEqual(names.map((name) => `${name}: renewed, ends 2026-01-02T03:04:05.000Z`));
 });
 
-it("reports a failure and still renews the others", async () => {
+it("reports each failure and still renews the other tokens", async () => {
   const { plan, server, refused, said } = await scene();
   refused.add("sync-deployment");
   server.refused.set("deltaloop/prod/kube/sync-replicaset", "AccessDeniedException");
@@ -113,7 +113,7 @@ it("reports a failure and still renews the others", async () => {
   expect(server.values.get("deltaloop/prod/kube/watcher")).toContain("CANARY-watcher");
 });
 
-it("continues, even after failures, until it is stopped", async () => {
+it("continues to renew tokens, even after failures, until it is stopped", async () => {
   const { plan, refused, asked } = await scene();
   const ending = new AbortController();
   for (const name of plan.names) refused.add(name);

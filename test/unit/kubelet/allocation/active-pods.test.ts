@@ -8,7 +8,7 @@ const SECONDS = 1_000;
 /** A container that requests this many of the node's 64 CPUs. */
 const asking = (cpu: number, image = "app:1") => ({ name: "app", image, resources: { requests: { cpu: String(cpu) } } });
 
-test("[node-agent 133] a rejected pod takes no resources away from another pod in the same message", async () => {
+test("[node-agent 133] a rejected pod takes no resources away from another pod in the same list", async () => {
   const node = new NodeHarness();
   await node.create("a-big", { containers: [asking(70)] });
   await node.create("b-small", { containers: [asking(1)] });

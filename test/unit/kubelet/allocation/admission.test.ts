@@ -88,12 +88,12 @@ describe("admit", () => {
     });
 
     it.each([
-      { name: "a pod fits exactly", requests: { cpu: "400m", memory: "512Mi", "ephemeral-storage": "10Gi" }, want: undefined },
+      { name: "a pod that fits exactly", requests: { cpu: "400m", memory: "512Mi", "ephemeral-storage": "10Gi" }, want: undefined },
       { name: "more storage than the node has", requests: { "ephemeral-storage": "11Gi" }, want: "OutOfephemeral-storage" },
       { name: "huge pages of the node", requests: { "hugepages-2Mi": "4Mi" }, want: "OutOfhugepages-2Mi" },
       { name: "an extended resource that the node does not have, which is ignored", requests: { "example.com/gpu": "1" }, want: undefined },
       { name: "several missing resources: the CPU is reported", requests: { memory: "9Gi", cpu: "9" }, want: "OutOfcpu" },
-    ])("resource requests: $name", ({ requests, want }) => {
+    ])("resource requests: $name → $want", ({ requests, want }) => {
       expect(reason({ pod: nodePod({ containers: [asking(requests)] }), others: [other] })).toBe(want);
     });
 
@@ -156,11 +156,11 @@ describe("admit", () => {
         spec: { nodeSelector: { disk: "hdd" }, ...required(field("In", "n1")) },
         want: false,
       },
-    ])("node selector and affinity: $name", ({ spec, want }) => {
+    ])("node selector and affinity: $name, admitted: $want", ({ spec, want }) => {
       expect(reason({ pod: pod(spec) })).toBe(want ? undefined : "NodeAffinity");
     });
 
-    it("[node-agent 90] checks again with a fresh Node if nothing else failed", () => {
+    it("[node-agent 90] requests a second check with the current Node if only the node affinity failed", () => {
       const wanting = pod({ nodeSelector: { zone: "a" } });
       const message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
       expect(admitting({ pod: wanting })).toEqual({ admitted: false, reason: "NodeAffinity", message, rereadNode: true });
@@ -210,7 +210,7 @@ describe("admit", () => {
       { name: "container ports without host ports", one: onPort({}), other: onPort({}), want: true },
       { name: "a sidecar's port", one: sidecarOn, other: taken, want: false },
       { name: "an init container's port", one: initOn, other: taken, want: true },
-    ])("host ports: $name", ({ one, other, want }) => {
+    ])("host ports: $name, admitted: $want", ({ one, other, want }) => {
       expect(reason({ pod: one, others: [other] })).toBe(want ? undefined : "NodePorts");
     });
   });
@@ -231,7 +231,7 @@ describe("admit", () => {
       { name: "a toleration of another value", tolerations: [{ key: "gone", value: "no" }], want: false },
       { name: "a toleration of another key", tolerations: [{ key: "here", operator: "Exists" }], want: false },
       { name: "a toleration with an unknown operator", tolerations: [{ key: "gone", operator: "Gt", value: "yes" }], want: false },
-    ])("a NoExecute taint and $name", ({ tolerations, want }) => {
+    ])("a NoExecute taint and $name, admitted: $want", ({ tolerations, want }) => {
       expect(reason(given(tolerations))).toBe(want ? undefined : "TaintToleration");
     });
 

@@ -62,7 +62,7 @@ describe("[node-agent 164] PodResizeInProgress", () => {
     expect(resizeConditions(going)).toEqual([condition]);
   });
 
-  it("keeps the error while the failure lasts, and the first generation", () => {
+  it("PodResizeInProgress keeps its error and the generation of the granted resize while the failure lasts", () => {
     expect(failing.inProgress).toEqual({ observedGeneration: 2, sinceMs: NOW_MS, reason: "Error", message: "no" });
     expect(withInProgress(failing, POD, { nowMs: NOW_MS + 1 })).toBe(failing);
     expect(withInProgress(failing, POD, { error: "no", nowMs: NOW_MS + 1 })).toBe(failing);

@@ -123,7 +123,7 @@ describe("the subject alternative names of a serving certificate [node-agent 422
       addresses: [{ type: "Hostname", address: "node-b" }],
       want: undefined,
     },
-    { name: "a Node without addresses", addresses: [], want: undefined },
+    { name: "none for a Node without addresses", addresses: [], want: undefined },
   ])("subject alternative names of a serving certificate: $name", ({ addresses, want }) => {
     const template = servingTemplate("node-b", addresses);
     expect(template).toEqual(want && { commonName: "system:node:node-b", organizations: ["system:nodes"], ...want });

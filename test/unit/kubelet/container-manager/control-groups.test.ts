@@ -101,7 +101,7 @@ test("[node-agent 188] kills the remaining processes in the cgroup of an ended p
   expect(node.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toBeUndefined();
 });
 
-test("[node-agent 188] finishes a pod only after its cgroup is removed", async () => {
+test("[node-agent 188] deletes a pod from the API server only after its cgroup is removed", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app()] });
   await ready(node, "p");

@@ -105,7 +105,7 @@ describe("recordEvent", () => {
     expect(requests[11]).toMatchObject({ body: { message: "(combined from similar events): no 11", count: 3 } });
   });
 
-  it("ER2 does not aggregate events more than ten minutes apart", () => {
+  it("ER2 does not aggregate Events more than ten minutes apart", () => {
     const apart = many(12, (index) => event({ message: `no ${index}` })).map((entry, index) => ({ ...entry, atMinutes: index * 10.1 }));
     expect(kinds(recordAll(apart).requests)).toEqual(Array(12).fill("create"));
   });

@@ -195,7 +195,7 @@ test("[node-agent 218] a pod whose clean-up never ends does not block further ev
   await node.until("b is gone", () => evicted(node).includes("b"), 90 * SECONDS);
 });
 
-test("[node-agent 219] removes unused images and dead containers first when the disk is full, and evicts no pod if that suffices", async () => {
+test("[node-agent 219] removes unused images first when the disk is full, and evicts no pod if that suffices", async () => {
   const node = await startedNode({ eviction: policy("nodefs.available<10%"), images: { "old:1": {} } });
   await node.create("p", { containers: [APP] });
   await running(node, "p");

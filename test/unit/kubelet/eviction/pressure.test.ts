@@ -122,7 +122,7 @@ describe("thresholds over time", () => {
     expect(acted).toEqual([1, 0, 1, 1, 1].map((count) => [1, count, "DiskPressure"]));
   });
 
-  it("[node-agent 204] EP3 resolves a signal that is no longer measured", () => {
+  it("[node-agent 204] EP3 resolves a threshold whose signal is no longer measured", () => {
     const first = observePressure(NO_PRESSURE, seen({ "memory.available": 1 }), { thresholds: [MEMORY], pressureTransitionMs: 0 }, NOW_MS);
     const then = observePressure(first.pressure, seen({}), { thresholds: [MEMORY], pressureTransitionMs: 0 }, NOW_MS + 1);
     expect([then.pressure.met, then.conditions]).toEqual([[], []]);

@@ -72,7 +72,7 @@ it.each<{ readonly name: string; readonly pods: Readonly<Record<string, Measured
     want: "b a",
   },
   {
-    name: "then pods of lower priority",
+    name: "among pods above their requests, those of lower priority first",
     pods: { a: { memory: 900, priority: 5 }, b: { memory: 1, priority: 1 }, c: { memory: 1, priority: -1 } },
     want: "c b a",
   },
@@ -82,7 +82,7 @@ it.each<{ readonly name: string; readonly pods: Readonly<Record<string, Measured
     want: "b a",
   },
   {
-    name: "then by usage above the request",
+    name: "at equal priority, more usage above the request first",
     pods: { a: { memory: 500, requests: { memory: "400" } }, b: { memory: 300, requests: { memory: "100" } }, c: { memory: 50 } },
     want: "b a c",
   },

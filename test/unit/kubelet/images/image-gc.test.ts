@@ -97,7 +97,7 @@ describe("unused images", () => {
     }
   });
 
-  it("[node-agent 142] keeps pinned images and images of running or dead containers, and emits an Event only for the second consecutive failure", async () => {
+  it("[node-agent 142] keeps pinned images and images of running or dead containers, and emits ImageGCFailed only for the second consecutive failure", async () => {
     const node = machine();
     await node.collect();
     node.used.add("a");
