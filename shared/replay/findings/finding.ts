@@ -43,7 +43,7 @@ export interface Target {
   readonly object: string;
   /** The finding's first object. */
   readonly first: string;
-  /** Whether `kubectl rollout undo` works: the Deployment has an earlier revision and is not paused. */
+  /** Whether `kubectl rollout undo` works (the Deployment is not paused) and the earlier revision differs in what fails. */
   readonly canUndo: boolean;
   /** Whether a Deployment's rolling update still has pods of an old revision. */
   readonly hasOldPods: boolean;

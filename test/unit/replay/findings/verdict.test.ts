@@ -108,6 +108,66 @@ it("suggests to undo a rollout only for changes that only the new pods have", ()
   expect(text).not.toContain("rollout undo");
 });
 
+const two = (web: object, more: object = {}): object => ({
+  template: {
+    spec: {
+      containers: [
+        { name: "web", ...web },
+        { name: "log", image: "log:v1", imagePullPolicy: "Always" },
+      ],
+      ...more,
+    },
+  },
+});
+const withToken = two({ env: [{ name: "TOKEN", valueFrom: {} }] });
+const failingLog = { name: "log", ready: false, restartCount: 3 };
+const podOf = (log: object): Placed =>
+  pod({
+    spec: {
+      containers: [
+        { name: "web", image: "app:v2" },
+        { name: "log", image: "log:v1" },
+      ],
+    },
+    status: {
+      containerStatuses: [
+        { name: "web", ready: true, restartCount: 0, state: {} },
+        { ...failingLog, ...log },
+      ],
+    },
+  });
+const noImage = podOf({ state: waiting("ImagePullBackOff") });
+const exits = podOf({
+  state: waiting("CrashLoopBackOff"),
+  lastState: { terminated: { reason: "Error", exitCode: 1, finishedAt: at(-30) } },
+});
+const noSecret = pod({ state: waiting("CreateContainerConfigError", 'secret "web-token" not found') });
+const noNode = pod({ status: { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable" }] } });
+
+it.each<{ readonly name: string; readonly failing: Placed; readonly before: object; readonly now: object; readonly helps: boolean }>([
+  { name: "an image that both revisions have", failing: noImage, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
+  {
+    name: "an exit after a change of another container",
+    failing: exits,
+    before: { image: "app:v1" },
+    now: { image: "app:v2" },
+    helps: false,
+  },
+  { name: "a Secret that both revisions need", failing: noSecret, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
+  { name: "a new reference to a Secret", failing: noSecret, before: {}, now: { env: [{ name: "TOKEN", valueFrom: {} }] }, helps: true },
+  { name: "no node after a change of the image", failing: noNode, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
+  { name: "no node after a change of requests", failing: noNode, before: {}, now: { resources: { requests: { cpu: "9" } } }, helps: true },
+])("$name: suggests an undo only if the previous revision differs in what fails", ({ failing, before, now, helps }) => {
+  const text = textOf(replicaSet("web-a", { spec: two(before) }), replicaSet("web-b", { spec: two(now) }), failing);
+  expect(text.includes("rollout undo")).toBe(helps);
+});
+
+it("suggests an undo for an exit after a change of the pod's volumes", () => {
+  const volumes = [{ name: "data", emptyDir: {} }];
+  const text = textOf(replicaSet("web-a", { spec: two({}) }), replicaSet("web-b", { spec: two({}, { volumes }) }), exits);
+  expect(text).toContain("rollout undo");
+});
+
 it("suggests maxSurge 0 for an exceeded quota only while old pods can be removed", () => {
   expect(textOf(refused(QUOTA))).toContain("or set maxSurge 0");
   const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
@@ -278,10 +338,11 @@ describe("strategy Recreate", () => {
   ]);
   const recreated = (seconds: number, type = "Recreate"): readonly Placed[] => [
     deployment({
-      spec: { strategy: { type } },
+      spec: { strategy: { type }, ...withToken },
       status: { conditions: [{ type: "Available", status: "False", lastTransitionTime: at(seconds) }] },
     }),
-    pod({ state: { ...waiting("CreateContainerConfigError", 'secret "web-token" not found') } }),
+    replicaSet("web-b", { spec: withToken }),
+    noSecret,
     ...noOldPods,
   ];
 
