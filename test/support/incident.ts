@@ -9,7 +9,8 @@ import type { Verdict } from "../../shared/replay/verdict/verdict.ts";
 import { isEvidenceResource } from "../../shared/replay/capture-format/recorded-resources.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
-export type Placed = readonly [CachedResource | EvidenceResource, Fields];
+/** An object, and when it was recorded, in seconds after the moment of the verdict (default 0). */
+export type Placed = readonly [resource: CachedResource | EvidenceResource, fields: Fields, seconds?: number];
 
 const NOW = "2026-03-01T10:10:00Z";
 const digester = createDigester("a key of this test alone");
@@ -168,13 +169,14 @@ export function event(
 
 function clusterOf(placed: readonly Placed[]): ClusterState {
   const census = new StateCensus(digester);
-  const atMs = Date.parse(NOW);
-  for (const [resource, fields] of placed) {
+  const nowMs = Date.parse(NOW);
+  for (const [resource, fields, seconds = 0] of placed) {
+    const atMs = nowMs + seconds * 1_000;
     const object = { kind: RESOURCES[resource].kind, ...fields };
     if (isEvidenceResource(resource)) census.seeEvidence({ atMs, resource, kind: "event", type: "ADDED", object });
     else census.see({ atMs, resource, kind: "item", object });
   }
-  return census.state({ nowMs: atMs });
+  return census.state({ nowMs });
 }
 
 /** Returns the verdict on the Deployment. `changed` replaces and adds objects; it may contain several versions of an object, in order. */

@@ -6,6 +6,8 @@ import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";
+import { noChangeIn } from "./no-change.ts";
+import type { NoChange } from "./no-change.ts";
 import { canUndo, withUndo } from "./undo.ts";
 import { waitsOf } from "./waits.ts";
 import type { Wait } from "./waits.ts";
@@ -25,6 +27,8 @@ export interface Verdict {
   /** Most likely cause first. */
   readonly findings: readonly Explained[];
   readonly changes: readonly SpecChange[];
+  /** Only for a recorded workload with a cause and without changes. */
+  readonly noChange?: NoChange | undefined;
   readonly effect: Effect;
   readonly waits: readonly Wait[];
   /** Resources that could not be read and might reveal further causes. */
@@ -72,11 +76,14 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
   if (view === undefined) return undefined;
   const found = findingsOf(view);
   const findings = found.map((each) => ({ ...each, words: wordsIn(each, view, found[0]) }));
+  const fromMs = sinceMs ?? windowOf(view, found);
+  const changes = changesIn(view, found, fromMs);
   return {
     ...{ subject, atMs: state.nowMs, findings },
     health: healthOf(view, found),
     revision: view.owner?.revision,
-    changes: changesIn(view, found, sinceMs ?? windowOf(view, found)),
+    changes,
+    ...(!isLive && changes.length === 0 && { noChange: noChangeIn(view, found[0], fromMs) }),
     effect: withLowest(view, effectOf(view, found), found[0]),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
