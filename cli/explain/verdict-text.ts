@@ -189,7 +189,7 @@ function wrapped(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-/** Worst first: a line per workload, and at most two with its cause. */
+/** Worst first: a line per workload, and at most three with its cause. */
 export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   const bad = verdicts.filter(({ health }) => health !== "complete");
   const shown = all ? verdicts : bad;
@@ -199,8 +199,8 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
     const why = findings[0]?.words.cause ?? (waits[0] && `waits for ${waits[0].words}`);
     const object = `${objectName(subject.resource, subject.name)} -n ${subject.namespace}`;
     const text = `${health.padEnd(11)} ${effect.available}/${effect.wanted}  ${object}`;
-    const [one = "", ...more] = why === undefined ? [] : wrapped(why, COLUMNS - CAUSE_INDENT);
-    return [text, ...[one, more.join(" ")].filter((line) => line !== "").map((line) => `${" ".repeat(CAUSE_INDENT)}${line}`)];
+    const [one = "", two = "", ...more] = why === undefined ? [] : wrapped(why, COLUMNS - CAUSE_INDENT);
+    return [text, ...[one, two, more.join(" ")].filter((line) => line !== "").map((line) => `${" ".repeat(CAUSE_INDENT)}${line}`)];
   });
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }

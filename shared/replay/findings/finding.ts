@@ -43,6 +43,8 @@ export interface Target {
   readonly object: string;
   /** The finding's first object. */
   readonly first: string;
+  /** Number of the finding's objects. */
+  readonly count: number;
   /** Whether `kubectl rollout undo` works (the Deployment is not paused) and the earlier revision differs in what fails. */
   readonly canUndo: boolean;
   /** Whether a Deployment's rolling update still has pods of an old revision. */

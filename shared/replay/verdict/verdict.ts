@@ -96,7 +96,7 @@ function wordsIn(finding: Finding, view: View, first: Finding | undefined): Word
   const { owner, subject, oldPods } = view;
   const target: Target = {
     ...{ namespace: subject.namespace, object: objectName(subject) },
-    first: finding.objects[0] ?? objectName(subject),
+    ...{ first: finding.objects[0] ?? objectName(subject), count: finding.objects.length },
     canUndo: canUndo(view, finding.level === "cause" ? finding : first),
     hasOldPods: owner?.strategy.type === "RollingUpdate" && oldPods.length > 0,
   };

@@ -1,7 +1,7 @@
 // The parts of a verdict other than the cause. Would catch: a remedy that does not apply, and a cause, effect and change that contradict
 // each other.
 import { describe, expect, it } from "vitest";
-import { verdictText } from "../../../../cli/explain/verdict-text.ts";
+import { verdictText, worstText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
 import { at, deployment, event, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
 
@@ -493,6 +493,59 @@ it("prints in how many pods containers were restarted", () => {
     );
   expect(textOf(crashing("web-b-1"), crashing("web-b-2"))).toContain("4 restarts in 2 pods");
   expect(textOf(crashing("web-b-1"))).toMatch(/2 restarts on/);
+});
+
+describe("pods that wait for the scheduler", () => {
+  const uid = "c9930744-f50d-4cdc-8e78-08995b7228de";
+  const podAt = (status: string, reason: string): Placed =>
+    deployment({ status: { conditions: [{ type: "Progressing", status, reason, lastUpdateTime: at(-100) }] } });
+  const noClaim = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
+  const pending = (message = "0/3 nodes are available: 3 Insufficient cpu."): Placed =>
+    pod({ status: { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }] } });
+  const preempted: readonly Placed[] = [
+    pod({ metadata: { uid, ownerReferences: [] }, spec: { nodeName: undefined } }, "customer-57d84df78d-v4g86-with-a-long-name"),
+    event("Preempted", `Preempted by pod ${uid} on node n1`, { of: "web-b-9", type: "Normal" }),
+  ];
+  const next = "Next the scheduler tries again when a pod ends or a node changes";
+
+  it.each<{ readonly name: string; readonly objects: readonly Placed[]; readonly says: string }>([
+    { name: "no deadline", objects: [pending(), podAt("True", "NewReplicaSetAvailable")], says: `${next}; no deadline Try` },
+    { name: "an exceeded deadline", objects: [pending(), podAt("False", "ProgressDeadlineExceeded")], says: `${next} Try` },
+    {
+      name: "an unbound claim",
+      objects: [pending(noClaim), podAt("True", "NewReplicaSetAvailable")],
+      says: "Next the scheduler tries again when the PersistentVolumeClaim changes; no deadline Try",
+    },
+    {
+      name: "preempted pods",
+      objects: [...preempted, pending(), podAt("True", "NewReplicaSetAvailable")],
+      says: `${next}; no deadline Try`,
+    },
+  ])("have a next attempt with $name", ({ objects, says }) => {
+    expect(textOf(...objects)).toContain(says);
+  });
+
+  it("have only the deadline while it runs", () => {
+    const text = textOf(pending(), podAt("True", "ReplicaSetUpdated"));
+    expect(text).toMatch(/Waits for .*progress by 10:18:20Z/);
+    expect(text).not.toContain("Next ");
+  });
+
+  it("are preempted once, even if condition and Event show it, and are not advised to get a higher priority", () => {
+    const disrupted = { type: "DisruptionTarget", status: "True", reason: "PreemptionByScheduler", lastTransitionTime: at(-60) };
+    const event9 = event("Preempted", `Preempted by pod ${uid} on node n1`, { type: "Normal" });
+    const verdict = verdictOn(...preempted, event9, pod({ status: { conditions: [disrupted] } }));
+    expect(verdict.findings.filter(({ kind }) => kind === "preempted")).toHaveLength(1);
+    const text = verdictText(verdict).replaceAll(/\s+/g, " ");
+    expect(text).toMatch(/Try kubectl get priorityclasses .* add nodes/);
+    expect(text).not.toContain("raise the priority");
+  });
+
+  it("are listed with the whole cause", () => {
+    const [resource, fields] = event("Preempted", `Preempted by pod ${uid} on node n1`, { of: "web-b-9-also-with-a-long-name-of-a-pod" });
+    const list = worstText([verdictOn(...preempted.slice(0, 1), [resource, fields])], false).replaceAll(/\s+/g, " ");
+    expect(list).toContain("customer-57d84df78d-v4g86-with-a-long-name, which has a higher priority");
+  });
 });
 
 describe("the kubelet's next step", () => {
