@@ -550,6 +550,14 @@ describe("pods that wait for the scheduler", () => {
 
 describe("the kubelet's next step", () => {
   const terminated = { terminated: { reason: "Error", exitCode: 1 } };
+  const crashed = (time: string, name = "web-b-1", lastState: object = terminated): Placed =>
+    pod(
+      {
+        state: waiting("CrashLoopBackOff", `back-off ${time} restarting failed container=web pod=${name}_shop(u)`),
+        web: { restartCount: 2, lastState },
+      },
+      name,
+    );
   it.each([
     {
       name: "a missing key",
@@ -581,6 +589,24 @@ describe("the kubelet's next step", () => {
       name: "a container that exits",
       objects: [pod({ state: waiting("CrashLoopBackOff"), web: { restartCount: 2, lastState: terminated } })],
       next: "the kubelet restarts the container, with back-off up to 5m0s",
+    },
+    {
+      name: "containers that exit, with the longest back-off",
+      objects: [crashed("1m20s"), crashed("40s", "web-b-2"), crashed("10s", "web-b-3")],
+      next: "the kubelet restarts the container in at most 1m20s",
+    },
+    {
+      name: "a failing liveness probe, with the back-off",
+      objects: [crashed("40s"), event("Killing", "Container web failed liveness probe, will be restarted")],
+      next: "the kubelet restarts the container in at most 40s",
+    },
+    {
+      name: "a missing command, with the back-off",
+      objects: [
+        crashed("20s", "web-b-1", { terminated: { reason: "StartError", exitCode: 128 } }),
+        event("Failed", "Error: failed to create containerd task: exec: no such file or directory"),
+      ],
+      next: "the kubelet restarts the container in at most 20s",
     },
     {
       name: "an image that cannot be pulled",
