@@ -1,13 +1,10 @@
 // The parts of a verdict other than the cause. Would catch: a remedy that does not apply, and a cause, effect and change that contradict
 // each other.
 import { describe, expect, it } from "vitest";
-import { verdictText, worstText } from "../../../../cli/explain/verdict-text.ts";
+import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
-import { at, deployment, event, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
+import { at, backOff, deployment, event, oldPods, pod, replicaSet, textOf, verdictOn, waiting } from "../../../support/incident.ts";
 
-const waiting = (reason: string, message?: string): Readonly<Record<string, unknown>> => ({
-  waiting: { reason, ...(message !== undefined && { message }) },
-});
 const refused = (message: string): Placed =>
   replicaSet("web-b", {
     status: {
@@ -78,94 +75,12 @@ it("takes the writer of a removed container from the manager that wrote since th
   expect(changesOf(...versions, pod())).toMatch(/init container migrate removed at [\d:]+Z \(field manager helm\)/);
 });
 
-const textOf = (...objects: readonly Placed[]): string => verdictText(verdictOn(...objects)).replaceAll(/\s+/g, " ");
-const first = (resource: Placed[0]): Placed => [resource, { metadata: { name: "web-a", uid: "uid-other", resourceVersion: "1" } }];
-const backOff = (message?: string): Placed => pod({ state: { ...waiting("ImagePullBackOff", message) } });
-
-it("suggests no rollback without an earlier revision", () => {
-  const text = textOf(first("replicasets"), backOff());
-  expect(text).toContain("kubectl -n shop set image deployment/web web=IMAGE");
-  expect(text).not.toContain("rollout undo");
-});
-
 it.each([
   { message: undefined, words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: 'Back-off pulling image "app:v2"', words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: "a text of another kubelet", words: "the message is of no known format, reason ImagePullBackOff (certain)" },
 ])("reports an image pull error with the message $message", ({ message, words }) => {
   expect(textOf(backOff(message))).toContain(words);
-});
-
-it("suggests to undo a rollout only for changes that only the new pods have", () => {
-  expect(textOf(backOff())).toContain("rollout undo");
-  const away = { type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", lastTransitionTime: at(-120) };
-  const silent: Placed = [
-    "nodes",
-    { metadata: { name: "n1", uid: "uid-n1", resourceVersion: "3" }, spec: {}, status: { conditions: [away] } },
-  ];
-  const text = textOf(pod(), silent);
-  expect(text).toContain("node n1 does not report");
-  expect(text).not.toContain("rollout undo");
-});
-
-const two = (web: object, more: object = {}): object => ({
-  template: {
-    spec: {
-      containers: [
-        { name: "web", ...web },
-        { name: "log", image: "log:v1", imagePullPolicy: "Always" },
-      ],
-      ...more,
-    },
-  },
-});
-const withToken = two({ env: [{ name: "TOKEN", valueFrom: {} }] });
-const failingLog = { name: "log", ready: false, restartCount: 3 };
-const podOf = (log: object): Placed =>
-  pod({
-    spec: {
-      containers: [
-        { name: "web", image: "app:v2" },
-        { name: "log", image: "log:v1" },
-      ],
-    },
-    status: {
-      containerStatuses: [
-        { name: "web", ready: true, restartCount: 0, state: {} },
-        { ...failingLog, ...log },
-      ],
-    },
-  });
-const noImage = podOf({ state: waiting("ImagePullBackOff") });
-const exits = podOf({
-  state: waiting("CrashLoopBackOff"),
-  lastState: { terminated: { reason: "Error", exitCode: 1, finishedAt: at(-30) } },
-});
-const noSecret = pod({ state: waiting("CreateContainerConfigError", 'secret "web-token" not found') });
-const noNode = pod({ status: { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable" }] } });
-
-it.each<{ readonly name: string; readonly failing: Placed; readonly before: object; readonly now: object; readonly helps: boolean }>([
-  { name: "an image that both revisions have", failing: noImage, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
-  {
-    name: "an exit after a change of another container",
-    failing: exits,
-    before: { image: "app:v1" },
-    now: { image: "app:v2" },
-    helps: false,
-  },
-  { name: "a Secret that both revisions need", failing: noSecret, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
-  { name: "a new reference to a Secret", failing: noSecret, before: {}, now: { env: [{ name: "TOKEN", valueFrom: {} }] }, helps: true },
-  { name: "no node after a change of the image", failing: noNode, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
-  { name: "no node after a change of requests", failing: noNode, before: {}, now: { resources: { requests: { cpu: "9" } } }, helps: true },
-])("$name: suggests an undo only if the previous revision differs in what fails", ({ failing, before, now, helps }) => {
-  const text = textOf(replicaSet("web-a", { spec: two(before) }), replicaSet("web-b", { spec: two(now) }), failing);
-  expect(text.includes("rollout undo")).toBe(helps);
-});
-
-it("suggests an undo for an exit after a change of the pod's volumes", () => {
-  const volumes = [{ name: "data", emptyDir: {} }];
-  const text = textOf(replicaSet("web-a", { spec: two({}) }), replicaSet("web-b", { spec: two({}, { volumes }) }), exits);
-  expect(text).toContain("rollout undo");
 });
 
 it("suggests maxSurge 0 for an exceeded quota only while old pods can be removed", () => {
@@ -331,87 +246,6 @@ describe("another workload that becomes unavailable", () => {
   });
 });
 
-describe("a workload without a recorded change", () => {
-  const crash = pod({
-    state: waiting("CrashLoopBackOff"),
-    web: { restartCount: 3, lastState: { terminated: { reason: "Error", exitCode: 1, finishedAt: at(-30) } } },
-  });
-  /** The only ReplicaSet, and the first record. */
-  const from = (seconds: number): readonly Placed[] => [[...first("replicasets"), seconds] as const, crash];
-  const other = (seconds: number, createdAt: number, { namespace = "shop", replicas = 2 } = {}): Placed => {
-    const metadata = {
-      ...{ namespace, name: "other", uid: "uid-other-d", resourceVersion: "5", generation: replicas, creationTimestamp: at(createdAt) },
-      managedFields: [{ manager: "helm", operation: "Update", time: at(createdAt), fieldsV1: { "f:spec": { "f:strategy": {} } } }],
-    };
-    return ["deployments", { metadata, spec: { replicas, selector: { matchLabels: { app: "other" } }, template: {} } }, seconds];
-  };
-  const nothing = "Changed nothing in this workload since 09:36:40Z";
-
-  it("is reported as unchanged since the begin of the capture, or since its creation", () => {
-    expect(textOf(...from(-2_000))).toContain(`${nothing} Effect`);
-    expect(textOf(...from(-3_500))).toContain("Changed nothing in this workload since its creation at 09:20:00Z Effect");
-  });
-
-  it("is not reported as unchanged after a change of a field that captures do not show", () => {
-    const restarted = [2, 3].map((generation): Placed => [...deployment({ metadata: { generation } }), generation - 100] as const);
-    expect(textOf(...from(-2_000), ...restarted)).not.toContain("Changed");
-  });
-
-  it.each<{ readonly name: string; readonly objects: readonly Placed[]; readonly words: string }>([
-    { name: "created", objects: [other(-90, -90)], words: "deployment/other was created at 10:08:30Z (field manager helm)" },
-    {
-      name: "scaled",
-      objects: [other(-1_000, -1_000), other(-50, -1_000, { replicas: 4 })],
-      words: "deployment/other: replicas 2 → 4 at 10:09:10Z (client not recorded)",
-    },
-  ])("is printed with another workload of the namespace that was $name shortly before the cause", ({ objects, words }) => {
-    expect(textOf(...from(-2_000), ...objects)).toContain(`${nothing} also in the namespace: ${words}`);
-  });
-
-  it.each<{ readonly name: string; readonly objects: readonly Placed[] }>([
-    { name: "in another namespace", objects: [other(-90, -90, { namespace: "bank" })] },
-    { name: "long before the cause", objects: [other(-160, -160)] },
-    { name: "after the cause", objects: [other(-20, -20)] },
-  ])("is printed without a workload that was created $name", ({ objects }) => {
-    expect(textOf(...from(-2_000), ...objects)).toContain(`${nothing} Effect`);
-  });
-});
-
-describe("strategy Recreate", () => {
-  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
-    resource,
-    { metadata: { ...(metadata as object), ownerReferences: [] } },
-  ]);
-  const recreated = (seconds: number, type = "Recreate"): readonly Placed[] => [
-    deployment({
-      spec: { strategy: { type }, ...withToken },
-      status: { conditions: [{ type: "Available", status: "False", lastTransitionTime: at(seconds) }] },
-    }),
-    replicaSet("web-b", { spec: withToken }),
-    noSecret,
-    ...noOldPods,
-  ];
-
-  it("suggests to undo the rollout of a revision without available pods if the previous one was available", () => {
-    const text = textOf(...recreated(-302));
-    expect(text).toContain("kubectl -n shop rollout undo deployment/web");
-    expect(text).toContain("Effect 0 of 3 pods available, 1 updated, 1 in total; strategy Recreate deleted the old pods first");
-  });
-
-  it.each([
-    { name: "became unavailable after the rollout", objects: recreated(-200) },
-    { name: "was unavailable before the previous revision", objects: recreated(-3_100) },
-  ])("suggests no rollback and does not print the strategy for a Deployment that $name", ({ objects }) => {
-    const text = textOf(...objects);
-    expect(text).not.toContain("rollout undo");
-    expect(text).not.toContain("Recreate");
-  });
-
-  it("is not printed for a rolling update", () => {
-    expect(textOf(...recreated(-302, "RollingUpdate"))).not.toContain("Recreate");
-  });
-});
-
 describe("pods that are all updated and available before the status says so", () => {
   const readyPod = (n: number, seconds = -2): Placed =>
     pod(
@@ -493,134 +327,4 @@ it("prints in how many pods containers were restarted", () => {
     );
   expect(textOf(crashing("web-b-1"), crashing("web-b-2"))).toContain("4 restarts in 2 pods");
   expect(textOf(crashing("web-b-1"))).toMatch(/2 restarts on/);
-});
-
-describe("pods that wait for the scheduler", () => {
-  const uid = "c9930744-f50d-4cdc-8e78-08995b7228de";
-  const podAt = (status: string, reason: string): Placed =>
-    deployment({ status: { conditions: [{ type: "Progressing", status, reason, lastUpdateTime: at(-100) }] } });
-  const noClaim = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
-  const pending = (message = "0/3 nodes are available: 3 Insufficient cpu."): Placed =>
-    pod({ status: { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }] } });
-  const preempted: readonly Placed[] = [
-    pod({ metadata: { uid, ownerReferences: [] }, spec: { nodeName: undefined } }, "customer-57d84df78d-v4g86-with-a-long-name"),
-    event("Preempted", `Preempted by pod ${uid} on node n1`, { of: "web-b-9", type: "Normal" }),
-  ];
-  const next = "Next the scheduler tries again when a pod ends or a node changes";
-
-  it.each<{ readonly name: string; readonly objects: readonly Placed[]; readonly says: string }>([
-    { name: "no deadline", objects: [pending(), podAt("True", "NewReplicaSetAvailable")], says: `${next}; no deadline Try` },
-    { name: "an exceeded deadline", objects: [pending(), podAt("False", "ProgressDeadlineExceeded")], says: `${next} Try` },
-    {
-      name: "an unbound claim",
-      objects: [pending(noClaim), podAt("True", "NewReplicaSetAvailable")],
-      says: "Next the scheduler tries again when the PersistentVolumeClaim changes; no deadline Try",
-    },
-    {
-      name: "preempted pods",
-      objects: [...preempted, pending(), podAt("True", "NewReplicaSetAvailable")],
-      says: `${next}; no deadline Try`,
-    },
-  ])("have a next attempt with $name", ({ objects, says }) => {
-    expect(textOf(...objects)).toContain(says);
-  });
-
-  it("have only the deadline while it runs", () => {
-    const text = textOf(pending(), podAt("True", "ReplicaSetUpdated"));
-    expect(text).toMatch(/Waits for .*progress by 10:18:20Z/);
-    expect(text).not.toContain("Next ");
-  });
-
-  it("are preempted once, even if condition and Event show it, and are not advised to get a higher priority", () => {
-    const disrupted = { type: "DisruptionTarget", status: "True", reason: "PreemptionByScheduler", lastTransitionTime: at(-60) };
-    const event9 = event("Preempted", `Preempted by pod ${uid} on node n1`, { type: "Normal" });
-    const verdict = verdictOn(...preempted, event9, pod({ status: { conditions: [disrupted] } }));
-    expect(verdict.findings.filter(({ kind }) => kind === "preempted")).toHaveLength(1);
-    const text = verdictText(verdict).replaceAll(/\s+/g, " ");
-    expect(text).toMatch(/Try kubectl get priorityclasses .* add nodes/);
-    expect(text).not.toContain("raise the priority");
-  });
-
-  it("are listed with the whole cause", () => {
-    const [resource, fields] = event("Preempted", `Preempted by pod ${uid} on node n1`, { of: "web-b-9-also-with-a-long-name-of-a-pod" });
-    const list = worstText([verdictOn(...preempted.slice(0, 1), [resource, fields])], false).replaceAll(/\s+/g, " ");
-    expect(list).toContain("customer-57d84df78d-v4g86-with-a-long-name, which has a higher priority");
-  });
-});
-
-describe("the kubelet's next step", () => {
-  const terminated = { terminated: { reason: "Error", exitCode: 1 } };
-  const crashed = (time: string, name = "web-b-1", lastState: object = terminated): Placed =>
-    pod(
-      {
-        state: waiting("CrashLoopBackOff", `back-off ${time} restarting failed container=web pod=${name}_shop(u)`),
-        web: { restartCount: 2, lastState },
-      },
-      name,
-    );
-  it.each([
-    {
-      name: "a missing key",
-      objects: [pod({ state: waiting("CreateContainerConfigError", "couldn't find key token in Secret shop/web-token") })],
-      next: "the kubelet retries; the container starts when Secret web-token has the key",
-    },
-    {
-      name: "a missing Secret",
-      objects: [pod({ state: waiting("CreateContainerConfigError", 'secret "web-token" not found') })],
-      next: "the kubelet retries; the container starts when Secret web-token exists",
-    },
-    {
-      name: "a missing volume",
-      objects: [
-        pod({ state: waiting("ContainerCreating") }),
-        event("FailedMount", 'MountVolume.SetUp failed for volume "conf" : configmap "web-conf" not found'),
-      ],
-      next: "the kubelet retries; the pod starts when ConfigMap web-conf exists",
-    },
-    {
-      name: "a failing liveness probe",
-      objects: [
-        pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } }),
-        event("Killing", "Container web failed liveness probe, will be restarted"),
-      ],
-      next: "the kubelet restarts the container, with back-off up to 5m0s",
-    },
-    {
-      name: "a container that exits",
-      objects: [pod({ state: waiting("CrashLoopBackOff"), web: { restartCount: 2, lastState: terminated } })],
-      next: "the kubelet restarts the container, with back-off up to 5m0s",
-    },
-    {
-      name: "containers that exit, with the longest back-off",
-      objects: [crashed("1m20s"), crashed("40s", "web-b-2"), crashed("10s", "web-b-3")],
-      next: "the kubelet restarts the container in at most 1m20s",
-    },
-    {
-      name: "a failing liveness probe, with the back-off",
-      objects: [crashed("40s"), event("Killing", "Container web failed liveness probe, will be restarted")],
-      next: "the kubelet restarts the container in at most 40s",
-    },
-    {
-      name: "a missing command, with the back-off",
-      objects: [
-        crashed("20s", "web-b-1", { terminated: { reason: "StartError", exitCode: 128 } }),
-        event("Failed", "Error: failed to create containerd task: exec: no such file or directory"),
-      ],
-      next: "the kubelet restarts the container in at most 20s",
-    },
-    {
-      name: "an image that cannot be pulled",
-      objects: [backOff()],
-      next: "the kubelet pulls the image again, with back-off up to 5m0s",
-    },
-  ])("is printed for $name", ({ objects, next }) => {
-    expect(textOf(...objects)).toContain(`Next ${next} `);
-  });
-
-  it.each([
-    { name: "an image that is never pulled", objects: [pod({ state: waiting("ErrImageNeverPull") })] },
-    { name: "a paused Deployment", objects: [deployment({ spec: { paused: true } })] },
-  ])("is not printed for $name", ({ objects }) => {
-    expect(textOf(...objects)).not.toContain("Next ");
-  });
 });
