@@ -18,7 +18,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
   const lines = [
     ...wrapped(headText(verdict, clock), COLUMNS),
     ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
-    ...section("Changed", changeLines(changes, clock)),
+    ...section("Changed", [...changeLines(changes, clock), ...noChangeLines(verdict, clock)]),
     ...section("Effect", [`${effectText(verdict)}${lowestText(verdict, clock)}`]),
     ...section(
       "Waits for",
@@ -106,6 +106,22 @@ function changeLines(changes: readonly SpecChange[], clock: Clock): readonly str
   return most(texts, CHANGES_MAX + 1);
 }
 
+/** The change of another workload is a circumstance. */
+function noChangeLines({ noChange }: Verdict, clock: Clock): readonly string[] {
+  if (noChange === undefined) return [];
+  const { sinceMs, isCreation, elsewhere } = noChange;
+  const nothing = `nothing in this workload since ${isCreation ? "its creation at " : ""}${clock(sinceMs)}`;
+  if (elsewhere === undefined) return [nothing];
+  const { object, atMs, manager, changes } = elsewhere;
+  const [first, ...others] = changes;
+  const more = others.length === 0 ? "" : ` and ${counted(others.length, "other field")}`;
+  const what = first === undefined ? " was created" : `: ${fieldText(first)}${more}`;
+  return [
+    nothing,
+    `also in the namespace: ${object}${what} ${requestText(first ?? { field: "", atMs, ...(manager && { manager }) }, clock)}`,
+  ];
+}
+
 export function changeText(change: SpecChange, clock: Clock): string {
   return `${fieldText(change)} ${requestText(change, clock)}`;
 }
@@ -173,7 +189,7 @@ function wrapped(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-/** Worst first: a line per workload, and at most two with its cause. */
+/** Worst first: a line per workload, and at most three with its cause. */
 export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   const bad = verdicts.filter(({ health }) => health !== "complete");
   const shown = all ? verdicts : bad;
@@ -183,20 +199,34 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
     const why = findings[0]?.words.cause ?? (waits[0] && `waits for ${waits[0].words}`);
     const object = `${objectName(subject.resource, subject.name)} -n ${subject.namespace}`;
     const text = `${health.padEnd(11)} ${effect.available}/${effect.wanted}  ${object}`;
-    const [one = "", ...more] = why === undefined ? [] : wrapped(why, COLUMNS - CAUSE_INDENT);
-    return [text, ...[one, more.join(" ")].filter((line) => line !== "").map((line) => `${" ".repeat(CAUSE_INDENT)}${line}`)];
+    const [one = "", two = "", ...more] = why === undefined ? [] : wrapped(why, COLUMNS - CAUSE_INDENT);
+    return [text, ...[one, two, more.join(" ")].filter((line) => line !== "").map((line) => `${" ".repeat(CAUSE_INDENT)}${line}`)];
   });
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }
 
-export function verdictJson({ subject, atMs, findings, changes, waits, effect, ...rest }: Verdict): object {
+export function verdictJson({ subject, atMs, findings, changes, noChange, waits, effect, ...rest }: Verdict): object {
   const at = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : new Date(ms).toISOString());
   const { lowest, ...counts } = effect;
+  const changesJson = (all: readonly SpecChange[]): readonly object[] => all.map(({ atMs: ms, ...change }) => ({ at: at(ms), ...change }));
+  const { elsewhere } = noChange ?? {};
   return {
     ...{ kind: "verdict", subject, at: at(atMs), ...rest },
     effect: { ...counts, ...(lowest && { lowest: { available: lowest.available, times: lowest.times, last: at(lowest.lastMs) } }) },
     findings: findings.map(({ since, rank: _, words, ...finding }) => ({ ...finding, since: at(since), ...words })),
-    changes: changes.map(({ atMs: ms, ...change }) => ({ at: at(ms), ...change })),
+    changes: changesJson(changes),
+    ...(noChange && {
+      noChange: {
+        since: at(noChange.sinceMs),
+        isCreation: noChange.isCreation,
+        ...(elsewhere && {
+          elsewhere: {
+            ...{ object: elsewhere.object, at: at(elsewhere.atMs), manager: elsewhere.manager },
+            changes: changesJson(elsewhere.changes),
+          },
+        }),
+      },
+    }),
     waits: waits.map(({ untilMs, ...wait }) => ({ ...wait, until: at(untilMs) })),
   };
 }

@@ -2,14 +2,16 @@
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import type { CachedResource, EvidenceResource } from "../../shared/kube/objects/resources.ts";
 import { RESOURCES } from "../../shared/kube/objects/resources.ts";
+import { verdictText } from "../../cli/explain/verdict-text.ts";
 import { StateCensus } from "../../shared/replay/incident/cluster-state.ts";
 import type { ClusterState } from "../../shared/replay/incident/cluster-state.ts";
 import { verdictOf } from "../../shared/replay/verdict/verdict.ts";
 import type { Verdict } from "../../shared/replay/verdict/verdict.ts";
 import { isEvidenceResource } from "../../shared/replay/capture-format/recorded-resources.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
-export type Placed = readonly [CachedResource | EvidenceResource, Fields];
+export type Fields = Readonly<Record<string, unknown>>;
+/** An object, and when it was recorded, in seconds after the moment of the verdict (default 0). */
+export type Placed = readonly [resource: CachedResource | EvidenceResource, fields: Fields, seconds?: number];
 
 const NOW = "2026-03-01T10:10:00Z";
 const digester = createDigester("a key of this test alone");
@@ -168,13 +170,14 @@ export function event(
 
 function clusterOf(placed: readonly Placed[]): ClusterState {
   const census = new StateCensus(digester);
-  const atMs = Date.parse(NOW);
-  for (const [resource, fields] of placed) {
+  const nowMs = Date.parse(NOW);
+  for (const [resource, fields, seconds = 0] of placed) {
+    const atMs = nowMs + seconds * 1_000;
     const object = { kind: RESOURCES[resource].kind, ...fields };
     if (isEvidenceResource(resource)) census.seeEvidence({ atMs, resource, kind: "event", type: "ADDED", object });
     else census.see({ atMs, resource, kind: "item", object });
   }
-  return census.state({ nowMs: atMs });
+  return census.state({ nowMs });
 }
 
 /** Returns the verdict on the Deployment. `changed` replaces and adds objects; it may contain several versions of an object, in order. */
@@ -186,4 +189,27 @@ export function verdictOn(...changed: readonly Placed[]): Verdict {
   const verdict = verdictOf(clusterOf(all), { resource: "deployments", namespace: "shop", name: "web" });
   if (verdict === undefined) throw new Error("there is no Deployment web");
   return verdict;
+}
+
+/** The text of the verdict as one line. */
+export function textOf(...changed: readonly Placed[]): string {
+  return verdictText(verdictOn(...changed)).replaceAll(/\s+/g, " ");
+}
+
+/** Replaces the ReplicaSet of the first revision by an object without owner. */
+export function withoutPrevious(resource: Placed[0]): Placed {
+  return [resource, { metadata: { name: "web-a", uid: "uid-other", resourceVersion: "1" } }];
+}
+
+export function waiting(reason: string, message?: string): Fields {
+  return { waiting: { reason, ...(message !== undefined && { message }) } };
+}
+
+export function backOff(message?: string): Placed {
+  return pod({ state: waiting("ImagePullBackOff", message) });
+}
+
+/** The same object, recorded at another time. */
+export function recordedAt(seconds: number, [resource, fields]: Placed): Placed {
+  return [resource, fields, seconds];
 }

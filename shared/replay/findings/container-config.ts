@@ -1,5 +1,5 @@
 /** A container that cannot be created: a missing Secret, ConfigMap or key, a command that does not exist, a user that is not allowed. */
-import { kindOf, merged, NEXT_RESTART } from "./finding.ts";
+import { backOffOf, kindOf, merged, nextRestart } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
@@ -42,6 +42,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       since: pod.createdMs,
       evidence: [`${kind} ${spec.name}: ${reason}`],
       events,
+      backOff: backOffOf(status),
       ...(found === undefined && { confidence: "likely" as const }),
     },
   ];
@@ -64,9 +65,9 @@ export const containerConfig: Rule = {
       cause: `${of} ${container} cannot start: runAsNonRoot is set, and its image runs as root`,
       help: ["set securityContext.runAsUser, or use an image with another user"],
     }),
-    "command missing": ({ container, of }) => ({
+    "command missing": ({ container, of, ...facts }) => ({
       cause: `${of} ${container} cannot start: its command is not in the image`,
-      next: NEXT_RESTART,
+      next: nextRestart(facts),
       help: ["check command and args of the container against the image"],
     }),
     "container start": ({ container, of }, { namespace, object }) => ({

@@ -1,5 +1,5 @@
 /** A container that exits repeatedly. */
-import { merged, NEXT_RESTART } from "./finding.ts";
+import { backOffOf, merged, nextRestart } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
@@ -56,6 +56,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       since: endedMs,
       evidence: [`${kind} ${spec.name} ended: ${ended.reason ?? "no reason"}, exit code ${code}`],
       restarts: restartCount,
+      backOff: backOffOf(status),
       events: [...hooks, ...eventsOf(view, pod.uid, "BackOff")],
       // The Event does not name the container, and a hook also fails if the process exits by itself: the Event is only a possible reason.
       ...((killed || (name === "post-start hook failed" && (code === 0 || pod.spec.containers.length > 1))) && {
@@ -79,7 +80,7 @@ const ends =
   (what: (facts: Readonly<Record<string, string>>) => string, ...help: readonly string[]): WordsOf =>
   (facts, { namespace, first }) => ({
     cause: `${facts["of"]} ${facts["container"]} ${what(facts)}`,
-    next: NEXT_RESTART,
+    next: nextRestart(facts),
     help: [...help, `kubectl -n ${namespace} logs ${first} -c ${facts["container"]} --previous`],
   });
 
@@ -92,9 +93,9 @@ export const containerExit: Rule = {
     ),
     "container lost": ends(() => "was lost by the kubelet (ContainerStatusUnknown)"),
     "container killed": ends(() => "is killed after a failed liveness or startup probe"),
-    "post-start hook failed": ({ of, container }, { namespace, first }) => ({
-      cause: `${of} ${container} exits, because its postStart hook fails`,
-      next: NEXT_RESTART,
+    "post-start hook failed": (facts, { namespace, first }) => ({
+      cause: `${facts["of"]} ${facts["container"]} exits, because its postStart hook fails`,
+      next: nextRestart(facts),
       help: [`kubectl -n ${namespace} describe ${first}`],
     }),
     "container completed": ends(() => "ends with exit code 0 and is restarted", "a Deployment needs a process that does not end"),

@@ -1,6 +1,8 @@
 /** Pods that were evicted, preempted, or rejected by their node's kubelet. */
 import { merged } from "./finding.ts";
-import type { Hit, Rule } from "./finding.ts";
+import type { Hit, Rule, WordsOf } from "./finding.ts";
+import { isUnschedulable, nextAttempt, retryFacts } from "./scheduling.ts";
+import { defined } from "../evidence/fields.ts";
 import { listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
@@ -26,16 +28,20 @@ function find(view: View): ReturnType<Rule["find"]> {
       return [{ ...of, kind: "drained", facts: {}, evidence: ["DisruptionTarget EvictionByEvictionAPI"] }];
     return [];
   });
-  return [...merged(preempted(view), "cause", PREEMPTED_RANK), ...merged(hits, "cause", RANK)];
+  const victims = Object.groupBy(preempted(view), ({ facts }) => (facts["priorityOf"] === undefined ? "byOthers" : "byOwn"));
+  return [
+    ...merged(victims.byOthers ?? [], "cause", PREEMPTED_RANK),
+    ...merged(victims.byOwn ?? [], "cause", PREEMPTED_RANK + 1),
+    ...merged(hits, "cause", RANK),
+  ];
 }
 
 /** Findings for preempted pods, also for those that are deleted already, by their Events. */
-function preempted({ state, current, subject, pods, terminating, nowMs }: View): readonly Hit[] {
+function preempted(view: View): readonly Hit[] {
+  const { state, current, subject, pods, terminating, nowMs } = view;
   const prefix = `${(current ?? subject).name}-`;
-  const marked = [...pods, ...terminating].flatMap((pod): readonly Hit[] => {
-    const target = pod.status.conditions.find(({ type, reason }) => type === "DisruptionTarget" && reason === "PreemptionByScheduler");
-    return target === undefined ? [] : [hitOf(podName(pod), timeOf(target.lastTransitionTime), "DisruptionTarget PreemptionByScheduler")];
-  });
+  const deadline = pods.some(isUnschedulable) ? retryFacts(view) : {};
+  const classOf = (name: string): string | undefined => [...pods, ...terminating].find((pod) => pod.name === name)?.spec.priorityClassName;
   const told = state.others.events.flatMap((event): readonly Hit[] => {
     if (event.reason !== "Preempted") return []; // all Events are checked once per workload
     const { involvedObject: of, metadata, lastTimestamp } = event;
@@ -43,15 +49,47 @@ function preempted({ state, current, subject, pods, terminating, nowMs }: View):
       of.kind === "Pod" && metadata.namespace === subject.namespace && (of.name === subject.name || of.name.startsWith(prefix));
     if (!isOurs) return [];
     const by = state.pods.find(({ uid }) => uid === listed(event.message)?.slots["uid"]);
-    const hit = { ...hitOf(podName(of), timeOf(lastTimestamp)), events: [event] };
-    return [by === undefined ? hit : { ...hit, facts: { by: podName(by), of: by.namespace } }];
+    const hit = { object: podName(of), since: timeOf(lastTimestamp), evidence: [], events: [event] };
+    if (current !== undefined && by?.ownerUid === current.uid) {
+      const isDefault = current.template !== undefined && current.template.fields["priorityClassName"] === undefined;
+      return [{ ...hit, kind: "preempted", facts: { ...deadline, priorityOf: isDefault ? "default" : "template" } }];
+    }
+    const preemptor = by && { by: podName(by), of: by.namespace, ...defined({ class: by.spec.priorityClassName, over: classOf(of.name) }) };
+    return [{ ...hit, kind: "preempted", facts: { ...deadline, ...preemptor } }];
+  });
+  const marked = [...pods, ...terminating].flatMap((pod): readonly Hit[] => {
+    const target = pod.status.conditions.find(({ type, reason }) => type === "DisruptionTarget" && reason === "PreemptionByScheduler");
+    const object = podName(pod);
+    if (target === undefined || told.some((each) => each.object === object)) return [];
+    const since = timeOf(target.lastTransitionTime);
+    return [{ kind: "preempted", facts: deadline, object, since, evidence: ["DisruptionTarget PreemptionByScheduler"] }];
   });
   return [...marked, ...told].filter(({ since }) => nowMs - (since ?? nowMs) <= RECENT_MS);
 }
 
-function hitOf(object: string, since: number | undefined, ...evidence: readonly string[]): Hit {
-  return { kind: "preempted", facts: {}, object, since, evidence };
-}
+const PRIORITIES = "kubectl get priorityclasses";
+
+const byOthers: WordsOf = (facts, { namespace, first, count }) => {
+  const { by, of, class: higher, over } = facts;
+  const victims = count === 1 ? `${first} was` : `${first} and ${count - 1} more were`;
+  const preemptor = by === undefined ? "another pod" : of === namespace ? by : `${by} -n ${of}`;
+  const classes = higher === undefined ? "" : ` (PriorityClass ${higher}${over === undefined ? "" : ` over ${over}`})`;
+  return {
+    cause: `${victims} preempted for ${preemptor}, which has a higher priority${classes}`,
+    ...nextAttempt(facts),
+    help: [
+      PRIORITIES,
+      by === undefined ? `kubectl -n ${namespace} get events --field-selector reason=Preempted` : `kubectl -n ${of} describe ${by}`,
+      "add nodes",
+    ],
+  };
+};
+
+const byOwn: WordsOf = (facts, { namespace }) => ({
+  cause: `pods of one ReplicaSet have different priorities: ${facts["priorityOf"] === "default" ? "the default" : "their"} PriorityClass has changed, so newer pods preempted older ones`,
+  ...nextAttempt(facts),
+  help: [PRIORITIES, `kubectl -n ${namespace} get pods -o custom-columns=NAME:.metadata.name,PRIORITY:.spec.priority`, "add nodes"],
+});
 
 export const eviction: Rule = {
   find,
@@ -64,13 +102,7 @@ export const eviction: Rule = {
       cause: `nodes refuse pods that were bound to them (${reason}${resource === undefined ? "" : `, ${resource}`})`,
       help: ["kubectl describe nodes"],
     }),
-    preempted: ({ by, of }, { namespace }) => ({
-      cause: `the scheduler preempted pods for ${by === undefined ? "others" : `${by} -n ${of},`} of higher priority`,
-      help: [
-        by === undefined ? `kubectl -n ${namespace} get events --field-selector reason=Preempted` : `kubectl -n ${of} describe ${by}`,
-        "add nodes, or raise the priority of the pods",
-      ],
-    }),
+    preempted: (facts, target) => (facts["priorityOf"] === undefined ? byOthers(facts, target) : byOwn(facts, target)),
     drained: () => ({ cause: "pods were evicted through the API, as a drain of a node does", help: ["kubectl get nodes"] }),
   },
 };

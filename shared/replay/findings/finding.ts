@@ -1,6 +1,7 @@
 /** Findings about a workload: a pure function (Rule) computes them as data from the state; a table has their texts. */
 import type { EventEvidence } from "../evidence/other-evidence.ts";
-import { eventText } from "../incident/view.ts";
+import type { ContainerStatus } from "../evidence/pod-evidence.ts";
+import { eventText, listed } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 export interface Finding {
@@ -31,7 +32,10 @@ export interface Words {
 
 /** Longest back-off of container restarts and image pulls. Source: pkg/kubelet/kubelet.go MaxCrashLoopBackOff, MaxImageBackOff. */
 const BACK_OFF = "with back-off up to 5m0s";
-export const NEXT_RESTART = `the kubelet restarts the container, ${BACK_OFF}`;
+/** @param backOff the longest current back-off, from `merged` */
+export function nextRestart({ backOff }: Readonly<Record<string, string>>): string {
+  return `the kubelet restarts the container${backOff === undefined ? `, ${BACK_OFF}` : ` in at most ${backOff}`}`;
+}
 export const NEXT_PULL = `the kubelet pulls the image again, ${BACK_OFF}`;
 
 export type WordsOf = (facts: Readonly<Record<string, string>>, of: Target) => Words;
@@ -43,7 +47,9 @@ export interface Target {
   readonly object: string;
   /** The finding's first object. */
   readonly first: string;
-  /** Whether `kubectl rollout undo` works: the Deployment has an earlier revision and is not paused. */
+  /** Number of the finding's objects. */
+  readonly count: number;
+  /** Whether `kubectl rollout undo` works (the Deployment is not paused) and the earlier revision differs in what fails. */
   readonly canUndo: boolean;
   /** Whether a Deployment's rolling update still has pods of an old revision. */
   readonly hasOldPods: boolean;
@@ -67,6 +73,8 @@ export interface Hit {
   /** Events of this observation. In a merged finding Events and restarts are summed. */
   readonly events?: readonly EventEvidence[];
   readonly restarts?: number;
+  /** The kubelet's current pause before a restart: `1m20s`. In a merged finding, the longest one is a fact. */
+  readonly backOff?: string | undefined;
   readonly confidence?: "likely";
 }
 
@@ -84,9 +92,10 @@ export function merged(hits: readonly Hit[], level: Finding["level"], rank: numb
     const [first] = same;
     if (first === undefined) return [];
     const times = same.flatMap(({ since }) => since ?? []);
+    const [backOff] = same.flatMap((hit) => hit.backOff ?? []).toSorted((a, b) => secondsOf(b) - secondsOf(a));
     return [
       {
-        ...{ kind: first.kind, facts: first.facts, level, rank },
+        ...{ kind: first.kind, facts: backOff === undefined ? first.facts : { ...first.facts, backOff }, level, rank },
         confidence: same.every(({ confidence }) => confidence === "likely") ? "likely" : "certain",
         since: times.length > 0 ? Math.min(...times) : undefined,
         objects: [...new Set(same.map(({ object }) => object))],
@@ -95,6 +104,18 @@ export function merged(hits: readonly Hit[], level: Finding["level"], rank: numb
     ];
   });
   return findings.toSorted((a, b) => b.objects.length - a.objects.length);
+}
+
+/** The seconds of a duration of whole seconds: `1m20s`. */
+function secondsOf(duration: string): number {
+  const [, minutes, seconds] = /^(?:(\d+)m)?(\d+)s$/.exec(duration) ?? [];
+  return Number(minutes ?? 0) * 60 + Number(seconds ?? 0);
+}
+
+/** The back-off of a container that the kubelet does not restart yet. */
+export function backOffOf({ state }: ContainerStatus): string | undefined {
+  const message = listed(state.waiting?.message);
+  return message?.class === "crash loop" ? message.slots["duration"] : undefined;
 }
 
 function evidenceOf(hits: readonly Hit[]): readonly string[] {

@@ -1,5 +1,5 @@
 /** Containers that the kubelet restarts because a liveness or startup probe fails. */
-import { merged, NEXT_RESTART } from "./finding.ts";
+import { backOffOf, merged, nextRestart } from "./finding.ts";
 import type { Rule } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
@@ -26,6 +26,7 @@ function find(view: View): ReturnType<Rule["find"]> {
         since: timeOf(events.at(-1)?.firstTimestamp),
         evidence: [],
         restarts: status.restartCount,
+        backOff: backOffOf(status),
         events,
       },
     ];
@@ -36,9 +37,9 @@ function find(view: View): ReturnType<Rule["find"]> {
 export const liveness: Rule = {
   find,
   words: {
-    "killed by probe": ({ container, probe }, { namespace, first }) => ({
+    "killed by probe": ({ container, probe, ...facts }, { namespace, first }) => ({
       cause: `the kubelet restarts container ${container}: its ${probe} probe fails`,
-      next: NEXT_RESTART,
+      next: nextRestart(facts),
       help: [
         `give the ${probe} probe more time, or find out why the container does not answer`,
         `kubectl -n ${namespace} logs ${first} -c ${container} --previous`,

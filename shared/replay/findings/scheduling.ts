@@ -1,6 +1,8 @@
 /** Pods that the scheduler cannot place. */
+import { deadlineMsOf } from "./deadline.ts";
 import { merged } from "./finding.ts";
-import type { Hit, Rule } from "./finding.ts";
+import type { Hit, Rule, Words } from "./finding.ts";
+import type { SeenPod } from "../incident/seen.ts";
 import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
@@ -9,7 +11,7 @@ const RANK = 20;
 function find(view: View): ReturnType<Rule["find"]> {
   const hits = view.pods.flatMap((pod): readonly Hit[] => {
     const scheduled = pod.status.conditions.find(({ type }) => type === "PodScheduled");
-    if (scheduled?.status !== "False" || pod.phase !== "Pending") return [];
+    if (scheduled === undefined || !isUnschedulable(pod)) return [];
     const since = timeOf(scheduled.lastTransitionTime);
     const base = { object: podName(pod), since };
     if (scheduled.reason === "SchedulingGated")
@@ -28,6 +30,7 @@ function find(view: View): ReturnType<Rule["find"]> {
           ...(reasons !== undefined && { reasons }),
           ...(found?.slots["nodes"] !== undefined && { nodes: found.slots["nodes"] }),
           ...(taints !== "" && { taints }),
+          ...(!isScaling && retryFacts(view)),
         },
         evidence: [`PodScheduled False: ${scheduled.reason ?? "no reason"}`],
         events,
@@ -43,6 +46,24 @@ function find(view: View): ReturnType<Rule["find"]> {
     ),
     ...merged(waits, "wait", RANK),
   ];
+}
+
+export function isUnschedulable({ status, phase }: SeenPod): boolean {
+  return phase === "Pending" && status.conditions.some((each) => each.type === "PodScheduled" && each.status === "False");
+}
+
+/** For `nextAttempt`; empty while the Deployment waits for progress until a deadline. */
+export function retryFacts(view: View): Readonly<Record<string, string>> {
+  if (deadlineMsOf(view) !== undefined) return {};
+  const isPast = view.owner?.conditions.some(({ reason }) => reason === "ProgressDeadlineExceeded") === true;
+  return { deadline: isPast ? "exceeded" : "none" };
+}
+
+/** What the scheduler does next. */
+export function nextAttempt({ deadline, reasons = "" }: Readonly<Record<string, string>>): Pick<Words, "next"> {
+  if (deadline === undefined) return {};
+  const change = reasons.includes(":volume-") ? "the PersistentVolumeClaim changes" : "a pod ends or a node changes";
+  return { next: `the scheduler tries again when ${change}${deadline === "none" ? "; no deadline" : ""}` };
 }
 
 /** The taints of the nodes, for schedulers whose messages do not have them. */
@@ -83,7 +104,8 @@ function reasonsText(reasons: string | undefined): string {
 export const scheduling: Rule = {
   find,
   words: {
-    unschedulable: ({ nodes, reasons, taints }, { namespace, first }) => ({
+    unschedulable: ({ nodes, reasons, taints, ...facts }, { namespace, first }) => ({
+      ...nextAttempt({ ...facts, ...(reasons !== undefined && { reasons }) }),
       cause: `${nodes === undefined ? "no node" : `none of ${nodes} nodes`} takes the pod${reasonsText(reasons)}${taints === undefined ? "" : ` (taints on nodes: ${taints})`}`,
       help: [
         ...(reasons?.includes("insufficient") === true ? ["add nodes, or lower the requests of the pod"] : []),

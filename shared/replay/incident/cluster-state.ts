@@ -36,6 +36,8 @@ export interface ClusterState {
   /** Newest first. */
   eventsOf(uid: string): readonly EventEvidence[];
   changesOf(uid: string): readonly SpecChange[];
+  /** Time of the last recorded change of an owner's generation, even of a field that `changesOf` does not show. */
+  changedMsOf(uid: string): number | undefined;
   /** Earlier values of an owner's `status.availableReplicas`, oldest first. */
   availableOf(uid: string): readonly AvailableCount[];
   /** How long earlier pods of the owner took to become ready. */
@@ -69,6 +71,7 @@ export class StateCensus implements Census {
   #others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, Kept<EvidenceRecord>>());
   #listed = new Map<string, Set<string>>();
   #changes = new Map<string, SpecChange[]>();
+  #changedMs = new Map<string, number>();
   #starts = new Map<string, number[]>();
   #counts = new Map<string, AvailableCount[]>();
   #heard = new Set<EvidenceResource>();
@@ -84,6 +87,7 @@ export class StateCensus implements Census {
 
   begin(): void {
     [this.#kept, this.#listed, this.#changes, this.#starts, this.#counts] = [new Map(), new Map(), new Map(), new Map(), new Map()];
+    this.#changedMs = new Map();
     this.#others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, Kept<EvidenceRecord>>());
     [this.#heard, this.#denied, this.#startMs, this.#endMs] = [new Set(), new Set(), Infinity, -Infinity];
   }
@@ -101,8 +105,10 @@ export class StateCensus implements Census {
     if (kind === "item") this.#lists(resource).add(uid);
     const before = this.#kept.get(uid);
     const now = { record, identity };
-    if (before !== undefined && resource !== "pods" && before.identity.generation !== identity.generation)
+    if (before !== undefined && resource !== "pods" && before.identity.generation !== identity.generation) {
+      this.#changedMs.set(uid, atMs);
       this.#note(before.record, record, { atMs, by });
+    }
     if (resource !== "pods" && identity.available !== undefined) this.#count(uid, { atMs, available: identity.available });
     if (type === "DELETED") this.#forget(uid);
     else this.#kept.set(uid, now);
@@ -154,6 +160,7 @@ export class StateCensus implements Census {
       podsOf,
       eventsOf: (uid) => events.get(uid) ?? [],
       changesOf: (uid) => this.#changes.get(uid) ?? [],
+      changedMsOf: (uid) => this.#changedMs.get(uid),
       availableOf: (uid) => this.#counts.get(uid) ?? [],
       startsOf: memoized((uid: string) => {
         const starts = new Map([[uid, [...(this.#starts.get(uid) ?? [])]]]);

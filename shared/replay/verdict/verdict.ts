@@ -1,11 +1,14 @@
 /** The verdict: what is wrong with a workload, and why. Computed from objects alone, without a replay. */
 import { findingsOf, NEEDS_HISTORY, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
-import { arePodsComplete, availablePods, endedAvailability, isChanged, podName, viewOf } from "../incident/view.ts";
+import { arePodsComplete, availablePods, endedAvailability, isChanged, viewOf } from "../incident/view.ts";
 import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";
+import { noChangeIn } from "./no-change.ts";
+import type { NoChange } from "./no-change.ts";
+import { canUndo, withUndo } from "./undo.ts";
 import { waitsOf } from "./waits.ts";
 import type { Wait } from "./waits.ts";
 
@@ -24,6 +27,8 @@ export interface Verdict {
   /** Most likely cause first. */
   readonly findings: readonly Explained[];
   readonly changes: readonly SpecChange[];
+  /** Only for a recorded workload with a cause and without changes. */
+  readonly noChange?: NoChange | undefined;
   readonly effect: Effect;
   readonly waits: readonly Wait[];
   /** Resources that could not be read and might reveal further causes. */
@@ -69,18 +74,16 @@ export interface VerdictOptions {
 export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isLive = false }: VerdictOptions = {}): Verdict | undefined {
   const view = viewOf(state, subject);
   if (view === undefined) return undefined;
-  const target = {
-    ...{ namespace: subject.namespace, object: objectName(subject) },
-    ...{ canUndo: view.previous !== undefined && view.owner?.paused !== true },
-    hasOldPods: view.owner?.strategy.type === "RollingUpdate" && view.oldPods.length > 0,
-  };
   const found = findingsOf(view);
-  const findings = found.map((each) => ({ ...each, words: wordsIn(each, { view, target }) }));
+  const findings = found.map((each) => ({ ...each, words: wordsIn(each, view, found[0]) }));
+  const fromMs = sinceMs ?? windowOf(view, found);
+  const changes = changesIn(view, found, fromMs);
   return {
     ...{ subject, atMs: state.nowMs, findings },
     health: healthOf(view, found),
     revision: view.owner?.revision,
-    changes: changesIn(view, found, sinceMs ?? windowOf(view, found)),
+    changes,
+    ...(!isLive && changes.length === 0 && { noChange: noChangeIn(view, found[0], fromMs) }),
     effect: withLowest(view, effectOf(view, found), found[0]),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
@@ -88,32 +91,21 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
   };
 }
 
-interface Undo {
-  readonly view: View;
-  readonly target: Omit<Target, "first">;
-}
-
-function wordsIn(finding: Finding, undo: Undo): Words {
-  const target = targetOf(undo.target, finding);
+/** @param first decides whether the help of an effect suggests an undo */
+function wordsIn(finding: Finding, view: View, first: Finding | undefined): Words {
+  const { owner, subject, oldPods } = view;
+  const target: Target = {
+    ...{ namespace: subject.namespace, object: objectName(subject) },
+    ...{ first: finding.objects[0] ?? objectName(subject), count: finding.objects.length },
+    canUndo: canUndo(view, finding.level === "cause" ? finding : first),
+    hasOldPods: owner?.strategy.type === "RollingUpdate" && oldPods.length > 0,
+  };
   const words = wordsOf(finding, target);
-  if (finding.isEarlier !== true) return withUndo(words, finding, undo);
-  const { namespace, first } = target;
-  return { cause: `the replacement of an old pod fails: ${words.cause}`, help: [`kubectl -n ${namespace} describe ${first}`] };
-}
-
-/** Adds `kubectl rollout undo` to the help of a cause that affects only new pods, if pods of the previous revision run or were available. */
-function withUndo(words: Words, { level, kind, objects }: Finding, { view, target }: Undo): Words {
-  const { namespace, object, canUndo, hasOldPods } = target;
-  const undo = `kubectl -n ${namespace} rollout undo ${object}`;
-  const own = new Set([...view.pods.map(podName), `replicaset/${view.current?.name}`]);
-  const isOwn = objects.every((each) => own.has(each)) && !kind.startsWith("node ");
-  if (level !== "cause" || !isOwn || !canUndo || !(hasOldPods || endedAvailability(view)) || words.help?.includes(undo) === true)
-    return words;
-  return { ...words, help: [...(words.help ?? []), undo] };
-}
-
-function targetOf(target: Omit<Target, "first">, { objects }: Finding): Target {
-  return { ...target, first: objects[0] ?? target.object };
+  if (finding.isEarlier !== true) return withUndo(words, finding, view, target);
+  return {
+    cause: `the replacement of an old pod fails: ${words.cause}`,
+    help: [`kubectl -n ${subject.namespace} describe ${target.first}`],
+  };
 }
 
 function objectName({ resource, name }: Pick<Workload, "resource" | "name">): string {

@@ -269,17 +269,44 @@ describe("the first cause", () => {
       name: "a preemption",
       objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("PreemptionByScheduler")] } })],
       kind: "preempted",
-      words: /preempted pods for others of higher priority/,
+      words: /pod\/web-b-1 was preempted for another pod, which has a\s+higher priority/,
     },
     {
       name: "a preemption by an existing pod of a pod that was deleted",
       objects: [
-        pod({ metadata: { uid: PREEMPTOR, ownerReferences: [] }, spec: { nodeName: undefined } }, "urgent"),
+        pod({ metadata: { uid: PREEMPTOR, ownerReferences: [] }, spec: { nodeName: undefined, priorityClassName: "high" } }, "urgent"),
         event("Preempted", `Preempted by pod ${PREEMPTOR} on node n1`, { of: "web-b-9", type: "Normal" }),
       ],
       kind: "preempted",
-      words: /preempted pods for pod\/urgent -n shop,\s+of\s+higher\s+priority/,
+      words: /pod\/web-b-9 was preempted for pod\/urgent, which has a higher\s+priority\s+\(PriorityClass high\)/,
     },
+    {
+      name: "a preemption of several pods, one of which exists, by a pod of another namespace",
+      objects: [
+        pod({ metadata: { uid: PREEMPTOR, ownerReferences: [], namespace: "bank" }, spec: { nodeName: undefined } }, "urgent"),
+        ...["web-b-1", "web-b-8"].map((of) => event("Preempted", `Preempted by pod ${PREEMPTOR} on node n1`, { of, type: "Normal" })),
+        pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("PreemptionByScheduler")] } }),
+      ],
+      kind: "preempted",
+      words: /pod\/web-b-1 and 1 more were preempted for pod\/urgent -n bank,\s+which\s+has\s+a\s+higher\s+priority/,
+    },
+    ...[
+      { name: "the default PriorityClass", spec: {}, words: /different priorities: the default\s+PriorityClass has\s+changed/ },
+      {
+        name: "the PriorityClass of the template",
+        spec: { template: { spec: { containers: [], priorityClassName: "high" } } },
+        words: /different priorities: their\s+PriorityClass has\s+changed/,
+      },
+    ].map(({ name, spec, words }) => ({
+      name: `a preemption between pods of one ReplicaSet after a change of ${name}`,
+      objects: [
+        replicaSet("web-b", { spec }),
+        pod({ metadata: { uid: PREEMPTOR } }),
+        event("Preempted", `Preempted by pod ${PREEMPTOR} on node n1`, { of: "web-b-9", type: "Normal" }),
+      ],
+      kind: "preempted",
+      words,
+    })),
     {
       name: "a node drain",
       objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("EvictionByEvictionAPI")] } })],

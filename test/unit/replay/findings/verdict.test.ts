@@ -3,11 +3,8 @@
 import { describe, expect, it } from "vitest";
 import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
-import { at, deployment, event, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
+import { at, backOff, deployment, event, oldPods, pod, replicaSet, textOf, verdictOn, waiting } from "../../../support/incident.ts";
 
-const waiting = (reason: string, message?: string): Readonly<Record<string, unknown>> => ({
-  waiting: { reason, ...(message !== undefined && { message }) },
-});
 const refused = (message: string): Placed =>
   replicaSet("web-b", {
     status: {
@@ -78,34 +75,12 @@ it("takes the writer of a removed container from the manager that wrote since th
   expect(changesOf(...versions, pod())).toMatch(/init container migrate removed at [\d:]+Z \(field manager helm\)/);
 });
 
-const textOf = (...objects: readonly Placed[]): string => verdictText(verdictOn(...objects)).replaceAll(/\s+/g, " ");
-const first = (resource: Placed[0]): Placed => [resource, { metadata: { name: "web-a", uid: "uid-other", resourceVersion: "1" } }];
-const backOff = (message?: string): Placed => pod({ state: { ...waiting("ImagePullBackOff", message) } });
-
-it("suggests no rollback without an earlier revision", () => {
-  const text = textOf(first("replicasets"), backOff());
-  expect(text).toContain("kubectl -n shop set image deployment/web web=IMAGE");
-  expect(text).not.toContain("rollout undo");
-});
-
 it.each([
   { message: undefined, words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: 'Back-off pulling image "app:v2"', words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: "a text of another kubelet", words: "the message is of no known format, reason ImagePullBackOff (certain)" },
 ])("reports an image pull error with the message $message", ({ message, words }) => {
   expect(textOf(backOff(message))).toContain(words);
-});
-
-it("suggests to undo a rollout only for changes that only the new pods have", () => {
-  expect(textOf(backOff())).toContain("rollout undo");
-  const away = { type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", lastTransitionTime: at(-120) };
-  const silent: Placed = [
-    "nodes",
-    { metadata: { name: "n1", uid: "uid-n1", resourceVersion: "3" }, spec: {}, status: { conditions: [away] } },
-  ];
-  const text = textOf(pod(), silent);
-  expect(text).toContain("node n1 does not report");
-  expect(text).not.toContain("rollout undo");
 });
 
 it("suggests maxSurge 0 for an exceeded quota only while old pods can be removed", () => {
@@ -271,40 +246,6 @@ describe("another workload that becomes unavailable", () => {
   });
 });
 
-describe("strategy Recreate", () => {
-  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
-    resource,
-    { metadata: { ...(metadata as object), ownerReferences: [] } },
-  ]);
-  const recreated = (seconds: number, type = "Recreate"): readonly Placed[] => [
-    deployment({
-      spec: { strategy: { type } },
-      status: { conditions: [{ type: "Available", status: "False", lastTransitionTime: at(seconds) }] },
-    }),
-    pod({ state: { ...waiting("CreateContainerConfigError", 'secret "web-token" not found') } }),
-    ...noOldPods,
-  ];
-
-  it("suggests to undo the rollout of a revision without available pods if the previous one was available", () => {
-    const text = textOf(...recreated(-302));
-    expect(text).toContain("kubectl -n shop rollout undo deployment/web");
-    expect(text).toContain("Effect 0 of 3 pods available, 1 updated, 1 in total; strategy Recreate deleted the old pods first");
-  });
-
-  it.each([
-    { name: "became unavailable after the rollout", objects: recreated(-200) },
-    { name: "was unavailable before the previous revision", objects: recreated(-3_100) },
-  ])("suggests no rollback and does not print the strategy for a Deployment that $name", ({ objects }) => {
-    const text = textOf(...objects);
-    expect(text).not.toContain("rollout undo");
-    expect(text).not.toContain("Recreate");
-  });
-
-  it("is not printed for a rolling update", () => {
-    expect(textOf(...recreated(-302, "RollingUpdate"))).not.toContain("Recreate");
-  });
-});
-
 describe("pods that are all updated and available before the status says so", () => {
   const readyPod = (n: number, seconds = -2): Placed =>
     pod(
@@ -386,55 +327,4 @@ it("prints in how many pods containers were restarted", () => {
     );
   expect(textOf(crashing("web-b-1"), crashing("web-b-2"))).toContain("4 restarts in 2 pods");
   expect(textOf(crashing("web-b-1"))).toMatch(/2 restarts on/);
-});
-
-describe("the kubelet's next step", () => {
-  const terminated = { terminated: { reason: "Error", exitCode: 1 } };
-  it.each([
-    {
-      name: "a missing key",
-      objects: [pod({ state: waiting("CreateContainerConfigError", "couldn't find key token in Secret shop/web-token") })],
-      next: "the kubelet retries; the container starts when Secret web-token has the key",
-    },
-    {
-      name: "a missing Secret",
-      objects: [pod({ state: waiting("CreateContainerConfigError", 'secret "web-token" not found') })],
-      next: "the kubelet retries; the container starts when Secret web-token exists",
-    },
-    {
-      name: "a missing volume",
-      objects: [
-        pod({ state: waiting("ContainerCreating") }),
-        event("FailedMount", 'MountVolume.SetUp failed for volume "conf" : configmap "web-conf" not found'),
-      ],
-      next: "the kubelet retries; the pod starts when ConfigMap web-conf exists",
-    },
-    {
-      name: "a failing liveness probe",
-      objects: [
-        pod({ status: { phase: "Running" }, state: { running: { startedAt: at(-20) } }, web: { ready: true, restartCount: 1 } }),
-        event("Killing", "Container web failed liveness probe, will be restarted"),
-      ],
-      next: "the kubelet restarts the container, with back-off up to 5m0s",
-    },
-    {
-      name: "a container that exits",
-      objects: [pod({ state: waiting("CrashLoopBackOff"), web: { restartCount: 2, lastState: terminated } })],
-      next: "the kubelet restarts the container, with back-off up to 5m0s",
-    },
-    {
-      name: "an image that cannot be pulled",
-      objects: [backOff()],
-      next: "the kubelet pulls the image again, with back-off up to 5m0s",
-    },
-  ])("is printed for $name", ({ objects, next }) => {
-    expect(textOf(...objects)).toContain(`Next ${next} `);
-  });
-
-  it.each([
-    { name: "an image that is never pulled", objects: [pod({ state: waiting("ErrImageNeverPull") })] },
-    { name: "a paused Deployment", objects: [deployment({ spec: { paused: true } })] },
-  ])("is not printed for $name", ({ objects }) => {
-    expect(textOf(...objects)).not.toContain("Next ");
-  });
 });

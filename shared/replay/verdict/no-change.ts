@@ -1,0 +1,57 @@
+/** A workload that no request changed, and the last change of another one shortly before the cause. */
+import type { Finding } from "../findings/finding.ts";
+import { objectOf } from "../findings/quota.ts";
+import type { SeenOwner } from "../incident/seen.ts";
+import type { SpecChange } from "../incident/spec-changes.ts";
+import type { View } from "../incident/view.ts";
+
+export interface NoChange {
+  /** Begin of the time without a change: the creation, or the begin of what was read. */
+  readonly sinceMs: number;
+  readonly isCreation: boolean;
+  /** A circumstance, not a cause. */
+  readonly elsewhere?: ChangeElsewhere;
+}
+
+/** The creation of another workload of the namespace, or one request that changed its spec. */
+export interface ChangeElsewhere {
+  readonly object: string;
+  readonly atMs: number;
+  readonly manager?: string | undefined;
+  /** Empty for a creation. */
+  readonly changes: readonly SpecChange[];
+}
+
+/** Time before a cause within which changes of other workloads are reported. */
+const BEFORE_MS = 2 * 60_000;
+const SECOND_MS = 1_000;
+
+/** Returns undefined if the workload changed, or if that is unknown. */
+export function noChangeIn({ state, owner, nowMs }: View, cause: Finding | undefined, fromMs: number): NoChange | undefined {
+  if (owner?.template === undefined || state.sinceMs === undefined || cause?.level !== "cause" || cause.kind === "deleted")
+    return undefined;
+  const { createdMs = 0 } = owner;
+  const sinceMs = Math.max(state.sinceMs, fromMs, createdMs);
+  if (sinceMs >= nowMs || (state.changedMsOf(owner.uid) ?? -Infinity) >= sinceMs) return undefined;
+  const others = state.owners.filter((each) => each.namespace === owner.namespace && each.ownerUid === undefined && each !== owner);
+  // Times of objects are whole seconds.
+  const untilMs = (cause.since ?? -Infinity) + ((cause.since ?? 0) % SECOND_MS === 0 ? SECOND_MS - 1 : 0);
+  const last = others
+    .flatMap((each) => [...creation(each), ...requests(each, state.changesOf(each.uid))])
+    .filter(({ atMs }) => atMs <= untilMs && atMs >= untilMs - BEFORE_MS)
+    .toSorted((a, b) => b.atMs - a.atMs)[0];
+  return { sinceMs, isCreation: sinceMs === createdMs, ...(last && { elsewhere: last }) };
+}
+
+function creation(owner: SeenOwner): readonly ChangeElsewhere[] {
+  const { createdMs, managers } = owner;
+  if (createdMs === undefined) return [];
+  const creator = managers.find(({ subresource, time }) => subresource === undefined && Date.parse(time ?? "") === createdMs);
+  return [{ object: objectOf(owner), atMs: createdMs, manager: creator?.manager, changes: [] }];
+}
+
+function requests(owner: SeenOwner, changes: readonly SpecChange[]): readonly ChangeElsewhere[] {
+  return [...Map.groupBy(changes, ({ atMs }) => atMs)].flatMap(([atMs, of]) =>
+    atMs === undefined ? [] : [{ object: objectOf(owner), atMs, changes: of }],
+  );
+}
