@@ -5,13 +5,13 @@ import { endedAvailability, podName } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 /** Whether an undo is possible, and the template of the previous revision differs in what fails. Unknown templates may differ. */
-export function canUndo({ owner, current, previous }: View, cause: Finding | undefined): boolean {
+export function canUndo({ owner, current, previous, oldPods }: View, cause: Finding | undefined): boolean {
   if (previous === undefined || owner?.paused === true) return false;
   const [before, now] = [previous.template, current?.template];
   if (cause === undefined || before === undefined || now === undefined) return true;
   const { kind, facts } = cause;
   // The rollout itself needs the additional pods.
-  if (kind.startsWith("quota")) return true;
+  if (kind.startsWith("quota") || (kind === "unschedulable" && oldPods.length > 0)) return true;
   const { container } = facts;
   const relates = RELATED.find(([kinds]) => kinds.test(kind))?.[1];
   const initial = new Set([...before.initContainers, ...now.initContainers].map(({ name }) => name));

@@ -68,7 +68,13 @@ it.each<{ readonly name: string; readonly failing: Placed; readonly before: obje
   },
   { name: "a Secret that both revisions need", failing: noSecret, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
   { name: "a new reference to a Secret", failing: noSecret, before: {}, now: { env: [{ name: "TOKEN", valueFrom: {} }] }, helps: true },
-  { name: "no node after a change of the image", failing: noNode, before: { image: "app:v1" }, now: { image: "app:v2" }, helps: false },
+  {
+    name: "no node for the additional pod of a rolling update",
+    failing: noNode,
+    before: { image: "a:1" },
+    now: { image: "a:2" },
+    helps: true,
+  },
   { name: "no node after a change of requests", failing: noNode, before: {}, now: { resources: { requests: { cpu: "9" } } }, helps: true },
 ])("$name: suggests an undo only if the previous revision differs in what fails", ({ failing, before, now, helps }) => {
   const text = textOf(replicaSet("web-a", { spec: two(before) }), replicaSet("web-b", { spec: two(now) }), failing);
