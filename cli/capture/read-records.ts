@@ -45,7 +45,7 @@ async function opened(file: string, census: Census | undefined, reads: ReadOptio
   const log = consoleLog("", "info");
   const opening = openCapture(file, { note: (note) => log.warn(printable(shown(note))), ...(census && { census }), ...reads });
   const capture = await withProgress(shown(`Reading ${file}`), opening);
-  if (capture.records === 0) throw new CaptureError(`${file}: contains no event of a watched resource`);
+  if (capture.records === 0) throw new CaptureError(`${file}: found no event of a watched resource`);
   return capture;
 }
 

@@ -164,7 +164,9 @@ class Scan {
   unpacked(bytes: number): void {
     this.#unpacked += bytes;
     if (this.#unpacked > UNPACKED_BYTES_MAX)
-      throw new CaptureError(`${this.#name}: contains more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked; a replay supports no more`);
+      throw new CaptureError(
+        `${this.#name}: capture contains more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked; a replay supports no more`,
+      );
   }
 
   see(record: CaptureRecord, bytes: number): void {
@@ -229,7 +231,9 @@ async function* batchesOf(
       if (record === undefined) continue;
       const due = window.next(record, bytes);
       if (due === undefined)
-        throw new CaptureError(`${name}:${number}: is older than a line more than ${WINDOW_LINES} lines before it; sort the lines by t`);
+        throw new CaptureError(
+          `${name}:${number}: line is older than a line more than ${WINDOW_LINES} lines before it; sort the lines by t`,
+        );
       for (const each of due) {
         batch.push(each);
         size += each.bytes;

@@ -131,7 +131,7 @@ export function isGzip(bytes: Buffer): boolean {
 /** @throws {CaptureError} for an archive that another command reads */
 export function refuseArchive(path: string, head: Buffer): void {
   if (path.endsWith(".kshrk") || isZip(head))
-    throw new ForeignFormatError(`${path}: is not a capture; convert a .kshrk archive with \`deltaloop import\``);
+    throw new ForeignFormatError(`${path}: file is not a capture; convert a .kshrk archive with \`deltaloop import\``);
 }
 
 /** Reads in chunks, because a pipe or device has no known size. */
@@ -171,7 +171,7 @@ function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
 }
 
 function tooLarge(path: string): CaptureError {
-  return new CaptureError(`${path}: contains more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay supports no more`);
+  return new CaptureError(`${path}: capture contains more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay supports no more`);
 }
 
 function startsWith(bytes: Buffer, head: Buffer): boolean {
@@ -185,7 +185,7 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
   for (let [start, line] = [0, 1]; start < bytes.length; line++) {
     const feed = bytes.indexOf(LINE_FEED, start);
     const end = feed === -1 ? bytes.length : feed;
-    if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${name}:${line}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+    if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${name}:${line}: line is longer than ${LINE_BYTES_MAX / MIB} MiB`);
     const record = reader.record(bytes.toString("utf8", start, end), line, feed === -1);
     if (record) records.push(record);
     start = end + 1;
@@ -237,7 +237,7 @@ export class RecordReader {
     const isCutOff = isOpen && isTorn(text);
     if (isCutOff) this.#note(`${place}: skipped the truncated last line`);
     if (text.trim() === "" && ++this.#blankLines > BLANK_LINES_MAX)
-      throw new CaptureError(`${place}: is beyond ${BLANK_LINES_MAX} blank lines; a replay supports no more`);
+      throw new CaptureError(`${place}: capture has more than ${BLANK_LINES_MAX} blank lines; a replay supports no more`);
     const record = isCutOff || text.trim() === "" ? undefined : this.#parsed(text, line);
     return record && this.#counted(record, place);
   }
@@ -246,9 +246,9 @@ export class RecordReader {
   #counted(record: CaptureRecord, place: string): CaptureRecord {
     [this.#firstMs, this.#lastMs] = [Math.min(this.#firstMs, record.atMs), Math.max(this.#lastMs, record.atMs)];
     if (this.#lastMs - this.#firstMs > SPAN_HOURS_MAX * HOUR_MS)
-      throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay supports no longer span`);
+      throw new CaptureError(`${place}: line is more than ${SPAN_HOURS_MAX} hours from another line; a replay supports no longer span`);
     if (++this.#records > this.#recordsMax)
-      throw new CaptureError(`${place}: is beyond ${this.#recordsMax} records; a replay supports no more`);
+      throw new CaptureError(`${place}: capture has more than ${this.#recordsMax} records; a replay supports no more`);
     return record;
   }
 
@@ -333,12 +333,12 @@ function parseLine(
       );
     throw new TornLineError(`${place}: not JSON (${messageOf(error)})`);
   }
-  if (!isObject(parsed)) throw new CaptureError(`${place}: is not a JSON object`);
+  if (!isObject(parsed)) throw new CaptureError(`${place}: line is not a JSON object`);
   const value: Line = parsed;
   const kind = value.k ?? "event";
   if (kind === "meta" && value.format !== undefined && !FORMATS_READ.includes(value.format))
     throw new CaptureError(
-      `${place}: is a capture of format ${JSON.stringify(value.format).slice(0, QUOTED_MAX)}; this version of deltaloop reads formats ${FORMATS_READ.join(" and ")}`,
+      `${place}: capture has format ${JSON.stringify(value.format).slice(0, QUOTED_MAX)}; this version of deltaloop reads formats ${FORMATS_READ.join(" and ")}`,
     );
   if (kind === "meta" && typeof value.kubernetes === "string") release?.(value.kubernetes, Date.parse(String(value.t)));
   if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
@@ -350,7 +350,9 @@ function parseLine(
   if (Number.isNaN(atMs)) {
     const foreign = value.t === undefined ? foreignFormat(parsed) : undefined;
     if (foreign === undefined) throw new CaptureError(`${place}: t is not an RFC 3339 time`);
-    throw new ForeignFormatError(`${place}: is ${foreign}, not a capture; convert it with \`deltaloop import FILE -o capture.jsonl.gz\``);
+    throw new ForeignFormatError(
+      `${place}: expected a capture, found ${foreign}; convert it with \`deltaloop import FILE -o capture.jsonl.gz\``,
+    );
   }
   const object = isObject(value.object) ? value.object : undefined;
   const resource = CACHED_RESOURCES.find((known) => known === value.r) ?? (value.r === undefined ? resourceOfKind(object) : undefined);

@@ -109,7 +109,7 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>, name: string): Asy
   const add = (piece: Buffer): void => {
     pieces.push(piece);
     bytes += piece.length;
-    if (bytes > LINE_BYTES_MAX) throw new CaptureError(`${name}:${number}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+    if (bytes > LINE_BYTES_MAX) throw new CaptureError(`${name}:${number}: line is longer than ${LINE_BYTES_MAX / MIB} MiB`);
   };
   const end = (isOpen: boolean): Line => {
     const [first] = pieces;

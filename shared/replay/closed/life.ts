@@ -54,7 +54,9 @@ export class SeenLife {
     if (resource === "pods") this.#kinds.set(templateOf(object), this.#kinds.get(templateOf(object)) === true || isReady(object));
     [this.#startMs, this.#endMs] = [Math.min(this.#startMs, atMs), Math.max(this.#endMs, atMs)];
     if (this.#userRequests.userRequests.writes.length > USER_REQUESTS_MAX)
-      throw new CaptureError(`${this.#name}: contains more than ${USER_REQUESTS_MAX} user requests, the maximum of replay --closed`);
+      throw new CaptureError(
+        `${this.#name}: capture contains more than ${USER_REQUESTS_MAX} user requests, the maximum of replay --closed`,
+      );
   }
 
   get life(): Life {

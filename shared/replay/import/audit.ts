@@ -55,7 +55,7 @@ export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool
 
 /** Returns undefined for events that changed no watched object. */
 function answerOf(event: CapturedObject, place: string, report: ImportReport): Answer | undefined {
-  if (!isAuditEvent(event)) throw new CaptureError(`${place}: is not an event of audit.k8s.io`);
+  if (!isAuditEvent(event)) throw new CaptureError(`${place}: object is not an event of audit.k8s.io`);
   const { verb, stage, level, requestURI, stageTimestamp, responseObject } = event;
   const reference = isObject(event["objectRef"]) ? event["objectRef"] : {};
   const status = isObject(event["responseStatus"]) ? event["responseStatus"] : {};

@@ -37,7 +37,7 @@ export async function importFiles(paths: readonly string[], report: ImportReport
     if (archive && files.length > 1) throw new CaptureError(`${archive.path}: a .kshrk archive must be the only input`);
     const imported = archive ? await importKshrk(readUnpacked(archive.path), archive.path, report) : await importJson(files, report);
     if (imported.events.length === 0 && [...imported.lists.values()].every(({ items }) => items.length === 0))
-      throw new CaptureError(`${paths.join(", ")}: contains no event of a watched resource`);
+      throw new CaptureError(`${paths.join(", ")}: found no event of a watched resource`);
     return imported;
   } finally {
     for (const { bytes } of files) bytes.close();
@@ -83,7 +83,7 @@ async function* bounded(chunks: AsyncIterable<Buffer>, path: string): AsyncGener
   let total = 0;
   for await (const chunk of chunks) {
     total += chunk.length;
-    if (total > UNPACKED_BYTES_MAX) throw new CaptureError(`${path}: contains more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked`);
+    if (total > UNPACKED_BYTES_MAX) throw new CaptureError(`${path}: file contains more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked`);
     yield chunk;
   }
 }

@@ -82,13 +82,12 @@ class ValueScan {
         continue;
       } else if (this.#depth === 0) {
         if (BLANK.has(byte)) {
-          if (++this.#blanks > BLANKS_MAX)
-            throw new CaptureError(`${this.#name}:${this.#line}: has more than 1 MiB of blanks between values`);
+          if (++this.#blanks > BLANKS_MAX) throw new CaptureError(`${this.#name}:${this.#line}: more than 1 MiB of blanks between values`);
           continue;
         }
         this.#place = `${this.#name}:${this.#line}`;
         if (byte === OPEN) [start, this.#depth] = [at, 1];
-        else this.#tear(`${this.#place}: is not a JSON object`);
+        else this.#tear(`${this.#place}: value is not a JSON object`);
       } else if (this.#ends(byte)) {
         this.#keep(chunk.subarray(start, at + 1));
         const value = parsed(Buffer.concat(this.#pieces).toString("utf8"));
@@ -131,7 +130,7 @@ class ValueScan {
   #keep(piece: Buffer): void {
     this.#pieces.push(piece);
     this.#bytes += piece.length;
-    if (this.#bytes > LINE_BYTES_MAX) throw new CaptureError(`${this.#place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+    if (this.#bytes > LINE_BYTES_MAX) throw new CaptureError(`${this.#place}: value is longer than ${LINE_BYTES_MAX / MIB} MiB`);
   }
 }
 
@@ -146,7 +145,7 @@ function parsed(text: string): CapturedObject | undefined {
 
 /** An API object of the expected shape. */
 export function objectAt(value: unknown, place: string): CapturedObject {
-  if (!isObject(value)) throw new CaptureError(`${place}: is not a JSON object`);
+  if (!isObject(value)) throw new CaptureError(`${place}: value is not a JSON object`);
   const wrong = wrongShape(value);
   if (wrong !== undefined) throw new CaptureError(`${place}: ${wrong}`);
   return value;

@@ -48,7 +48,7 @@ export async function importKshrk(bytes: Buffer, name: string, report: ImportRep
     const poll = pollOf(text, place, report);
     if (poll) polls.push(poll);
   }
-  if (polls.length === 0) throw new CaptureError(`${name}: contains no list of a watched resource`);
+  if (polls.length === 0) throw new CaptureError(`${name}: archive contains no list of a watched resource`);
   for (const resource of CACHED_RESOURCES)
     if (!polls.some((poll) => poll.resource === resource)) report.lost(`no list of ${resource}: decisions assume that there are none`);
   return watched(
@@ -61,7 +61,7 @@ export async function importKshrk(bytes: Buffer, name: string, report: ImportRep
 async function* entriesOf(bytes: Buffer, name: string): AsyncGenerator<{ readonly entry: string; readonly content: Buffer }> {
   try {
     const zip = await fromBufferPromise(bytes, { lazyEntries: true });
-    if (zip.entryCount > ENTRIES_MAX) throw new CaptureError(`${name}: has more than ${ENTRIES_MAX} entries`);
+    if (zip.entryCount > ENTRIES_MAX) throw new CaptureError(`${name}: archive has more than ${ENTRIES_MAX} entries`);
     for await (const entry of zip.eachEntry()) {
       if (!RECORD.test(entry.fileName)) continue;
       if (entry.uncompressedSize > ENTRY_BYTES_MAX) throw tooLarge(`${name}: ${entry.fileName}`, ENTRY_BYTES_MAX);
@@ -95,8 +95,8 @@ function unpackedEntry(content: Buffer, isPacked: boolean, room: number, place: 
 }
 
 function tooLarge(place: string, room: number): CaptureError {
-  if (room < ENTRY_BYTES_MAX) return new CaptureError(`${place}: raises the archive above ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
-  return new CaptureError(`${place}: is larger than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
+  if (room < ENTRY_BYTES_MAX) return new CaptureError(`${place}: entry raises the archive above ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
+  return new CaptureError(`${place}: entry is larger than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
 }
 
 /** Returns undefined for responses that are not lists of watched resources: tables, logs, single objects, other kinds. */
@@ -107,7 +107,7 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
   } catch {
     throw new CaptureError(`${place}: not JSON`); // drops V8's message, which would quote the input
   }
-  if (!isObject(record)) throw new CaptureError(`${place}: is not a JSON object`);
+  if (!isObject(record)) throw new CaptureError(`${place}: record is not a JSON object`);
   const { api_path: path, captured_at: at, response_code: code, response_body: body } = record;
   const resource = typeof path === "string" ? LIST_PATHS.find(({ pattern }) => pattern.test(path))?.resource : undefined;
   if (!resource || typeof path !== "string") return undefined;

@@ -75,7 +75,7 @@ function bodiesIn(value: CapturedObject, place: string): readonly string[] {
   const list = Array.isArray(received) ? received : Array.isArray(handed) ? handed : [value];
   return list.map((message: unknown) => {
     const body = isObject(message) ? (message["Body"] ?? message["body"]) : undefined;
-    if (typeof body !== "string") throw new CaptureError(`${place}: is a message without a body`);
+    if (typeof body !== "string") throw new CaptureError(`${place}: message has no body`);
     return body;
   });
 }
@@ -96,7 +96,7 @@ class Messages {
     const decoded = decodeEnvelope(body, UNCHECKED);
     switch (decoded.kind) {
       case "forged":
-        throw new CaptureError(`${place}: contains a message that is not in the watcher's format`);
+        throw new CaptureError(`${place}: message is not in the watcher's format`);
       case "undecodable":
         return this.#report.lost("a message that cannot be decoded");
       case "newer":

@@ -68,7 +68,7 @@ export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool
 
 function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, string>, report: ImportReport): Generator<ParsedState> {
   if (value["k"] !== undefined)
-    throw new CaptureError(`${place}: is a line of a capture, which \`deltaloop replay\` reads without an import`);
+    throw new CaptureError(`${place}: line is from a capture, which \`deltaloop replay\` reads without an import`);
   const { object: inner, t } = value;
   // Events and Secrets also have a field `type`, so the form of the value is checked first.
   const type = isWatchEvent(value) ? value["type"] : undefined;

@@ -102,7 +102,7 @@ describe("a capture read as a stream", () => {
     const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
     const path = fileOf("blank.jsonl.gz", Buffer.concat(Array.from({ length: 1_000 }, () => member)));
     const from = performance.now();
-    await expect(openCapture(path)).rejects.toThrow(`${path}:100001: is beyond 100000 blank lines; a replay supports no more`);
+    await expect(openCapture(path)).rejects.toThrow(`${path}:100001: capture has more than 100000 blank lines; a replay supports no more`);
     expect(performance.now() - from).toBeLessThan(5_000);
   });
 
@@ -147,17 +147,17 @@ describe("errors before the first event", () => {
     {
       name: "rejects a line that is too far out of order",
       text: [...linesOf(WINDOW_LINES + 200).slice(1), ...linesOf(1)].join("\n"),
-      want: /^f:\d+: is older than a line more than 1000 lines before it; sort the lines by t$/,
+      want: /^f:\d+: line is older than a line more than 1000 lines before it; sort the lines by t$/,
     },
     {
       name: "rejects an oversized line",
       text: `${linesOf(1).join("")}\n${"x".repeat(16 * 2 ** 20 + 1)}`,
-      want: /^f:2: is longer than 16 MiB$/,
+      want: /^f:2: line is longer than 16 MiB$/,
     },
     {
       name: "rejects a date far in the future",
       text: linesOf(2).join("\n").replace("2026-03-01", "2029-03-01"),
-      want: /^f:2: is more than 24 hours from another line/,
+      want: /^f:2: line is more than 24 hours from another line/,
     },
   ])("$name", async ({ text, want }) => {
     await expect(opened(text)).rejects.toThrow(CaptureError);

@@ -34,7 +34,7 @@ function fileOf(name: string, bytes: Uint8Array): string {
 test("rejects a gzip bomb at the limit", () => {
   const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
   const path = fileOf("bomb.gz", Buffer.concat(Array.from({ length: 257 }, () => member)));
-  expect(() => readCapture(path)).toThrow(`${path}: contains more than 256 MiB unpacked; a replay supports no more`);
+  expect(() => readCapture(path)).toThrow(`${path}: capture contains more than 256 MiB unpacked; a replay supports no more`);
 });
 
 test("reports broken gzip data without a stack trace", () => {
@@ -77,7 +77,7 @@ test("reads a compressed capture that is truncated at any byte up to the cut", (
 
 test.each(["capture.kshrk", "capture.zip"])("%s is rejected with a hint to deltaloop import", (name) => {
   const path = fileOf(name, Buffer.from("PK\x03\x04 and what follows"));
-  expect(() => readCapture(path)).toThrow(`${path}: is not a capture; convert a .kshrk archive with \`deltaloop import\``);
+  expect(() => readCapture(path)).toThrow(`${path}: file is not a capture; convert a .kshrk archive with \`deltaloop import\``);
 });
 
 const line = fc.record(
@@ -139,23 +139,27 @@ test.each([
   {
     name: "a newer format version",
     text: `{"k":"meta","format":3}`,
-    want: /^f:1: is a capture of format 3; this version of deltaloop reads formats 1 and 2$/,
+    want: /^f:1: capture has format 3; this version of deltaloop reads formats 1 and 2$/,
   },
   {
     name: "the output of kubectl get --watch",
     text: `{"type":"ADDED","object":{"kind":"Pod"}}`,
-    want: /^f:1: is a line of a watch that kubectl printed, .*`deltaloop import FILE/,
+    want: /^f:1: expected a capture, found a line of a watch that kubectl printed; .*`deltaloop import FILE/,
   },
   {
     name: "an audit log",
     text: `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`,
-    want: /^f:1: is a line of an audit log, not a capture; convert it with `deltaloop import/,
+    want: /^f:1: expected a capture, found a line of an audit log; convert it with `deltaloop import/,
   },
-  { name: "a list from kubectl", text: `{"apiVersion":"v1","kind":"List","items":[]}`, want: /^f:1: is a list that kubectl printed/ },
+  {
+    name: "a list from kubectl",
+    text: `{"apiVersion":"v1","kind":"List","items":[]}`,
+    want: /^f:1: expected a capture, found a list that kubectl printed/,
+  },
   {
     name: "an object from kubectl",
     text: `{"apiVersion":"v1","kind":"Pod","metadata":{}}`,
-    want: /^f:1: is an object that kubectl printed/,
+    want: /^f:1: expected a capture, found an object that kubectl printed/,
   },
   {
     name: "kubectl's output over several lines",
@@ -168,8 +172,8 @@ test.each([
     want: /^f:1: an event needs type and object/,
   },
   { name: "an unknown kind", text: `{"t":"2026-03-01T10:00:00Z","r":"pods","k":"dance"}`, want: /^f:1: unknown kind "dance"/ },
-  { name: "a null line", text: `${MINIMAL}\nnull`, want: /^f:2: is not a JSON object$/ },
-  { name: "a line that is a list", text: "[]", want: /^f:1: is not a JSON object$/ },
+  { name: "a null line", text: `${MINIMAL}\nnull`, want: /^f:2: line is not a JSON object$/ },
+  { name: "a line that is a list", text: "[]", want: /^f:1: line is not a JSON object$/ },
   {
     name: "a time in a format that only JavaScript parses",
     text: `{"t":"1","r":"pods","k":"close"}`,
@@ -178,7 +182,7 @@ test.each([
   {
     name: "a date far in the future",
     text: `${MINIMAL}\n${MINIMAL.replace("2026", "9999")}`,
-    want: /^f:2: is more than 24 hours from another line; a replay supports no longer span$/,
+    want: /^f:2: line is more than 24 hours from another line; a replay supports no longer span$/,
   },
   { name: "metadata that is not an object", text: withObject({ metadata: "web" }), want: /^f:1: metadata is not an object$/ },
   { name: "a name that is not a string", text: withObject({ metadata: { name: { toString: 1 } } }), want: /^f:1: name is not a string$/ },
@@ -188,7 +192,7 @@ test.each([
     want: /^f:1: labels is not a map of strings$/,
   },
   { name: "a deeply nested object", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
-  { name: "an oversized line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
+  { name: "an oversized line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: line is longer than 16 MiB$/ },
 ])("reports $name with its position", ({ text, want }) => {
   expect(() => parseCapture(text, "f")).toThrow(CaptureError);
   expect(() => parseCapture(text, "f")).toThrow(want);

@@ -116,7 +116,7 @@ it.each(["", `${json({ type: "ADDED", object: {} })}\n`])(
   async (first) => {
     const blanks = gzipSync(Buffer.alloc(2 ** 20, "\n"));
     const path = fileOf(Buffer.concat([gzipSync(first), ...Array.from({ length: 50 }, () => blanks)]));
-    await expect(imported([path])).rejects.toThrow(/:\d+: has more than 1 MiB of blanks between values$/);
+    await expect(imported([path])).rejects.toThrow(/:\d+: more than 1 MiB of blanks between values$/);
   },
 );
 
@@ -277,7 +277,7 @@ describe("an audit log", () => {
   it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])(
     "an invalid audit log is rejected by its first line: %j",
     async (text) => {
-      await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is not a JSON object$/);
+      await expect(imported([fileOf(text)])).rejects.toThrow(/:1: value is not a JSON object$/);
     },
   );
 
@@ -454,13 +454,13 @@ describe("messages from the delta queue", () => {
   });
 
   it.each([
-    { name: "a message of another application", body: "hello", want: "contains a message that is not in the watcher's format" },
+    { name: "a message of another application", body: "hello", want: "message is not in the watcher's format" },
     {
       name: "a message of another cluster",
       body: pack(2, { c: "000000000000", items: [] }),
       want: "belongs to a different cluster",
     },
-    { name: "a missing body", body: 7, want: "is a message without a body" },
+    { name: "a missing body", body: 7, want: "message has no body" },
     { name: "a missing time", body: pack(2, { ts: "x", items: [] }), want: "ts is not a time" },
   ])("$name is rejected in one line", async ({ body, want }) => {
     const path = fileOf(json({ Body: pack(1, { items: [item("A", "a", 3)] }) }, { Body: body }));
@@ -585,13 +585,13 @@ it("redacts equal values equally and different values differently within one imp
 });
 
 it.each([
-  { name: "a capture", content: json({ t: "2026-03-01T10:00:00Z", k: "meta" }), want: /is a line of a capture/ },
-  { name: "a file that is not JSON", content: `hunter2 ${canary("text")}`, want: /f:1: is not a JSON object$/ },
+  { name: "a capture", content: json({ t: "2026-03-01T10:00:00Z", k: "meta" }), want: /line is from a capture/ },
+  { name: "a file that is not JSON", content: `hunter2 ${canary("text")}`, want: /f:1: value is not a JSON object$/ },
   { name: "truncated JSON", content: `{"a": ${canary("text")}}`, want: /f:1: not JSON$/ },
   {
     name: "a watch of other resources",
     content: json({ kind: "Secret", metadata: { name: canary("name") } }),
-    want: /contains no event of a watched resource$/,
+    want: /found no event of a watched resource$/,
   },
   { name: "an unknown event", content: json({ type: canary("type"), object: pod("a", 3) }), want: /f:1: unknown type of watch event$/ },
 ])("$name is rejected in a line that quotes nothing", async ({ content, want }) => {
