@@ -27,7 +27,7 @@ export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamAc
 
 function wordsOf({ resource, key, manager, atMs }: ForeignWrite): string {
   return (
-    `${manager} wrote the status of ${RESOURCES[resource].kind} ${key} at ${new Date(atMs).toISOString()}: the cluster runs these controllers itself. ` +
+    `${manager} wrote the status of ${RESOURCES[resource].kind} ${key} at ${new Date(atMs).toISOString()}: the cluster's kube-controller-manager runs the same controllers. ` +
     `Start kube-controller-manager with ${SWITCH_OFF}, or use shadow mode`
   );
 }

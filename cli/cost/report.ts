@@ -106,7 +106,7 @@ function beside(residents: readonly Resident[], { idleUsd, usd: ours }: ReturnTy
   const cheapest = Math.min(...residents.map((resident) => resident.usd));
   const rows = residents.map(({ name, usd: theirs }) => {
     const [less, more] = ours < theirs ? [ours, theirs] : [theirs, ours];
-    const times = less > 0 ? `, ${(more / less).toFixed(1)} times` : "";
+    const times = less > 0 ? ` (${ours < theirs ? "" : "1/"}${(more / less).toFixed(1)} ${ours < theirs ? "times" : "of"} the cost)` : "";
     const compared = ours === theirs ? "costs the same" : `${ours < theirs ? "more expensive" : "cheaper"} by ${usd(more - less)}${times}`;
     return `  ${name.padEnd(28)} ${usd(theirs).padStart(8)}   ${compared}`;
   });

@@ -61,7 +61,7 @@ export async function runClustersDemo(count: number, flags: ClustersDemoFlags): 
   await outage.pause();
   await demo.step(`${outage.name} does not answer; roll web to image web:v2 in the others`, others, setImage);
   await setImage(outage);
-  await demo.step(`${outage.name} answers again, and has web:v2 as well`, [outage], async () => await outage.resume());
+  await demo.step(`${outage.name} is reachable again and rolls out web:v2`, [outage], async () => await outage.resume());
   const all = [...lags.values()].flatMap(({ lagsMs }) => lagsMs).toSorted((a, b) => a - b);
   const writes = [...lags.values()].reduce((sum, lag) => sum + lag.writes, 0);
   const at = (share: number): string => String(all[Math.min(all.length - 1, Math.floor(all.length * share))] ?? "-");

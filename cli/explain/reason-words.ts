@@ -304,12 +304,12 @@ const RANKS: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, o
   "pods on its node": (its, others) => `its node has ${counted(Number(its), "pod")} of this controller, the other's ${others}`,
   "ready since": (its, others, goes) => `it has been ready ${goes ? "only " : ""}since ${its}, the other since ${others}`,
   "ready about as long": (its, others, goes) =>
-    `they have been ready about as long (since ${its} and ${others}; ages count in powers of two), and its uid is ${goes ? "lower" : "higher"}`,
+    `they have been ready for about the same time (since ${its} and ${others}; times are compared on a log₂ scale), and its uid is ${goes ? "lower" : "higher"}`,
   restarts: (its, others) => `it has restarted ${its} times, the other ${others}`,
   "sidecar restarts": (its, others) => `its sidecars have restarted ${its} times, the other's ${others}`,
   created: (its, others, goes) => `it was created ${goes ? "only " : ""}at ${its}, the other at ${others}`,
   "about as old": (its, others, goes) =>
-    `they are about as old (created at ${its} and ${others}; ages count in powers of two), and its uid is ${goes ? "lower" : "higher"}`,
+    `they are about the same age (created at ${its} and ${others}; ages are compared on a log₂ scale), and its uid is ${goes ? "lower" : "higher"}`,
   uid: (_its, _others, goes) => `they rank equal, and its uid is ${goes ? "lower" : "higher"}`,
 };
 

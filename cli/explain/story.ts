@@ -40,7 +40,7 @@ export async function printStory(capture: Capture, subject: Subject, options: St
     : ["\n", heading(subject, capture), summaryText(subject, summary, startMs), LEGEND, ...storyText(entries, capture, repeats)];
   for (const text of out) process.stdout.write(text);
   if (!output && !entries.some(({ kind }) => kind === "sync"))
-    process.stdout.write(`This recording has no sync of our controllers for ${printable(object)}.\n`);
+    process.stdout.write(`This recording has no sync of deltaloop's controllers for ${printable(object)}.\n`);
 }
 
 /** Limit of changes and syncs in one history, which is held in memory. */

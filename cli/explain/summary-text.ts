@@ -90,9 +90,9 @@ function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: 
   return `deltaloop: ${counted(syncs, "sync")}, ${idle} with nothing to do; decisions without repeats: ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording: ${outcome}` : ""}`;
 }
 
-/** Explains creates of fewer pods: a sync that does not see all created pods yet creates only the missing ones. */
+/** Lists how many pods were missing at each create: a sync that does not see all created pods yet creates only the missing ones. */
 function missingText(asked: readonly number[]): string {
-  return asked.length > 1 && asked.length <= ASKED_MAX ? ` (for ${asked.join(", ")} missing pods)` : "";
+  return asked.length > 1 && asked.length <= ASKED_MAX ? ` (${asked.join(", then ")} missing)` : "";
 }
 
 function refusalsText({ refusals }: Summary, startMs: number): readonly string[] {

@@ -317,7 +317,7 @@ describe("a summary", () => {
   it("lists the missing pods of each creation, and creations that were completely rejected", () => {
     const late = { ...create, count: 1 };
     expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
-      "decisions without repeats: create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
+      "decisions without repeats: create pods 2 times (2, then 1 missing); in the recording: 1 refused, 1 refused in part",
     );
   });
 
