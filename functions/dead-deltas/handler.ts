@@ -1,5 +1,5 @@
 /**
- * Consumes the dead-letter queue of the delta queue (Q1): the messages that apply-deltas could not apply. Marks as suspect every cache
+ * Consumes the dead-letter queue of the delta queue: the messages that apply-deltas could not apply. Marks as suspect every cache
  * that may lack the change, so that its gate closes until the watcher has listed the resource again (informer §11.6, §12.3).
  *
  * Acknowledges each message: its id and the reason are in the quarantine and the log, and the new list restores its content. If a message
@@ -11,7 +11,7 @@ import { readDeadMessage, reportForgery, withRenewedKeys } from "@deltaloop/cont
 import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
 import type { RecordOutcome, SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 
-const DEAD_LETTERS = "Q1's dead-letter queue";
+const DEAD_LETTERS = "delta dead-letter queue";
 
 type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "metrics" | "cluster" | "clusters" | "source" | "renewKeys">;
 

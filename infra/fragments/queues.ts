@@ -31,7 +31,7 @@ export function queuesYaml(registry: Registry): string {
       pair(logical, name, DOORBELL_QUEUE.attributes, DOORBELL_DEAD_QUEUE, String(DOORBELL_QUEUE.maxReceiveCount)),
     ),
   ];
-  return `# Q1, the delta queue, and Q2, one doorbell queue per controller, each with its dead-letter queue (informer §10.2, §12.3).
+  return `# The delta queue, and one doorbell queue per controller, each with its dead-letter queue (informer §10.2, §12.3).
 # Dead-letter queues have a longer retention period, since a dead letter of a standard queue keeps its original send time. Queue policies deny
 # requests without TLS.
 Resources:

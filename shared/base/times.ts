@@ -12,7 +12,7 @@
  * |---|---|---|
  * | a sync function, killed −9 | lease, then the sweeper's next round | 25 + 2 s |
  * | a call of a dead run | the deadline of its intent, which ends before the lease | 20 s |
- * | an apply-deltas, killed −9 | visibility of Q1 | 30 s |
+ * | an apply-deltas, killed −9 | visibility of the delta queue | 30 s |
  */
 
 const SECOND_MS = 1_000;

@@ -20,7 +20,7 @@ export interface FunctionHandlers<N extends string = Controller> {
 export interface FunctionHostOptions<N extends string = Controller> {
   readonly sources: {
     readonly deltas: MessageSource;
-    /** Q1's dead-letter queue; the in-memory queue has none. */
+    /** The delta queue's dead-letter queue; the in-memory queue has none. */
     readonly deadDeltas?: MessageSource;
     readonly doorbells: { readonly [C in N]: MessageSource };
   };

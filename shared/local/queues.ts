@@ -34,7 +34,7 @@ export const DELTA_QUEUE = {
   attributes: { ...FIFO, VisibilityTimeout: String(VISIBILITY_SECONDS.deltas) },
   maxReceiveCount: 1000,
 } as const;
-/** The dead-letter queue of Q1. It has a visibility timeout, because the function dead-deltas reads it. */
+/** The delta queue's dead-letter queue. It has a visibility timeout, because the function dead-deltas reads it. */
 export const DEAD_DELTA_QUEUE = {
   ...FIFO,
   ...DEAD_RETENTION,

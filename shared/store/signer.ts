@@ -10,7 +10,10 @@
  */
 import { hash, hkdfSync } from "node:crypto";
 
-/** The kind of a signed text, so that one kind is never valid as another: Q1 message, row, slice entry, tombstone, manifest part, guard, last write, doorbell. */
+/**
+ * The kind of a signed text, so that one kind is never valid as another: delta message, row, slice entry, tombstone, manifest part, guard,
+ * last write, doorbell.
+ */
 export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g" | "w" | "d";
 
 /**

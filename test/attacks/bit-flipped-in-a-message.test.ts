@@ -1,6 +1,6 @@
 /**
- * Threat: a genuine message is changed in transit, by a single bit or more. Who: anyone who may receive from Q1 and send to it. Before: the
- * applier applied any changed message that was still valid JSON, for example with another name, version or size.
+ * Threat: a genuine message is changed in transit, by a single bit or more. Who: anyone who may receive from the delta queue and send to
+ * it. Before: the applier applied any changed message that was still valid JSON, for example with another name, version or size.
  */
 import fc from "fast-check";
 import { expect, it } from "vitest";

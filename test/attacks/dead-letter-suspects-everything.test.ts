@@ -1,7 +1,7 @@
 /**
- * Threat: one message in Q1's dead-letter queue closes every gate. Who: anyone who may send to that queue, or send messages to Q1 that no
- * applier can apply. Before: a body without content counted as a message about all resources of all clusters, and every such message caused
- * a relist of each.
+ * Threat: one message in the delta queue's dead-letter queue closes every gate. Who: anyone who may send to that queue, or send messages to
+ * the delta queue that no applier can apply. Before: a body without content counted as a message about all resources of all clusters, and
+ * every such message caused a relist of each.
  */
 import { expect, it } from "vitest";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
@@ -19,5 +19,5 @@ it.each(DISGUISES)("forged dead letters mark nothing as suspect: $name", async (
   }
   expect(rig.fence()).toBe(fence);
   expect(rig.deadLetters.size()).toBe(0);
-  expect((await rig.store.forgeries()).map(({ where }) => where)).toEqual(texts.map(() => "Q1's dead-letter queue"));
+  expect((await rig.store.forgeries()).map(({ where }) => where)).toEqual(texts.map(() => "delta dead-letter queue"));
 });

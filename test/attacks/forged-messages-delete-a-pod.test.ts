@@ -1,7 +1,7 @@
 /**
- * Threat: two messages in Q1 make a bare pod appear to be a ReplicaSet's surplus pod, which is then deleted. Who: anyone who may send to
- * Q1. Before: the applier trusted both messages, one with a ReplicaSet of size 0, one with the pod as its dependent, and the controller
- * sent a real DELETE.
+ * Threat: two messages in the delta queue make a bare pod appear to be a ReplicaSet's surplus pod, which is then deleted. Who: anyone who
+ * may send to the delta queue. Before: the applier trusted both messages, one with a ReplicaSet of size 0, one with the pod as its
+ * dependent, and the controller sent a real DELETE.
  */
 import { expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";

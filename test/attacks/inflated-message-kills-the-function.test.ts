@@ -1,6 +1,6 @@
 /**
- * Threat: a small message inflates to more than a function's memory. Who: anyone who may send to Q1 or its dead-letter queue. Before: 1.03
- * MB became 760 MB, and both functions exceeded 1 GiB and were killed, with every message of their batch.
+ * Threat: a small message inflates to more than a function's memory. Who: anyone who may send to the delta queue or its dead-letter queue.
+ * Before: 1.03 MB became 760 MB, and both functions exceeded 1 GiB and were killed, with every message of their batch.
  */
 import { deflateRawSync } from "node:zlib";
 import { expect, it } from "vitest";
@@ -47,5 +47,5 @@ it("a signed message that would inflate to 100 MiB is quarantined without being 
   });
   expect(growth).toBeLessThan(GROWTH_BYTES_MAX);
   expect(rig.queue.size()).toBe(0);
-  expect(await rig.store.quarantined()).toMatchObject([{ where: "Q1 message", why: expect.stringContaining("larger than") }]);
+  expect(await rig.store.quarantined()).toMatchObject([{ where: "delta message", why: expect.stringContaining("larger than") }]);
 });

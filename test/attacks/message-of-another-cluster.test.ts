@@ -1,5 +1,5 @@
 /**
- * Threat: a genuine message of one cluster is replayed as another cluster's. Who: anyone who may read one cluster's Q1 and send to
+ * Threat: a genuine message of one cluster is replayed as another cluster's. Who: anyone who may read one cluster's delta queue and send to
  * another's. Before: the cluster id was an ordinary field, so a change of one word moved one cluster's objects into another's cache.
  */
 import { expect, it } from "vitest";

@@ -1,5 +1,5 @@
 /**
- * Threat: messages of an unknown version stop a lane. Who: anyone who may send to Q1. Before: 22 messages `{"v":2}` in
+ * Threat: messages of an unknown version stop a lane. Who: anyone who may send to the delta queue. Before: 22 messages `{"v":2}` in
  * the group of a lane were each retried for minutes before they expired, and the messages behind them waited 83 minutes.
  */
 import { expect, it } from "vitest";

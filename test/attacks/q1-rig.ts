@@ -1,6 +1,7 @@
 /**
- * The whole system on memory adapters: an API server, the watcher, and the deployed handlers behind Q1, its dead-letter queue and the
- * doorbells. The attacker holds `sqs:SendMessage` on Q1 and on the dead-letter queue, has seen genuine messages, and has no MAC key.
+ * The whole system on memory adapters: an API server, the watcher, and the deployed handlers behind the delta queue, its dead-letter queue
+ * and the doorbells. The attacker holds `sqs:SendMessage` on the delta queue and its dead-letter queue, has seen genuine messages, and has
+ * no MAC key.
  */
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
@@ -85,7 +86,7 @@ export async function startQ1Rig() {
       return { v, c, r, e, f, ln, sq: sq + 1, ts: clock.now() };
     },
     fenceOf: (resource: CachedResource) => data.epoch?.resources.get(resource)?.fence ?? "",
-    /** Sends a message to Q1, as any client with that permission can. */
+    /** Sends a message to the delta queue, as any client with that permission can. */
     inject: (group: string, body: string, id = `injected-${++injected}`) => queue.send([{ group, id, body }]),
   };
   let injected = 0;

@@ -1,8 +1,8 @@
 /**
- * Threat: SQS drops a genuine message because its deduplication id was used before. Who: anyone who may send to Q1, since the ids are
- * cluster, resource, lane, epoch, fence and sequence. A MAC does not help, because the message never arrives, but the gap in the sequence
- * numbers reveals the loss: the gate closes within seconds, and after a minute the watcher raises the fence, which changes the ids, and
- * relists.
+ * Threat: SQS drops a genuine message because its deduplication id was used before. Who: anyone who may send to the delta queue, since the
+ * ids are cluster, resource, lane, epoch, fence and sequence. A MAC does not help, because the message never arrives, but the gap in the
+ * sequence numbers reveals the loss: the gate closes within seconds, and after a minute the watcher raises the fence, which changes the
+ * ids, and relists.
  */
 import { expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";

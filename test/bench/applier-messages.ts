@@ -1,5 +1,5 @@
 /**
- * The whole applier on real Redis: Q1 messages of pod status changes, as the watcher encodes them, through applyMessage (decode, strip,
+ * The whole applier on real Redis: delta messages of pod status changes, as the watcher encodes them, through applyMessage (decode, strip,
  * look up, one step of the Store). The difference to the benchmark applier-store is the cost of decoding and lookups. Uses one redis-server
  * and one client process; "16 at once" means 16 lanes in parallel, as with the event source mapping.
  */

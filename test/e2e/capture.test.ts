@@ -309,8 +309,8 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
 });
 
 /**
- * Returns all messages that Q1 receives during `act`. The function host is suspended meanwhile, so the messages stay in Q1 and are
- * processed afterwards.
+ * Returns all messages that the delta queue receives during `act`. The function host is suspended meanwhile, so the messages stay in the
+ * delta queue and are processed afterwards.
  */
 async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>): Promise<readonly string[]> {
   const pid = dev.pids()["functions"] ?? 0;

@@ -233,7 +233,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await deployed.inTheMiddleOfARollout("queues purged", async () => {
         await readQueues(endpoint(), ["apply-deltas", ...syncs], false);
         await deployed.create("purged", 1);
-        await purge("Q1", [deltas]);
+        await purge("the delta queue", [deltas]);
         await readQueues(endpoint(), ["apply-deltas"], true);
         await purge("the doorbells", Object.values(doorbells));
         await readQueues(endpoint(), syncs, true);

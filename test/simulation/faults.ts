@@ -5,7 +5,7 @@ import type { Random } from "../../shared/base/random.ts";
 
 export interface Mix {
   readonly name: string;
-  /** Q1 preserves the order of a lane, as FIFO queues do. */
+  /** The delta queue preserves the order of a lane, as FIFO queues do. */
   readonly fifo: boolean;
   /** Share of API calls that are lost, answered late or rejected. */
   readonly api: number;

@@ -307,8 +307,8 @@ class World {
   }
 
   /**
-   * Waits until Q1 is empty. Heartbeats come and go, but a message that stays for a minute never leaves. Doorbells may wait, for example
-   * those of progress deadlines.
+   * Waits until the delta queue is empty. Heartbeats come and go, but a message that stays for a minute never leaves. Doorbells may wait,
+   * for example those of progress deadlines.
    */
   async #queueIsEmpty(): Promise<void> {
     for (let waitedMs = 0; this.#queue.size() > 0 && waitedMs < 60_000; waitedMs += 500) await this.#clock.advance(500);

@@ -1,6 +1,6 @@
 /**
  * A cold start of a function, as on Lambda: a fresh process imports its bundle, reads its secrets, connects, and does
- * its first work: it applies a pack of Q1, or syncs a key. Redis, API server and Secrets Manager are on loopback.
+ * its first work: it applies a delta message, or syncs a key. Redis, API server and Secrets Manager are on loopback.
  */
 import { spawn } from "node:child_process";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 /**
- * The applier: folds one Q1 message into the index (informer §11.2). It reads what a decision needs; the Store owns the ordering rules; the
+ * The applier: folds one delta message into the index (informer §11.2). It reads what a decision needs; the Store owns the ordering rules; the
  * controllers' events tables compute the affected keys.
  *
  * AP0 a message without a valid signature is acknowledged, logged and its id stored; its content is not read.
@@ -120,7 +120,7 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
     ports.renewKeys,
   );
   if (decoded.kind === "forged") {
-    await reportForgery(ports, { id: message.id, body: message.body, where: "Q1" }, decoded);
+    await reportForgery(ports, { id: message.id, body: message.body, where: "delta queue" }, decoded);
     return ACK;
   }
   if (decoded.kind === "newer") {
@@ -134,7 +134,7 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
     await quarantine(
       ports,
       decoded.cluster,
-      { what: message.id, where: "Q1 message", why: decoded.why },
+      { what: message.id, where: "delta message", why: decoded.why },
       {
         ...(decoded.resource && { resource: decoded.resource }),
         items: 1,

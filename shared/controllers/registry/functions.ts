@@ -45,7 +45,7 @@ export function functionsOf(registry: Registry): readonly FunctionEntry[] {
       rings: true,
     },
     {
-      // Consumes the dead-letter queue of Q1.
+      // Consumes the delta queue's dead-letter queue.
       name: "dead-deltas",
       logical: pascalCase("dead-deltas"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS["dead-deltas"],

@@ -1,5 +1,5 @@
 /**
- * Q1, the delta queue: watcher in, applier out. SQS FIFO in production.
+ * The delta queue: watcher in, applier out. SQS FIFO in production.
  *
  * DQ1 a message that `send` accepted is delivered at least once, in any order, any number of times.
  * DQ2 order within a group is kept without failures; correctness does not depend on it.

@@ -1,5 +1,5 @@
 /**
- * Q2, the doorbells: SQS standard queues, one per controller.
+ * The doorbell queues: SQS standard queues, one per controller.
  *
  * DB1 a doorbell may be lost, repeated, reordered or late. It only carries a key to check; the state is in the Store.
  * DB2 it is not delivered before its delay, which is at most 900 s. A delay under a second may be dropped, and the worker waits

@@ -103,7 +103,7 @@ export interface EpochStore {
   /** `ended`: the received items that are counted as quarantined with this entry (TY1). */
   quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
-  /** Records a forged message of Q1. Kept outside of epochs and of the quarantine, so that forgeries cannot displace entries. */
+  /** Records a forged delta message. Kept outside of epochs and of the quarantine, so that forgeries cannot displace entries. */
   noteForgery(forgery: Forgery): Promise<void>;
   /** Returns the last 1,000 forgeries, oldest first, with each text truncated to 200 characters. */
   forgeries(): Promise<readonly Forgery[]>;

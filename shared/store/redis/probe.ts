@@ -19,7 +19,7 @@ export interface StreamFacts {
   readonly resource: View;
   readonly state: string;
   readonly fence?: string;
-  /** The newest version that the watcher has sent to Q1 in all lanes. */
+  /** The newest version that the watcher has sent to the delta queue in all lanes. */
   readonly sentRV?: string;
   readonly lanes: readonly LaneFacts[];
 }

@@ -8,7 +8,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 type Failed = SendResult["failed"][number];
 
 /**
- * Q1 on an SQS FIFO queue. A message above the size limit fails by its id without being sent; the others are sent (DQ7). Messages that
+ * The delta queue on SQS FIFO. A message above the size limit fails by its id without being sent; the others are sent (DQ7). Messages that
  * several streams send in one event-loop turn share one call if they fit.
  */
 export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl: string }): DeltaQueue {

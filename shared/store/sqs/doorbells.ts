@@ -15,8 +15,8 @@ export interface SqsDoorbellsOptions {
 }
 
 /**
- * Q2 on SQS standard queues, one per controller. All batches are tried; if one fails, the call fails (DB4). Doorbells with a long delay are
- *    not sent (DB3).
+ * Sends doorbells to SQS standard queues, one per controller. All batches are tried; if one fails, the call fails (DB4). Doorbells with a
+ * long delay are not sent (DB3).
  */
 export function createSqsDoorbells(sqs: SqsCalls, options: SqsDoorbellsOptions): Doorbells {
   return {

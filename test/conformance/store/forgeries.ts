@@ -3,7 +3,13 @@ import { expect, it } from "vitest";
 import type { OpenStore } from "../store.ts";
 import { EPOCH } from "../../harness/store/store.ts";
 
-const entry = (index: number) => ({ messageId: `m${index}`, where: "Q1", why: "its MAC is wrong", bytes: index, atMs: 1_000 + index });
+const entry = (index: number) => ({
+  messageId: `m${index}`,
+  where: "delta queue",
+  why: "its MAC is wrong",
+  bytes: index,
+  atMs: 1_000 + index,
+});
 
 export function forgeryCases(open: OpenStore): void {
   it("keeps the last 1,000 records of forged messages, oldest first", async () => {

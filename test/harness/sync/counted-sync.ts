@@ -109,7 +109,7 @@ export interface CountedSync {
   rekey(keys: { readonly watcher?: readonly string[]; readonly functions?: readonly string[] }): void;
   /** Applies a message of the watcher to the end. */
   apply(resource: CachedResource, lane: number, content: Content): Promise<void>;
-  /** The next message of a lane, as sent to Q1. */
+  /** The next message of a lane, as sent to the delta queue. */
   message(resource: CachedResource, lane: number, content: Content): string;
   /** Lists a resource again, under the next fence. */
   relist(resource: CachedResource): Promise<void>;

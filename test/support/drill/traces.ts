@@ -4,8 +4,8 @@ import type { LocalDeltaloop } from "../../../infra/local/stack.ts";
 import { bodyText } from "../canaries.ts";
 
 /**
- * Adds to `bodies` the bodies of messages in Q1 and the doorbell queues, visible or in flight, as LocalStack shows them, until `signal`
- * aborts.
+ * Adds to `bodies` the bodies of messages in the delta queue and the doorbell queues, visible or in flight, as LocalStack shows them, until
+ * `signal` aborts.
  */
 export async function watchMessages({ localStack, queueUrls }: LocalDeltaloop, bodies: Set<string>, signal: AbortSignal): Promise<void> {
   const urls = [queueUrls.deltas, ...Object.values(queueUrls.doorbells)];

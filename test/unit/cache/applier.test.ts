@@ -614,8 +614,8 @@ describe("invalid input", () => {
     expect(harness.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
     expect(await harness.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
     expect(await harness.store.quarantined()).toMatchObject([
-      { what: expect.stringMatching(/^message-/), where: "Q1 message", why: "not JSON" },
-      { what: expect.stringMatching(/^message-/), where: "Q1 message", why: expect.stringContaining("e is not a string") },
+      { what: expect.stringMatching(/^message-/), where: "delta message", why: "not JSON" },
+      { what: expect.stringMatching(/^message-/), where: "delta message", why: expect.stringContaining("e is not a string") },
     ]);
     expect(await harness.apply(harness.pack([item(pod(10), "A")]))).toEqual({ kind: "ack" });
     expect(await harness.keys()).toEqual([POD]);
@@ -642,7 +642,7 @@ describe("invalid input", () => {
     expect(await harness.store.forgeries()).toMatchObject([
       {
         messageId: expect.stringMatching(/^message-/),
-        where: "Q1",
+        where: "delta queue",
         why: expect.stringContaining(why),
         bytes: Buffer.byteLength(forge(body)),
       },

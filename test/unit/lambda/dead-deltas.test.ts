@@ -58,7 +58,7 @@ it("marks the cache of a dead message's resource as suspect, quarantines the mes
   expect(await invoke(handler, message({ v: 3 }))).toEqual({ batchItemFailures: [] });
   const why = "envelope version 3, this build reads up to 2";
   expect(marked).toEqual([`${OURS[0]} pods: message m0 was quarantined: ${why}`]);
-  expect(quarantined).toEqual([{ what: "m0", where: "Q1's dead-letter queue: pods", why, atMs: NOW_MS }]);
+  expect(quarantined).toEqual([{ what: "m0", where: "delta dead-letter queue: pods", why, atMs: NOW_MS }]);
   expect(log.lines).toMatchObject([{ level: "error", fields: { messageId: "m0", cluster: OURS[0], suspect: "pods", why } }]);
 });
 
@@ -88,7 +88,7 @@ it.each([
   expect(await invoke(handler, body)).toEqual({ batchItemFailures: [] });
   expect([marked, quarantined]).toEqual([[], []]);
   const bytes = Buffer.byteLength(body);
-  const entry = { messageId: "m0", where: "Q1's dead-letter queue", why, bytes };
+  const entry = { messageId: "m0", where: "delta dead-letter queue", why, bytes };
   expect(forged).toEqual(Array.from({ length: kept }, () => ({ ...entry, atMs: NOW_MS })));
   expect(log.lines).toMatchObject([{ level: "error", message: "forged message", fields: entry }]);
 });

@@ -1,5 +1,5 @@
 /**
- * Reads a message of the dead-letter queue of Q1 (informer §12.3): which caches may now lack its objects, and why. Its content is not
+ * Reads a message of the delta dead-letter queue (informer §12.3): which caches may now lack its objects, and why. Its content is not
  * needed, because the list that follows has the same or newer objects.
  */
 import { BUILT_IN } from "@deltaloop/kube/objects";

@@ -1,5 +1,5 @@
 /**
- * Decodes the body of a Q1 message to an envelope (informer §10.4). Errors differ by the caller's reaction: an unsigned message is a
+ * Decodes the body of a delta message to an envelope (informer §10.4). Errors differ by the caller's reaction: an unsigned message is a
  * forgery, content that no retry can fix is quarantined, a newer envelope or an unknown view waits for a newer applier.
  */
 import { packText } from "./pack-codec.ts";

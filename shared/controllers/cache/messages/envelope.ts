@@ -1,5 +1,5 @@
 /**
- * One message of Q1: an ordered pack of items of one lane and one kind (informer §10.4).
+ * One delta message: an ordered pack of items of one lane and one kind (informer §10.4).
  *
  *     { v: 2, c: "5d3f…", r: "pods", e: "k3x…", f: "812", g: 1, ln: 7, sq: 42, k: "D", ts: 1772359200123,
  *       items: [{ t: "M", key: "shop/web-x2x4z", uid: "…", rv: "811", o: { … } }] }

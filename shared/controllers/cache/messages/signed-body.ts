@@ -1,5 +1,5 @@
 /**
- * The frame of a Q1 message (informer §10.4, design decision 15):
+ * The frame of a delta message (informer §10.4, design decision 15):
  *
  *     <cluster id>.<signature>.<payload>        5d3f00aa11bb.qYx0…22.{"v":2,…}
  *

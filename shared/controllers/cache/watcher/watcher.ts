@@ -1,5 +1,5 @@
 /**
- * The watcher: one leader per cluster that turns lists and watches into Q1 messages and keeps the Store's epochs, fences and
+ * The watcher: one leader per cluster that turns lists and watches into delta messages and keeps the Store's epochs, fences and
  * generations in order (informer §10.6, §10.7, §11.7, §14).
  *
  * WA1 nothing is sent before every resource's fence is open, and nothing once the Lease is lost or was not renewed in time.

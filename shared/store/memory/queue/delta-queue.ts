@@ -1,4 +1,4 @@
-/** Q1 in memory: an SQS FIFO queue for tests, replay and simulation, with only the guarantees of SQS. */
+/** The delta queue in memory: an SQS FIFO queue for tests, replay and simulation, with only the guarantees of SQS. */
 import type { Clock, Random } from "@deltaloop/base";
 import type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "../../ports/delta-queue.ts";
 import { UnansweredError } from "@deltaloop/kube/client";

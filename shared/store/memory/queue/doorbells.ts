@@ -1,4 +1,4 @@
-/** Q2 in memory: one standard queue per controller, for tests, replay and simulation. */
+/** The doorbell queues in memory: one standard queue per controller, for tests, replay and simulation. */
 import { BUILT_IN, tableOf } from "@deltaloop/kube/objects";
 import type { Catalog, ControllerName } from "@deltaloop/kube/objects";
 import type { Clock, Random } from "@deltaloop/base";

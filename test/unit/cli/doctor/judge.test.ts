@@ -109,7 +109,8 @@ const intent = (change: Partial<Intent>): Facts => {
   const one: Intent = { id: "c:web-1", verb: "create", name: "web-1", state: "pending", token: "t", deadlineMs: REDIS_MS, ...change };
   return cache({ intents: seen({ owners: 1, found: [{ controller: "replicaset", key: "shop/web", intents: [one] }] }) });
 };
-const quarantined = (atMs: number): Facts => cache({ quarantine: seen([{ what: "shop/web-1", where: "Q1", why: "no uid", atMs }]) });
+const quarantined = (atMs: number): Facts =>
+  cache({ quarantine: seen([{ what: "shop/web-1", where: "delta queue", why: "no uid", atMs }]) });
 const forged = (atMs: number): Facts => cache({ forgeries: seen([{ messageId: "m-1", where: "deltas", why: "no MAC", bytes: 9, atMs }]) });
 
 const DAY_MS = 86_400_000;
@@ -493,7 +494,7 @@ const ROWS: readonly Row[] = [
   {
     name: "an item quarantined today",
     facts: quarantined(REDIS_MS - DAY_MS + 1_000),
-    want: ["cache.quarantine", "failure", /1: shop\/web-1 \(Q1: no uid\)/, /kubectl/],
+    want: ["cache.quarantine", "failure", /1: shop\/web-1 \(delta queue: no uid\)/, /kubectl/],
   },
   { name: "an item quarantined yesterday", facts: quarantined(REDIS_MS - DAY_MS), want: ["cache.quarantine", "ok", /1 before/] },
   {
