@@ -4,7 +4,7 @@
  *
  * The initial list is streamed through the watch, as API servers since 1.34 do, or paginated. "Filled" is the time from the start of dev
  * until every pod is applied and the gate is open. "Listed again" is the time from the end of the pod watch with 410 until the new
- * generation is complete; nothing has changed, so no payloads are sent, and list and manifest are measured. "Memory" is the
+ * list is complete; nothing has changed, so no payloads are sent, and list and manifest are measured. "Memory" is the
  * watcher's peak resident memory until then (VmHWM).
  */
 import { spawn } from "node:child_process";

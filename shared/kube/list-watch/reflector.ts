@@ -16,7 +16,7 @@
  *    history, in which the watch would be silent (kubernetes#107457), so everything is listed again.
  *
  * Differs from upstream: the first list is a quorum read (`0` may return a state older than one already applied), an unclean
- * watch end resumes instead of listing again, because a list costs a generation, and upstream has no RF6.
+ * watch end resumes instead of listing again, because a list costs a manifest of all objects, and upstream has no RF6.
  */
 import { compareResourceVersions } from "../objects/resource-version.ts";
 import { isGone, isInvalid, isTooLargeResourceVersion, isTooManyRequests, KubeApiError } from "../client/errors.ts";

@@ -1,4 +1,4 @@
-/** Epochs, fences, generations and gates: which watcher may change the cache, and when controllers may decide on it (informer §11). */
+/** Epochs, fences, lists and gates: which watcher may change the cache, and when controllers may decide on it (informer §11). */
 import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "./epoch-record.ts";
 import type { Lineage, Proof, TermToken } from "./lineage.ts";
@@ -57,7 +57,7 @@ export interface EpochStore {
     | { readonly kind: "damaged"; readonly why: string }
     | Fenced
   >;
-  /** Starts a generation, which is one list. `floor` in the result is the greatest watermark; the list must not be older. */
+  /** Announces a list. Returns its number (`generation`), and the greatest watermark (`floor`): the list must not be older. */
   openGeneration(request: {
     readonly epoch: string;
     readonly fence: string;
@@ -89,7 +89,7 @@ export interface EpochStore {
   >;
   /**
    * Marks a resource SUSPECT: the gate closes, and the leader raises the fence and lists again. Called after a dead-lettered message, a
-   * failover or too many repairs. Only a generation opened after the mark ends it, because the lost data may be newer than a list in
+   * failover or too many repairs. Only a list announced after the mark ends it, because the lost data may be newer than a list in
    * progress.
    */
   markSuspect(resource: View, reason: string): Promise<void>;

@@ -1,4 +1,4 @@
-/** Epochs, fences, generations, checkpoints and the gate (informer §10.7, §11.6, §11.7, §14). */
+/** Epochs, fences, lists, checkpoints and the gate (informer §10.7, §11.6, §11.7, §14). */
 import { infoIn, isResourceVersion } from "@deltaloop/kube/objects";
 import type { ObjectKey } from "@deltaloop/kube/objects";
 import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../ports/store.ts";

@@ -124,7 +124,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
     });
 
     it("[informer FU2] omits puts on request: applies deletes, stops the watermark, and closes the gate until a later list", async () => {
-      await harness.openGeneration("pods"); // a list of an earlier generation, which lacks the omitted objects
+      await harness.openGeneration("pods"); // an earlier list, which lacks the omitted objects
       await fill();
       const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
       expect(await harness.deliver("pods", mixed, { leaveOut: true })).toMatchObject({

@@ -106,7 +106,7 @@ export class StoreHarness {
   readonly lanes: Lanes;
   epoch: string = EPOCH.epoch;
   fence: string = EPOCH.fence;
-  /** The last generation opened, by resource. */
+  /** Number of the last list that was announced, by resource. */
   readonly generations = new Map<CachedResource, number>();
   /** The last sequence number used, by resource and lane. */
   readonly #sequences = new Map<string, number>();
@@ -159,7 +159,7 @@ export class StoreHarness {
     return result.floor;
   }
 
-  /** A complete generation: payloads, then a manifest per lane. */
+  /** Sends a complete list: payloads, then a manifest per lane. */
   async relist(
     resource: CachedResource,
     objects: readonly Cached[],

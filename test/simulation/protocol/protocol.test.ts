@@ -154,7 +154,7 @@ test.each([
   ["once-failed", 796_914_660, 1],
   // No checkpoint shows a loss between two checkpoints (informer §11.7). The check excused only runs that began before the next checkpoint.
   ["once-failed", 900_220, 1],
-  // A rolled-back Store opened a generation's number a second time, and its gate stayed closed.
+  // A rolled-back Store used the number of a list a second time, and its gate stayed closed.
   ["once-failed", 910_533, 1],
   // Failed when the quiet phase was shorter than the backward jumps of the clock.
   ["once-failed", 905_481, 1],

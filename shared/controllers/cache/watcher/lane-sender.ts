@@ -2,7 +2,7 @@
  * Turns deltas into messages: collects the items of each lane in a pack (one message), numbers the packs and sends them (informer
  * §10.3–§10.5).
  *
- * LS1 a message holds items of one lane, kind and generation, in order of arrival; its sequence numbers have no gaps.
+ * LS1 a message holds items of one lane and kind, and of at most one list, in order of arrival; its sequence numbers have no gaps.
  * LS2 one call holds messages of several lanes, the next ones of each in order; no lane is in two calls at once. A failed message
  *    is sent again under the same id before any later one of its lane.
  * LS3 a watermark or heartbeat first closes the lane's open pack, so that it never covers items that come after it.
@@ -81,7 +81,7 @@ interface Packed {
 interface Pack {
   readonly kind: "D" | "L";
   readonly generation: number;
-  /** Version of the list (L), one for each generation. */
+  /** Version of the list that contains the items (L); each list has its own. */
   readonly listRV: string | undefined;
   readonly items: Packed[];
   readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;

@@ -22,8 +22,8 @@ export interface Feed {
   readonly view: View;
   readonly sink: DeltaSink;
   /**
-   * Starts a generation (one list) in the Store. `floor`: the greatest watermark; the list must not be older. Rejects once a newer leader
-   * has raised the fence.
+   * Announces a list to the Store, which numbers the lists of a resource (`generation`). `floor`: the greatest watermark; the list must not
+   * be older. Rejects once a newer leader has raised the fence.
    */
   readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
   /** Versions in the cache: listed objects at these versions are sent without payload. */

@@ -1,6 +1,6 @@
 /**
  * The watcher: one leader per cluster that turns lists and watches into delta messages and keeps the Store's epochs, fences and
- * generations in order (informer §10.6, §10.7, §11.7, §14).
+ * lists in order (informer §10.6, §10.7, §11.7, §14).
  *
  * WA1 nothing is sent before every resource's fence is open, and nothing once the Lease is lost or was not renewed in time.
  * WA2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from the last sent version.

@@ -227,7 +227,7 @@ function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly Ob
   for (const key of keys) resource.needed.add(key);
 }
 
-/** §11.5 step 4: enqueues all keys once every lane has applied the manifest of the first generation, or of one after SUSPECT. */
+/** §11.5 step 4: enqueues all keys once every lane has applied the manifest of the first list, or of the first one that began after SUSPECT. */
 function reachGeneration(store: Synced, name: View, resource: ResourceData, step: Step, options: MemoryStoreOptions): void {
   const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
   if (reached <= resource.syncedGeneration) return;

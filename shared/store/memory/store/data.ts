@@ -80,13 +80,13 @@ export interface ResourceData {
   term: string | undefined;
   /** The greatest version that a run has written through. */
   written: string | undefined;
-  /** The last opened generation. */
+  /** Number of the last list that was announced (`openGeneration`). */
   generation: number;
-  /** The last generation that every lane has reached. */
+  /** Number of the last list whose manifest every lane has applied. */
   syncedGeneration: number;
   state: ResourceState;
   suspectReason: string | undefined;
-  /** The generation that was open when the resource became suspect; a later generation ends this state. */
+  /** Number of the last list that was announced before the resource became suspect; a later list ends this state. */
   suspectGeneration: number;
   /** Number of SUSPECT marks of the resource. */
   suspects: number;

@@ -1,4 +1,4 @@
-/** Epochs, fences, generations and checkpoints (informer §10.6, §10.7, §11.7, §14): the watcher's calls to the Store. */
+/** Epochs, fences, lists and checkpoints (informer §10.6, §10.7, §11.7, §14): the watcher's calls to the Store. */
 import { compareResourceVersions, maxResourceVersion } from "@deltaloop/kube/objects";
 import type { View } from "@deltaloop/kube/objects";
 import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
@@ -88,7 +88,7 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
   if (!epoch) return { kind: "noEpoch" };
   const resource = epoch.resources.get(request.resource);
   if (resource?.fence !== request.fence) return { kind: "fenced", fence: resource?.fence ?? NO_FENCE };
-  // After a loss the Store may have forgotten a generation whose manifests still arrive: the generation's number must not be reused.
+  // After a loss the Store may have forgotten a list whose manifests still arrive: the list's number must not be reused.
   resource.generation = Math.max(resource.generation, resource.syncedGeneration) + 1;
   resource.needed.clear();
   if (resource.state === "INIT") resource.state = "SYNCING";

@@ -1,7 +1,7 @@
--- applyManifest: removes the rows of a lane that are not in the list, if all listed objects have rows; otherwise freezes the lane. With the
--- last lane of a generation makes the resource SYNCED (§11.5, §11.6, §15 SyncAll). All or nothing.
+-- applyManifest: removes the rows of a lane that are not in the list, if all listed objects have rows; otherwise freezes the lane. The
+-- last lane of a list makes the resource SYNCED (§11.5, §11.6, §15 SyncAll). All or nothing.
 -- KEYS  lane · meta · needed: of the resource · tally
--- ARGV  fence · generation · sequence · listRV · resource · lanePrefix: of the lane's members of `need`
+-- ARGV  fence · generation: number of the list · sequence · listRV · resource · lanePrefix: of the lane's members of `need`
 --       isWhole: 0 if earlier parts are missing · rows: listed ones
 --       absent: texts that count as absent and are removed (A14): where v|t, key, text
 --       GATE (lib/gate.lua): all resources · READERS: controllers that read the resource, and the resources that each reads
@@ -129,7 +129,7 @@ for i = 0, mine.lanes - 1 do
 end
 if reached > mine.syncedGen then
   local first = mine.syncedGen == 0
-  -- Only a generation opened after the SUSPECT mark ends it: the lost data may be newer than an earlier list.
+  -- Only a list announced after the SUSPECT mark ends it: the lost data may be newer than an earlier list.
   if mine.state == "SUSPECT" then first = reached > tonumber(call("HGET", metaKey, "suspectGen") or 0) end
   mine.syncedGen = reached
   call("HSET", metaKey, "syncedGen", text(mine.syncedGen), "listRV", listRV)

@@ -1,6 +1,6 @@
--- readManifest: the stashed parts of a generation.
+-- readManifest: the stashed parts of the manifest of a list.
 -- KEYS  lane
--- ARGV  generation · fence
+-- ARGV  generation: number of the list · fence
 -- Returns { "<sequence>", rows, "<sequence>", rows, … } in no order; {} without an epoch, with another one or another fence
 if otherEpoch() or call("HGET", KEYS[laneBase], "fence") ~= fence then return {} end
 local out, parts = {}, call("HGETALL", KEYS[laneBase + MP])

@@ -1,6 +1,6 @@
 -- stashManifest: stores a part of a manifest that is not its last, and commits its sequence (§11.5 step 1).
 -- KEYS  lane
--- ARGV  fence · generation · sequence · part: rows, returned unchanged later
+-- ARGV  fence · generation: number of the list · sequence · part: rows, returned unchanged later
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } { "duplicate", {} } { "early" } { "applied", {}, "" }
 local refused = otherEpoch()
 if refused then return { refused } end
@@ -11,7 +11,7 @@ if isDuplicate(state, sequence) then return { "duplicate", {} } end
 if sequence ~= state.last + 1 then return early(state) end
 evenIfFull() -- so that a list can end and free memory while the Store is full
 local stash = KEYS[laneBase + MP]
-for _, field in ipairs(call("HKEYS", stash)) do -- parts of an abandoned generation
+for _, field in ipairs(call("HKEYS", stash)) do -- parts of an abandoned list
   if string.match(field, "^%d+") ~= generation then call("HDEL", stash, field) end
 end
 call("HSET", stash, generation .. "." .. text(sequence), part)

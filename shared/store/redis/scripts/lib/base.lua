@@ -49,8 +49,8 @@ local function primaryNow()
 end
 local OTHER_PRIMARY = "another primary serves the cache: recent writes of the former one may be missing"
 
--- Closes the gate until a generation opened after this has been listed. `meta`: m of the resource. A resource that was never
--- listed stays INIT: its gate is closed, and it will be listed anyway.
+-- Marks a resource SUSPECT: closes the gate until a list that is announced after this is applied. `meta`: the resource's metadata hash
+-- (key m). A resource that was never listed stays INIT: its gate is closed, and it will be listed anyway.
 local function suspect(meta, reason)
   local fields = call("HMGET", meta, "state", "gen")
   if (fields[1] or "INIT") ~= "INIT" then

@@ -1,7 +1,7 @@
 -- The index: the effects of one change (A4–A10). A lane is consecutive KEYS from `base` (V, T, H, MP after it):
 --   l hash fence, last, W, gen, frozen, holeSince, ts, part · v hash key -> rv, uid, owner, signature, flags
 --   t hash key -> rv, uid, signature
---   and where sequences are committed: h zset sequence -> "<sequence>:<watermark>" · mp hash "<generation>.<sequence>" -> rows
+--   and where sequences are committed: h zset sequence -> "<sequence>:<watermark>" · mp hash "<list number>.<sequence>" -> rows
 -- A slice is a hash key -> flags, rv, uid, signature, object. Flags: "g<ms>" = gone since then (a delete succeeded, the stream
 -- has not confirmed it). Signatures are the caller's: scripts copy them and never verify them.
 
