@@ -1,6 +1,6 @@
 /**
  * `deltaloop explain`: prints a verdict on a workload of a capture or a running cluster: what is wrong, and why. With `--all`, also what
- * our controllers decide at each step.
+ * deltaloop's controllers decide at each step.
  */
 import { statSync } from "node:fs";
 import type { Command } from "commander";

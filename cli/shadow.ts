@@ -1,4 +1,4 @@
-/** `deltaloop shadow [FILE]`: compares the writes of upstream's controllers with those that our controllers would make. */
+/** `deltaloop shadow [FILE]`: compares the writes of upstream's controllers with those that deltaloop's controllers would make. */
 import { randomBytes } from "node:crypto";
 import { Option } from "commander";
 import type { Command } from "commander";

@@ -38,7 +38,7 @@ export class ShadowCount {
     }
   }
 
-  /** Whether our controllers differ from upstream's in any write. */
+  /** Whether deltaloop's controllers differ from upstream's in any write. */
   get differs(): boolean {
     return this.#writes.unexplained > 0 || this.#writes.excess > 0 || this.#atRest > 0;
   }

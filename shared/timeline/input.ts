@@ -74,7 +74,7 @@ export interface Difference {
 }
 
 export interface Mark {
-  /** A sync of our controllers that decides; a rejected request; an Event; a write of upstream's controllers in shadow mode. */
+  /** A sync of deltaloop's controllers that decides; a rejected request; an Event; a write of upstream's controllers in shadow mode. */
   readonly kind: "sync" | "refusal" | "event" | "shadow";
   readonly at: number;
   readonly object: number;

@@ -1,5 +1,5 @@
 /**
- * The cases of test/fault-profile/cases.ts with our controllers on memory adapters, behind a fault-injecting API server
+ * The cases of test/fault-profile/cases.ts with deltaloop's controllers on memory adapters, behind a fault-injecting API server
  * over HTTP. A faster form of test/e2e/fault-injecting.test.ts, without a real API server and without upstream's controllers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

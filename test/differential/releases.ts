@@ -1,7 +1,7 @@
 /**
  * `npm run releases [-- v1.37.2 …]`: for each release that can be built, compares our template hashes, syncs and sequences with upstream's;
  * then runs `deltaloop capture` and `shadow` on its control plane, handovers between its controllers and ours, and upstream's own tests
- * with our controllers. Prints a table with minutes and disk space; exits with 1 if anything differs.
+ * with deltaloop's controllers. Prints a table with minutes and disk space; exits with 1 if anything differs.
  */
 import { spawnSync } from "node:child_process";
 import { statfsSync } from "node:fs";
@@ -21,7 +21,7 @@ const SUITES = {
   "hand-over": [...VITEST, "e2e", "test/e2e/hand-over.test.ts"],
   "e2e tests": [...RUN, "test/upstream/run.ts"],
 } as const;
-/** Suites that run only for releases that our controllers support. */
+/** Suites that run only for releases that deltaloop's controllers support. */
 const ACTING_ONLY: readonly (keyof typeof SUITES)[] = ["keys", "syncs", "sequences", "hand-over", "e2e tests"];
 
 const asked = process.argv.slice(2);

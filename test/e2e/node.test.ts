@@ -1,5 +1,5 @@
 /**
- * A ReplicaSet, a ReplicationController and a Deployment on the whole product: a real API server and scheduler, our controllers in
+ * A ReplicaSet, a ReplicationController and a Deployment on the whole product: a real API server and scheduler, deltaloop's controllers in
  * `deltaloop dev --act`, two of our nodes, and real containers. The tests are one sequence: each continues where the previous one ended.
  */
 import { spawn } from "node:child_process";

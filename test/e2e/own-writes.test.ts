@@ -355,7 +355,7 @@ await whereRealPartsAre("writes of user controllers", () => {
       await system.settled("bundle");
       expect(await versions()).toEqual(before);
       expect(counts.requests).toBe(0);
-      // The garbage collector may delete the object, because its owner is not in its namespace; our controllers must not.
+      // The garbage collector may delete the object, because its owner is not in its namespace; deltaloop's controllers must not.
       const deletes = (await cluster.audit()).filter(
         ({ userAgent = "", verb, objectRef }) => userAgent.includes("sync-") && verb !== "get" && objectRef?.namespace === "tenant",
       );

@@ -1,4 +1,4 @@
-// Closed replays: the actions of users and nodes are repeated, and our controllers must reach the same result as upstream's.
+// Closed replays: the actions of users and nodes are repeated, and deltaloop's controllers must reach the same result as upstream's.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

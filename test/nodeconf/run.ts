@@ -1,6 +1,6 @@
 /**
- * `npm run nodeconf`: upstream's node tests against `deltaloop node` as the only node of a real control plane, with our controllers instead
- * of upstream's. Prints a table and exits with 1 if a test failed that tests.ts does not list.
+ * `npm run nodeconf`: upstream's node tests against `deltaloop node` as the only node of a real control plane, with deltaloop's controllers
+ * instead of upstream's. Prints a table and exits with 1 if a test failed that tests.ts does not list.
  *
  *     npm run nodeconf                       tests `deltaloop node`
  *     npm run nodeconf -- --baseline         tests upstream's kubelet and controllers first, to compare

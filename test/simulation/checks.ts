@@ -70,7 +70,7 @@ export interface CheckOptions {
 
 export class Checks implements KubeObserver {
   readonly #options: CheckOptions;
-  /** UIDs of pods that our controllers created, with the UID of their owner, until another owner adopts them. */
+  /** UIDs of pods that deltaloop's controllers created, with the UID of their owner, until another owner adopts them. */
   readonly #createdFor = new Map<string, string>();
   /** Keys of pods that have been deleted. */
   readonly #names = new Set<string>();

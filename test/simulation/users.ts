@@ -231,7 +231,7 @@ export class Users {
   }
 }
 
-/** Pods and ReplicaSets that none of our controllers may change. */
+/** Pods and ReplicaSets that none of deltaloop's controllers may change. */
 export const DECOYS: readonly string[] = ["loner", "db-0", "foreign"];
 
 function template(labels: Readonly<Record<string, string>>, version: string): object {

@@ -1,6 +1,6 @@
 /**
- * `npm run sigapps`: upstream's own tests of the three controllers with our controllers, on a real control plane. Prints a table and exits
- * with 1 if a test failed with our controllers.
+ * `npm run sigapps`: upstream's own tests of the three controllers with deltaloop's controllers, on a real control plane. Prints a table
+ * and exits with 1 if a test failed with deltaloop's controllers.
  *
  *     npm run sigapps                       with `deltaloop dev --act`
  *     npm run sigapps -- --baseline         runs them with upstream's own controllers first, to compare

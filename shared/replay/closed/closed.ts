@@ -1,6 +1,6 @@
 /**
  * Closed-loop replay: repeats the user requests of a recorded cluster at the same times on an in-memory API server with
- * scripted nodes and our controllers (design decision 9, `--closed`).
+ * scripted nodes and deltaloop's controllers (design decision 9, `--closed`).
  */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -33,7 +33,7 @@ export interface ClosedOptions extends Pick<ReplayOptions, "functions" | "releas
 }
 
 export interface ClosedEnd {
-  /** Differences from the recorded state; empty if our controllers reached it. */
+  /** Differences from the recorded state; empty if deltaloop's controllers reached it. */
   readonly disagreements: readonly string[];
   /** User changes to objects of controllers. They are not repeated, because such objects have different names in the replay. */
   readonly left: readonly string[];

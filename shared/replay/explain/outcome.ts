@@ -1,4 +1,4 @@
-/** Compares the writes that our syncs decide with the recording. */
+/** Compares the writes that deltaloop's syncs decide with the recording. */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Owner, Write } from "@deltaloop/controllers/kit";
 import type { ReplayedSync } from "../engine/sync-log.ts";
@@ -12,7 +12,7 @@ export interface Recorded {
    * the owner's spec first; or nothing.
    */
   readonly kind: "same" | "other" | "refused" | "overtaken" | "nothing";
-  /** Time from our sync to the change. */
+  /** Time from deltaloop's sync to the change. */
   readonly afterMs?: number;
   /** The other write, the reason of the (first) rejection, or the newer change of the spec. */
   readonly what?: string;

@@ -1,4 +1,4 @@
-/** Summary of an object's history: requests, recorded writes, our decisions, and the final state. */
+/** Summary of an object's history: requests, recorded writes, deltaloop's decisions, and the final state. */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { Write } from "@deltaloop/controllers/kit";
 import type { Difference, ObjectChange } from "./changes.ts";
@@ -28,7 +28,7 @@ export interface Summary {
   readonly recorded: Readonly<Record<"replicaSetsCreated" | "sizesChanged" | "podsCreated" | "podsDeleted", number>>;
   readonly syncs: number;
   readonly idle: number;
-  /** Number of writes that our syncs decided, by kind. A write that consecutive syncs of a key repeat counts once. */
+  /** Number of writes that deltaloop's syncs decided, by kind. A write that consecutive syncs of a key repeat counts once. */
   readonly decided: Readonly<Partial<Record<Write["kind"], number>>>;
   /** Requested pods per creation. */
   readonly podsAsked: readonly number[];

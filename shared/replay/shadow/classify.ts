@@ -1,15 +1,15 @@
 /**
- * Compares a recorded cluster, run by upstream's controllers, with our syncs: each upstream write must be among the writes of our syncs,
- * and our syncs must be idle where upstream was.
+ * Compares a recorded cluster, run by upstream's controllers, with deltaloop's syncs: each upstream write must be among their
+ * writes, and they must be idle where upstream was.
  *
  * SH1 upstream's caches lag behind the API server by an unknown time: a write may be based on the state just before it (`exact`) or on a
  *    state that is up to three seconds older (`older`); two seconds were measured under load. A status write contains its base version;
  *    after a conflict the true base is the version before (updateReplicaSetStatus resends the same status).
- * SH2 among pods that are equal in deletion order upstream's choice is arbitrary, so our sync may choose another (`tie`).
- * SH3 upstream is idle in a state without changes for a second: it has seen the state and wrote nothing, so our syncs must not write
+ * SH2 among pods that are equal in deletion order upstream's choice is arbitrary, so deltaloop's sync may choose another (`tie`).
+ * SH3 upstream is idle in a state without changes for a second: it has seen the state and wrote nothing, so deltaloop's syncs must not write
  *     either.
- * SH4 a delete or release of unknown author that our sync does not make counts as another client's (`foreign`).
- * SH5 from that state on, our sync must not create or delete more pods than upstream did (`excess`).
+ * SH4 a delete or release of unknown author that deltaloop's sync does not make counts as another client's (`foreign`).
+ * SH5 from that state on, deltaloop's sync must not create or delete more pods than upstream did (`excess`).
  */
 import { controllerOf, controllerRef, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { Condition } from "@deltaloop/kube/objects";
@@ -95,7 +95,7 @@ function isOwnerOf({ controller, resource, name, object: written }: UpstreamWrit
   return owners.length === 0 || owners.some(({ uid }) => uid === object.metadata.uid);
 }
 
-/** The writes that our sync stores in that state. */
+/** The writes that deltaloop's sync stores in that state. */
 export async function ourWrites(state: readonly LiveObject[], situation: Situation, place: SyncPlace): Promise<readonly unknown[]> {
   const writes = await syncOnce(relatedTo(situation.owner, state), situation, place);
   const deletes = writes.filter(({ verb }) => verb === "delete");
@@ -162,7 +162,7 @@ export interface Rest {
   readonly ours: readonly string[];
 }
 
-/** SH3: the writes of our syncs in each state in which upstream was idle. */
+/** SH3: the writes of deltaloop's syncs in each state in which upstream was idle. */
 export async function* rests(history: History, place: SyncPlace): AsyncGenerator<Rest> {
   for (const [index, { atMs }] of history.changes.entries()) {
     const next = history.changes[index + 1];

@@ -1,4 +1,4 @@
-/** Runs one sync of our controllers on a recorded state, with an API server and a cache that contain this state. */
+/** Runs one sync of deltaloop's controllers on a recorded state, with an API server and a cache that contain this state. */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import { createMemoryStore } from "@deltaloop/store/memory";
 import type { ReleaseAt } from "@deltaloop/kube/releases";

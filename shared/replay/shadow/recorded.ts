@@ -18,7 +18,7 @@ import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type Finding =
   | { readonly kind: "write"; readonly atMs: number; readonly write: UpstreamWrite; readonly verdict: Verdict }
-  /** Upstream was idle in a state in which our sync would have sent the writes `ours` (SH3). */
+  /** Upstream was idle in a state in which deltaloop's sync would have sent the writes `ours` (SH3). */
   | { readonly kind: "rest"; readonly atMs: number; readonly namespace: string; readonly ours: readonly string[] };
 
 /** Changes kept in all namespaces, besides current objects, before the next cleanup. */

@@ -1,4 +1,4 @@
-/** Compares a whole recording with our syncs: each upstream write, and each idle state. */
+/** Compares a whole recording with deltaloop's syncs: each upstream write, and each idle state. */
 import type { Verdict } from "./classify.ts";
 import type { SyncPlace } from "./one-sync.ts";
 import { canonical, differencesOf } from "./canonical-write.ts";

@@ -1,8 +1,8 @@
 /**
- * Our controllers compared with upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here), and a
+ * deltaloop's controllers compared with upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here), and a
  * kube-controller-manager that runs only the three workload controllers, without client limits. Both use one real control plane whose own
  * three workload controllers are off, and run each row one after the other. `--rows single,rolling` selects rows; `--profile FOLDER` runs
- * only ours, whose processes write CPU profiles there for test/bench/flame.ts; `--before FILE` also runs another version of the command
+ * only deltaloop, whose processes write CPU profiles there for test/bench/flame.ts; `--before FILE` also runs another version of the command
  * (dist/cli/deltaloop.js of an older checkout), to compare both on one machine.
  *
  * CPU is user and system time of processes. "own" counts what a deployment pays for: functions and watcher, or the controller manager.

@@ -24,7 +24,7 @@ export interface AttackedSync extends CountedSync {
   /** The attacker's connection. */
   readonly redis: Redis;
   readonly epochKey: string;
-  /** Pod requests of our controllers to the API server, as `delete shop/web-x`, without reads. */
+  /** Pod requests of deltaloop's controllers to the API server, as `delete shop/web-x`, without reads. */
   readonly writes: readonly string[];
   readonly row: (resource: CachedResource, key: ObjectKey) => readonly [hash: string, field: string];
   readonly tombstone: (resource: CachedResource, key: ObjectKey) => readonly [hash: string, field: string];

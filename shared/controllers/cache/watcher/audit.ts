@@ -46,7 +46,7 @@ export interface ListedMeta {
   readonly owner?: OwnerId;
   /** Labels and deletionTimestamp as one text. */
   readonly visible: string;
-  /** The controller owner, if one of our controllers syncs it. */
+  /** The controller owner, if one of deltaloop's controllers syncs it. */
   readonly primary?: Primary;
 }
 
