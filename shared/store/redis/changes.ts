@@ -210,7 +210,7 @@ function bell(short: Short, names: EpochKeys, controller: ControllerName, key: s
   return { controller, key, ...parsePrimary(short, u), epoch: names.epoch, delayMs };
 }
 
-/** Decodes `u` of a primary: uid 0x1F its controller owner; empty = there is none. */
+/** Decodes the stored identity of a primary: uid 0x1F its controller owner; empty if there is no primary. */
 export function parsePrimary(short: Short, u: string): { readonly uid?: string; readonly owner?: OwnerId } {
   if (u === "") return {};
   const [uid = "", owner = ""] = u.split(US);

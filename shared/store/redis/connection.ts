@@ -93,7 +93,7 @@ function chunk([base, ...rest]: readonly [string, ...string[]]): string {
   return `${base}\nreturn (function()\n${rest.join("\n")}\nend)()`;
 }
 
-/** @throws {TypeError} if the reply is not of the type that the script's head declares, which is a bug */
+/** Returns the reply as a list. @throws {TypeError} if the reply is not of the type that the script's head declares, which is a bug */
 export function asList(reply: Reply | undefined): readonly Reply[] {
   if (!Array.isArray(reply)) throw new TypeError(`not a list: ${JSON.stringify(reply)}`);
   return reply as readonly Reply[]; // Array.isArray does not narrow readonly arrays

@@ -130,7 +130,7 @@ export function readerArgs(
   };
 }
 
-/** The key `l` of each lane. */
+/** The key of the state hash (`l`) of each lane. */
 export function firstOfLanes(names: EpochKeys, resource: View, lanes: number): readonly string[] {
   return Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]);
 }

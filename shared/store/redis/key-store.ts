@@ -110,7 +110,7 @@ async function readCached(context: Context, resource: View): Promise<{ readonly 
 /** Limit per call; the next call finds the remaining entries. */
 const GHOSTS_MAX = 1_000;
 
-/** `readGhosts`: entries in readable slices, signed or not, that no row references. */
+/** Implements `readGhosts`: returns entries in readable slices, signed or not, that no row references. */
 export async function readGhosts(context: Context, resource: View): Promise<readonly Ghost[]> {
   const slices = new Map((await slicesOfPrimaries(context, resource)).map((slice) => [slice.name, slice]));
   const ghosts: Ghost[] = [];

@@ -10,7 +10,7 @@ export interface DeploymentKeys {
   readonly prefix: string;
   /** The epoch of the key; undefined for keys that belong to no epoch or to another deployment or cluster. */
   epochOf(key: string): string | undefined;
-  /** `ep`: the current epoch. */
+  /** Key `ep`: the current epoch. */
   readonly epoch: string;
   /** The last forgeries. */
   readonly forgeries: string;
@@ -31,7 +31,10 @@ export interface DeploymentKeys {
 export interface EpochKeys {
   readonly epoch: string;
   meta(resource: View): string;
-  /** `l`, `v`, `t`, `h`, `mp` of a lane, in the order of the scripts' block. */
+  /**
+   * Keys of a lane, in the order of the scripts' block: state (`l`), version rows (`v`), tombstones (`t`), sequences applied out of order
+   * (`h`), and parts of manifests (`mp`).
+   */
   lane(resource: View, lane: number): readonly [l: string, v: string, t: string, h: string, mp: string];
   /** The slice of an owner, or of a namespace's orphans (`-<namespace>`). */
   slice(resource: View, owner: string): string;
@@ -39,7 +42,10 @@ export interface EpochKeys {
   primaries(resource: View, namespace: string): string;
   counts(resource: View): string;
   needed(resource: View): string;
-  /** `q`, `p`, `f`, `u`, `b`, `z`, in the order of the scripts' block. */
+  /**
+   * Keys of a work queue, in the order of the scripts' block: due keys (`q`), runs in progress (`p`), failures (`f`), primaries (`u`),
+   * doorbells (`b`), and last runs (`z`).
+   */
   queue(controller: ControllerName): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
   intents(owner: OwnerId): string;
   readonly quarantine: string;

@@ -14,7 +14,10 @@ import { deploymentKeys } from "./keys.ts";
 import { serverFacts } from "./server.ts";
 import type { RedisServerFacts } from "./server.ts";
 
-/** The stream of one resource, from `m` and `l` (informer §11.1). Absent if it is not written yet. */
+/**
+ * The stream of one resource, from its metadata hash (`m`) and the state hashes of its lanes (`l`; informer §11.1). Absent if it is not
+ * written yet.
+ */
 export interface StreamFacts {
   readonly resource: View;
   readonly state: string;
@@ -25,7 +28,7 @@ export interface StreamFacts {
 }
 
 export interface LaneFacts {
-  /** Everything at or below this version is applied. */
+  /** All events at or below this version are applied. */
   readonly watermark: string;
   readonly frozen: boolean;
   readonly holeSinceMs?: number;

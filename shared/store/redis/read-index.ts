@@ -1,4 +1,4 @@
-/** `readIndex`: look-ups of the index by key and by namespace (informer §11.3). */
+/** Implements `readIndex`: look-ups of the index by key and by namespace (informer §11.3). */
 import { laneOf } from "../lane.ts";
 import type { OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
 import { checkListed, isCurrent, splitKey } from "@deltaloop/kube/objects";
@@ -85,7 +85,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
   };
 }
 
-/** `readEntries`: rows first, then entries of the slices that they reference. */
+/** Implements `readEntries`: reads rows first, then entries of the slices that they reference. */
 export async function readEntries(context: Context, resource: View, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]> {
   const wanted = keys.map((key, index) => ({ resource, key, index }));
   const places = await readPlaces(context, wanted, [], []);
@@ -159,7 +159,7 @@ export async function readPlaces(
     }),
     primaries: asList(namespaceReplies).map((reply, i) => {
       const { resource = "replicasets", namespace = "" } = namespaces[i] ?? {};
-      // The hash `k` is not signed: ignore invalid keys in it, so that they cannot block a lane.
+      // The hash of a namespace's primaries (`k`) is not signed: ignore invalid keys in it, so that they cannot block a lane.
       const named = asPairs(reply).filter(([key]) => isKeyOf(namespace, key));
       return named.map(([key, u]) => ({ resource, key, owner: parsePrimary(context.catalog, u).owner }));
     }),
@@ -172,7 +172,7 @@ function isKeyOf(namespace: string, key: string): boolean {
   return of === namespace && name !== undefined && name !== "" && more.length === 0;
 }
 
-/** `tombstones`: position in `order`, text, … */
+/** Returns the forged tombstones among `tombstones`, a list of positions in `order`, each followed by the text. */
 function forgedTombstones(seal: Seal, order: readonly Wanted[], tombstones: readonly Reply[]): Forged[] {
   const forged: Forged[] = [];
   for (let i = 0; i < tombstones.length; i += 2) {

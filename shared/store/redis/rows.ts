@@ -1,5 +1,6 @@
 /**
- * Format of rows in Redis. Version row (`v`) and slice entry (`s`) of one object change in the same step:
+ * Formats in Redis of version rows (`v`), slice entries (`s`), tombstones (`t`) and last-write records (a field of an owner's intents, `i`).
+ * Version row and slice entry of one object change in the same step:
  *
  *     v:  rv 0x1F uid 0x1F owner 0x1F signature 0x1F flags
  *     s:  flags 0x1F rv 0x1F uid 0x1F signature 0x1F object as JSON, without fields that the key and the row have
@@ -47,14 +48,14 @@ export function expectedText(
 
 type Put = Pick<ItemChange, "key" | "rv" | "uid" | "owner" | "object">;
 
-/** The text of a put in `v`. */
+/** Encodes the version row of a put. */
 export function rowText(seal: Seal, resource: View, { key, rv, uid: whole, owner = "" }: Put): string {
   const { signer, epoch } = seal;
   const uid = shortened(seal, resource, whole);
   return `${rv}${US}${uid}${US}${owner}${US}${signer.sign("v", [epoch, resource, key, uid, rv, owner])}${US}`;
 }
 
-/** The text of a put in `s`. */
+/** Encodes the slice entry of a put. */
 export function entryText(seal: Seal, resource: View, item: Put): string {
   const { key, rv, owner = "" } = item;
   const uid = shortened(seal, resource, item.uid);
@@ -62,14 +63,14 @@ export function entryText(seal: Seal, resource: View, item: Put): string {
   return `${US}${rv}${US}${uid}${US}${seal.signer.sign("s", [seal.epoch, resource, key, uid, rv, owner, object])}${US}${object}`;
 }
 
-/** Encodes a tombstone for the hash `t`. */
+/** Encodes a tombstone. */
 export function tombstoneText(seal: Seal, resource: View, { key, rv, uid: whole }: Pick<Put, "key" | "rv" | "uid">): string {
   const { signer, epoch } = seal;
   const uid = shortened(seal, resource, whole);
   return `${rv}${US}${uid}${US}${signer.sign("t", [epoch, resource, key, uid, rv])}`;
 }
 
-/** Verifies a row of `v`; the result has no object. */
+/** Verifies a version row; the result has no object. */
 export function openRow(seal: Seal, resource: View, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
   const [rv = "", uid = "", owner = "", signature = "", flags = ""] = text.split(US);
   if (!isGood(seal.signer.verify("v", [seal.epoch, resource, key, uid, rv, owner], signature))) return FORGED;
@@ -116,14 +117,14 @@ export function isGenuineTombstone({ signer, epoch }: Seal, resource: View, key:
   return isGood(signer.verify("t", [epoch, resource, key, uid, rv], signature));
 }
 
-/** The text of a last-write record of `owner`. */
+/** Encodes a last-write record of `owner`. */
 export function recordText(seal: Seal, owner: OwnerId, id: string, record: LastWriteRecord): string {
   const json = JSON.stringify(record);
   const text = seal.rowTexts?.shorten(json) ?? json;
   return seal.signer.sign("w", [seal.epoch, owner, id, text]) + text;
 }
 
-/** The genuine records among the fields of an owner's intents. */
+/** Returns the last-write records with a valid signature among the fields of an owner's intents. */
 export function openRecords(
   seal: Seal,
   owner: OwnerId,
@@ -159,7 +160,7 @@ export interface SlicePlace {
   readonly nowMs?: number;
 }
 
-/** Entries of a whole slice in key order, so that reads are repeatable. */
+/** Verifies the entries of a whole slice. Returns them in key order, so that reads are repeatable. */
 export function openSlice(
   seal: Seal,
   place: SlicePlace,
@@ -175,7 +176,7 @@ export function openSlice(
   return { rows, forged };
 }
 
-/** The entry of `key` in a slice; undefined if it must be read live (A14). */
+/** Returns the entry of `key` in a slice; undefined if the object must be read live (A14). */
 export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SlicePlace, key: ObjectKey, text: string): Row | undefined {
   if (owner === undefined && slice !== `-${key.slice(0, key.indexOf("/"))}`) return undefined;
   const opened = openEntry(seal, resource, key, owner, text);
@@ -185,7 +186,7 @@ export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SliceP
   return isStale ? undefined : row;
 }
 
-/** Omits namespace, name, uid and resourceVersion: a third of a small pod. */
+/** Encodes the object without namespace, name, uid and resourceVersion, which are a third of a small pod. */
 function objectText(seal: Seal, resource: View, item: Put): string {
   const { object } = item;
   // JSON omits undefined. A copy with the same shape is cheaper than a copy without the fields.
@@ -223,7 +224,10 @@ function says(
   );
 }
 
-/** Undefined for a text in another form, of which the view's name says that there is none. It counts as absent (A14). */
+/**
+ * Decodes the object of a verified entry. Returns undefined for a text in a form that this view does not use; the entry then counts as
+ * absent (A14).
+ */
 function parseObject(seal: Seal, resource: View, key: ObjectKey, uid: string, rv: string, text: string): Cached | undefined {
   const { namespace, name } = splitKey(key);
   // objectText wrote this text with this version of the projection, which the gate guarantees.

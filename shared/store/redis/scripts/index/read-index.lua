@@ -1,8 +1,8 @@
 -- readIndex: namespace counts, then version rows and primaries, which reference the slices of the objects (second half: readEntries).
 -- KEYS  none
--- ARGV  resources: with the caller's assumed number of lanes · counts: slot of n, namespace
---       lanes: slot of v (t is the next one), number of rows in it · rows: keys, lane after lane
---       namespaces: slots of k and of u
+-- ARGV  resources: with the caller's assumed number of lanes · counts: slot of the counts (n), namespace
+--       lanes: slot of the version rows (v; tombstones, t, are next), number of rows in it · rows: keys, lane after lane
+--       namespaces: slots of a namespace's primaries (k) and of the queue's primaries (u)
 -- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number }
 --         { "ok", counts, rows (row or false, in order), namespaces (each: key, "uid 0x1F owner", …),
 --           tombstones (position in rows, tombstone, …) }

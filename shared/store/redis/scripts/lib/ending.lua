@@ -2,7 +2,8 @@
 local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
 local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- a controller's retries: 10 a second, burst 100
 
--- `outcome`: ok|retry|requeueAfter|drop · `delayMs`: for requeueAfter the delay, for retry the longest delay or nil · `limiter`: key rl
+-- `outcome`: ok|retry|requeueAfter|drop · `delayMs`: for requeueAfter the delay, for retry the longest delay or nil
+-- `limiter`: key of the rate limiter
 -- { failures } · { failures, bell } · { "ended" } · { "ended", bell } if no run holds the key · {} if stolen
 local function endRun(base, key, token, outcome, delayMs, limiter)
   local state, failures, held = keyState(base, key), 0, holder(base, key)

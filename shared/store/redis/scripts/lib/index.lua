@@ -87,12 +87,13 @@ local function flush()
   end
 end
 
--- Changes: `CHANGES` of ../layouts.ts. `ownBase`: queue whose primaries the items are (0: pods), `ownCountsSlot`: their `n`,
+-- Changes: `CHANGES` of ../layouts.ts. `ownBase`: queue whose primaries the items are (0: pods), `ownCountsSlot`: their counts (n),
 -- `loweredQueues`: queues of lowered ops ("controller:base,…"); then
 --   items: value = row of a put, tombstone of a delete, "rv 0x1F uid" of a gone object · entry = of the slice
 --     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its signature
 --     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 unread, 8 outside,
---            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1;
+--            slot of the namespace's primaries (k), slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers,
+--            effects from 1;
 --            slots of slices that an outside primary owns, if it has no row yet
 --   effects: meta = queue base, a|s, self 0|1, slot of the dependents' slice, uid
 --   lowers: other lowered ops, item from 1 · counts: of namespaces · forged: item from 1, where v|s|t, text ("": nothing is stored there)
@@ -361,7 +362,8 @@ local function change(i, meta, row, tomb)
       call("HDEL", KEYS[ownBase + F], key)
       if meta.k > 0 then call("SREM", KEYS[meta.k], key) end
     else
-      -- Written even if unchanged, which repairs a damaged `u` or `k`: without them `take` would never return the key.
+      -- Written even if unchanged, which repairs a damaged u or k (primaries of the queue, of a namespace): without them `take` would
+      -- never return the key.
       local u, queue = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)"), keyState(ownBase, key)
       if meta.outside then u = u .. US end
       queue.u = u

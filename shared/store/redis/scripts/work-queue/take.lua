@@ -1,6 +1,7 @@
 -- take: leases a key and reads its snapshot in the same step (informer §12.2, §13).
 -- KEYS  queue: of the controller · primarySlice: of the primary · dependents: their slice · orphans: their slice · intents: of the owner
---       primaryRows: v of the primary's lane · counts: n of the primaries. Without a known uid, dependents and intents are `-`: not read
+--       primaryRows: version rows (v) of the primary's lane · counts: namespace counts (n) of the primaries
+--       Without a known uid, dependents and intents are `-`: not read
 -- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller has them, "" for neither
 --       GATE (lib/gate.lua): the resources that the controller reads · more: further slices of a user controller, slots
 -- Returns { "otherEpoch" } · { "stopped", field and text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
