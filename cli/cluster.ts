@@ -79,7 +79,7 @@ async function pause(name: string, flags: ClustersFlags, isPaused: boolean): Pro
   await setPaused(flags.clusters, name, isPaused);
 }
 
-/** A rejected cluster can be removed and paused, too. */
+/** Returns the entry of a cluster, which may be rejected: such a cluster can be removed and paused, too. */
 async function found(name: string, flags: ClustersFlags): Promise<FolderEntry> {
   const all = await entries(flags);
   const entry = all.find((each) => each.name === name);

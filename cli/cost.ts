@@ -159,7 +159,7 @@ function readJson(path: string): unknown {
   }
 }
 
-/** @throws {UsageError} unless the file consists of `name: value` lines */
+/** Reads parameters from a file. @throws {UsageError} unless the file consists of `name: value` lines */
 function parametersIn(path: string): Readonly<Record<string, string>> {
   try {
     return parameterTexts(readFileSync(path, "utf8"));

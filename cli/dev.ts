@@ -342,7 +342,10 @@ class Dev {
     return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // cli/queue.ts prints this JSON
   }
 
-  /** One cluster may use its share; the others then still have invocations. */
+  /**
+   * Returns the maximum concurrency. With several clusters it exceeds one cluster's share, so that a slow cluster leaves some for the
+   * others.
+   */
   #invocationsMax(): number {
     const { clusters, concurrency } = this.#flags;
     return clusters === undefined ? concurrency : INVOCATIONS_MAX;

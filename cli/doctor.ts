@@ -108,7 +108,7 @@ function kubeAccessOf(
   };
 }
 
-/** @throws {UsageError} if a file in it cannot be read */
+/** Returns the API server access of the environment. @throws {UsageError} if a file that it names cannot be read */
 function fromEnvironment(live: LiveConfiguration): KubeHttpConfig {
   try {
     return kubeHttpConfig(live, "doctor");

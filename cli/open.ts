@@ -102,7 +102,7 @@ async function moveRunning(time: string, file: string | undefined): Promise<void
   process.stdout.write(`at ${text}\n`);
 }
 
-/** @throws {UsageError} if the time is not in the capture */
+/** Returns the objects of a capture at a time. @throws {UsageError} if the time is not in the capture */
 async function pastOf(name: string, time: string | undefined, open: (census: StateCensus) => Promise<Capture>): Promise<Past> {
   let [startMs, atMs] = [0, Infinity];
   const census = new StateCensus(createDigester("open".padEnd(32), ALL_RELEASES), (beginMs) => {

@@ -1,4 +1,4 @@
-/** `deltaloop replay FILE`: what our controllers decide on a recorded stream. */
+/** `deltaloop replay FILE`: what deltaloop's controllers decide on a recorded stream. */
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
@@ -119,7 +119,7 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   process.stdout.write(`${text.rest()}${summaryText(summary)}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`);
 }
 
-/** @throws {UsageError} for stripped objects, or flags about the recorded stream */
+/** Runs a closed replay. @throws {UsageError} for stripped objects, or flags about the recorded stream */
 async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: ReadonlySet<string> | undefined): Promise<void> {
   const { seed, verbose, output } = flags;
   const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
@@ -189,7 +189,7 @@ async function decisions(
   return { summary, decisionDigest: digest.digest("hex") };
 }
 
-/** @throws {UsageError} if an object is not in the capture, or has no controller */
+/** Returns the keys of the selected objects. @throws {UsageError} if an object is not in the capture, or has no controller */
 function keysIn(census: FamilyCensus, { key = [], namespace: given }: ReplayFlags): ReadonlySet<string> | undefined {
   if (key.length === 0) return undefined;
   return new Set(

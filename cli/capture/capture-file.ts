@@ -47,7 +47,10 @@ export interface CaptureFileOptions {
   readonly rotateMs?: number;
   /** Number of the newest files to keep. */
   readonly keep?: number;
-  /** Handling of an existing file that is not empty (CF4). Default: `refused`, an error. Only rotated files are continued. */
+  /**
+   * How to treat an existing file that is not empty (CF4). Default: `refused`, which throws an error. `continued` is only for rotated
+   * files.
+   */
   readonly existing?: "refused" | "overwritten" | "replaced" | "continued";
 }
 
@@ -90,7 +93,7 @@ export class CaptureFile {
   #number = 1;
   #error: Error | undefined;
 
-  /** @throws {UsageError} when it cannot be written */
+  /** Opens the file. @throws {UsageError} if it cannot be written */
   constructor(path: string, options: CaptureFileOptions, nowMs: number) {
     this.#path = path;
     this.#options = options;
@@ -109,7 +112,7 @@ export class CaptureFile {
     return this.#open.path;
   }
 
-  /** Returns false if the caller should wait for `drained`. */
+  /** Writes a line. Returns false if the caller should wait for `drained`. */
   write(line: string): boolean {
     const open = this.#open;
     if (open.bytes === 0) this.#makeRoom(open);
@@ -126,7 +129,7 @@ export class CaptureFile {
     if (this.#open.out.writableNeedDrain && this.#error === undefined) await this.drained();
   }
 
-  /** Also resolves when writing has failed: gzip in front of a failed file never drains. */
+  /** Resolves once the file takes more lines. Also resolves when writing has failed: gzip in front of a failed file never drains. */
   async drained(): Promise<void> {
     const { out, file } = this.#open;
     if (file.closed) return;
@@ -157,7 +160,7 @@ export class CaptureFile {
     return bytes >= rotateBytes || (bytes > 0 && nowMs - sinceMs >= rotateMs);
   }
 
-  /** @throws {UsageError} when the next one cannot be written */
+  /** Ends this file and begins the next one. @throws {UsageError} if that file cannot be written */
   next(nowMs: number): void {
     this.#end();
     this.#number++;
@@ -257,7 +260,7 @@ export class CaptureFile {
   }
 }
 
-/** Returns false if the caller should wait for `drained`. */
+/** Passes the held lines to gzip. Returns false if the caller should wait for `drained`. */
 function passOn(open: OpenFile): boolean {
   if (open.held.length === 0) return !open.out.writableNeedDrain;
   const chunk = `${open.held.join("\n")}\n`;

@@ -90,7 +90,7 @@ function execArguments({ namespace, kubeconfig, context, last = HOUR_MS, earlier
   return [...access, "exec", "-n", namespace, POD, "-c", CONTAINER, "--", ...PROGRAM, ...verb];
 }
 
-/** @returns their number. @throws {Error} when the compressed data ends early */
+/** Writes the lines to `file`. @returns their number. @throws {Error} when the compressed data ends early */
 async function writeLines(bytes: AsyncIterable<Buffer>, file: CaptureFile): Promise<number> {
   let number = 0;
   for await (const lines of linesOf(bytes, "kubectl exec"))

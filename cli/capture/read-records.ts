@@ -18,7 +18,7 @@ import { beginWithSmallYoungHeap } from "../nodejs/young-heap.ts";
 const LARGE_BYTES = 2 ** 19;
 const THIRD_MIB = 8;
 
-/** How the file is read first; see `OpenOptions`. */
+/** How to read the file the first time; see `OpenOptions`. */
 type ReadOptions = Pick<OpenOptions, "skims">;
 
 /**
@@ -50,8 +50,8 @@ async function opened(file: string, census: Census | undefined, reads: ReadOptio
 }
 
 /**
- * As `openRecords`, also of standard input (`-`), and of any recording that `deltaloop import` reads: it is imported first, with a report
- * on standard error.
+ * Like `openRecords`, but also accepts standard input (`-`) and any format that `deltaloop import` reads. Such a recording is imported first,
+ * with a report on standard error.
  */
 export async function openAnyRecords(file: string, census: Census, reads: ReadOptions = {}): Promise<Capture> {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-"));
@@ -117,7 +117,7 @@ async function importedFile(file: string, folder: string): Promise<string> {
   }
 }
 
-/** @throws {UsageError} if the file is invalid */
+/** Runs `read` and translates errors of the file. @throws {UsageError} if the file is invalid */
 export async function reading<T>(file: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();

@@ -49,7 +49,7 @@ export function actingRelease(recorded: ReleaseAt): ReleaseAt {
   };
 }
 
-/** @throws {UsageError} for a release without a table of types */
+/** Parses a version. @throws {UsageError} for a release without a table of types */
 export function knownRelease(version: string): Release {
   const release = releaseOf(version, ALL_RELEASES);
   if (release !== undefined) return release;

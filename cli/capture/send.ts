@@ -48,7 +48,7 @@ async function runSend(file: string, { last, earlier }: SendFlags): Promise<void
   await piped(Readable.from(textOf(sent)), createGzip(), process.stdout);
 }
 
-/** Digests of two runs are not comparable: within one capture, each value would seem to have changed. */
+/** Returns the files of one run of `capture`. Digests of two runs are not comparable: each value would seem to have changed between them. */
 function oneRun(files: readonly RingFile[], earlier: boolean): readonly RingFile[] {
   const newest = files.at(-1)?.run;
   if (!earlier) return files.filter(({ run }) => run === newest);
@@ -68,7 +68,7 @@ async function* textOf(files: readonly RingFile[]): AsyncGenerator<string> {
   for (const { path } of files) yield* wholeLines(path);
 }
 
-/** The file may be growing, or its writer was killed, so the last line may be torn. */
+/** Yields the complete lines. The last line may be incomplete, because the file is growing or its writer was killed. */
 async function* wholeLines(path: string): AsyncGenerator<string> {
   for await (const lines of linesOf(unpacked(path), path))
     yield lines.flatMap(({ text, isOpen }) => (isOpen ? [] : [`${text}\n`])).join("");

@@ -84,7 +84,7 @@ function ownFile(folder: string): { readonly path: string; readonly mtimeMs: num
   return file && { path, mtimeMs: file.mtimeMs };
 }
 
-/** @throws {UsageError} if it cannot be read */
+/** Reads the variables in a file. @throws {UsageError} if the file cannot be read */
 export function readEnvironmentFile(path: string): Readonly<Record<string, string | undefined>> {
   try {
     return parseEnv(readFileSync(path, "utf8"));

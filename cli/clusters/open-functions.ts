@@ -23,7 +23,7 @@ interface Options {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly running: RunningSyncs;
-  /** Used instead of connections of this cluster alone. */
+  /** Connections to use instead of connections of this cluster alone. */
   readonly shared?: SharedConnections;
   readonly onSync: (sync: ReplayedSync) => void;
   readonly onChanges?: ApplierPorts["onChanges"];
@@ -43,7 +43,7 @@ const COMPONENTS: readonly (readonly [functionName: string, component: Component
   ...CONTROLLERS.map((controller) => [syncFunction(controller), controller] as const),
 ];
 
-/** @throws {UsageError} when the kubeconfig cannot be used */
+/** Opens the functions of a cluster. @throws {UsageError} when its kubeconfig cannot be used */
 export async function openFunctions({
   live,
   accessAs,

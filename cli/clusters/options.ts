@@ -12,7 +12,7 @@ export function clustersOption(): Option {
   return new Option("--clusters <dir>", "folder of kubeconfigs, NAME.yaml");
 }
 
-/** `--allow`, which each command repeats that reads kubeconfigs of others. */
+/** `--allow`, an option of every command that reads kubeconfigs of other users. */
 export function allowOption(): Option {
   return new Option("--allow <what...>", "accept in kubeconfigs").choices([...ALLOWANCES]).default([]);
 }

@@ -23,11 +23,11 @@ export interface ClusterFunction {
 export interface RouterPorts {
   /** The kind of the records. */
   readonly records: "deltas" | "doorbells";
-  /** Undefined for a cluster that this function does not serve. */
+  /** Returns undefined for a cluster that this function does not serve. */
   readonly functionOf: (cid: string) => ClusterFunction | undefined;
   /** Reads the directory again, and waits until the functions of the cluster are open if it is listed. */
   readonly refresh: (cid: string) => Promise<unknown>;
-  /** Invocations of one cluster at once. */
+  /** Maximum number of concurrent invocations for one cluster. */
   readonly share: number;
   /** Sends doorbells again with a delay. */
   readonly postpone: (bodies: readonly string[]) => Promise<void>;
@@ -96,7 +96,7 @@ function claimOfDoorbell(body: string): string | undefined {
   return typeof cid === "string" && CID.test(cid) ? cid : undefined;
 }
 
-/** RO1 */
+/** Whether the doorbell is signed with the cluster's key (RO1). */
 function isSigned(body: string, signer: Pick<Signer, "verify">): boolean {
   const message = parsed(body);
   if (message === undefined) return false;

@@ -20,19 +20,19 @@ export interface ServedClustersPorts {
   readonly directory: ClusterDirectory;
   readonly open: (cluster: ListedCluster) => Promise<OpenedFunctions>;
   readonly queues: Configuration["queues"];
-  /** Invocations of one function for one cluster at once. */
+  /** Maximum number of concurrent invocations of one function for one cluster. */
   readonly share: number;
   readonly log: Log;
 }
 
-/** The function's timeout, and a reserve. */
+/** Time after which runs in flight have ended: the function's timeout and a reserve. */
 const RUNS_END_MS = 60_000;
 const REOPEN_MS = 5_000;
 const POSTPONED_SECONDS = 1;
 
 interface Served {
   isPaused: boolean;
-  /** Absent while it is opened. */
+  /** Absent until they are open. */
   functions?: OpenedFunctions;
   readonly opening: Promise<void>;
 }
@@ -58,7 +58,7 @@ export function serveClusters({ directory, open, queues, share, log }: ServedClu
     served.set(cluster.cid, own);
   }
 
-  /** SV3 */
+  /** Stops serving a cluster, and closes its connections later (SV3). */
   function remove({ cid }: ListedCluster): void {
     const { functions } = served.get(cid) ?? {};
     served.delete(cid);

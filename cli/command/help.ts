@@ -11,7 +11,7 @@ const WIDTH_MAX = 120;
 /** If a term is longer than this, its description starts on the next line. */
 const TERM_MAX = 30;
 
-/** Also applies to commands added to `program` later. */
+/** Configures the help of `program` and of the commands that are added to it later. */
 export function configureHelp(program: Command): Command {
   return program
     .configureHelp({
@@ -26,7 +26,7 @@ export function configureHelp(program: Command): Command {
     .showHelpAfterError("Run 'deltaloop --help' for the commands and 'deltaloop COMMAND --help' for its options.");
 }
 
-/** An empty default is not shown. */
+/** Describes an option, without its default if that is empty. */
 function optionDescription(this: Help, option: Option): string {
   const { defaultValue } = option;
   const isEmpty = defaultValue === "" || (Array.isArray(defaultValue) && defaultValue.length === 0);
@@ -66,7 +66,7 @@ export function withDetails(
   });
 }
 
-/** commander removes the codes if the output has no colours */
+/** Formats text in bold. commander removes the codes if the output has no colours. */
 function bold(text: string): string {
   return styleText("bold", text, { validateStream: false });
 }

@@ -59,7 +59,7 @@ export const SUMS = [
   "logBytes",
 ] as const satisfies readonly Sums[];
 
-/** @throws {UsageError} with the problem in `name` */
+/** Parses counts. @throws {UsageError} with the problem in the file `name` */
 export function parseCounts(name: string, read: unknown): CountsFile {
   const parsed = v.safeParse(FILE, read);
   if (parsed.success) return parsed.output;

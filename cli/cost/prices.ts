@@ -56,7 +56,7 @@ export interface Prices {
   readonly nodes: Readonly<Record<string, Price>>;
 }
 
-/** @throws {UsageError} with the invalid or missing entry in `name` */
+/** Parses prices. @throws {UsageError} with the invalid or missing entry of the file `name` */
 export function parsePrices(name: string, read: unknown): Prices {
   const parsed = v.safeParse(FILE, read);
   if (!parsed.success)
@@ -67,7 +67,7 @@ export function parsePrices(name: string, read: unknown): Prices {
   return { ...rest, prices: prices as Prices["prices"] }; // has all names
 }
 
-/** @throws {UsageError} if the file has no such node type */
+/** Returns the price of a node type. @throws {UsageError} if the file does not have it */
 export function nodePrice({ nodes, region, date }: Prices, type: string): Price {
   const price = nodes[type];
   if (price === undefined)

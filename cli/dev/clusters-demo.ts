@@ -15,7 +15,7 @@ import { isRolledOut } from "./rollout.ts";
 import type { Rollout } from "./rollout.ts";
 
 const FRAME_MS = 100;
-/** Back-off after an outage included. */
+/** Maximum duration of a step, including the back-off after an outage. */
 const STEP_MS_MAX = 60_000;
 const NODES = 2;
 const WEB = { resource: "deployments", namespace: "default", name: "web" } as const;

@@ -36,7 +36,7 @@ export interface EmbeddedClustersOptions {
   readonly names: readonly string[];
   /** Scripted nodes of each cluster. */
   readonly nodes: number;
-  /** `cluster`: the name of one cluster; absent for all. */
+  /** Returns the log for the name of one cluster, or for all clusters. */
   readonly logOf: (cluster?: string) => Log;
   readonly onInvocation: () => void;
   readonly onSync: (cluster: string, sync: ReplayedSync) => void;

@@ -45,7 +45,7 @@ export interface AuditFacts {
 export interface ApiFacts {
   readonly version: Seen<{ readonly server: string; readonly gitVersion: string; readonly dateMs?: number }>;
   readonly identity: Seen<ClusterIdentity>;
-  /** `name`: `<namespace>/<name>`. */
+  /** The watcher's Lease; `name` is `<namespace>/<name>`. */
   readonly lease: { readonly name: string; readonly seen: Seen<LeaseFacts | undefined> };
   /** Whether the guard's canary ReplicaSet exists, whose status any other active controller would write. */
   readonly canary: { readonly name: string; readonly seen: Seen<boolean> };

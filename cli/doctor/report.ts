@@ -17,7 +17,7 @@ const STATES: readonly State[] = ["failure", "warning", "notChecked", "ok"];
 const MARGIN = 13;
 const WIDTH_MIN = 60;
 
-/** `width`: columns of the terminal. */
+/** Formats a report for a terminal with `width` columns. */
 export function reportForPeople({ deployment, cluster, mode, tookMs, findings }: Report, width: number): string {
   const of = (state: State): readonly Finding[] => findings.filter((finding) => finding.state === state);
   const unwell = [...of("failure"), ...of("warning")].map(

@@ -66,7 +66,7 @@ function describeWrite(write: Write, replaced: Replaced): string {
   }
 }
 
-/** `replicas 2 → 3`, without `before` if it is unknown. Returns undefined if the value is not written. */
+/** Describes a change as `replicas 2 → 3`, or as `replicas 3` if `before` is unknown. Returns undefined if the value is not written. */
 function changed<T extends number | string>(name: string, before: T | undefined, after: T | undefined): string | undefined {
   if (after === undefined) return undefined;
   return before === undefined || before === after ? `${name} ${after}` : `${name} ${before} → ${after}`;
@@ -92,7 +92,7 @@ function shown(counterName: string): string {
   return counterName === "observedGeneration" ? "observed generation" : counterName.replace("Replicas", "");
 }
 
-/** `Progressing Unknown → False (ProgressDeadlineExceeded)`; if only times and message change, it is `Progressing refreshed`. */
+/** `Progressing Unknown → False (ProgressDeadlineExceeded)`; if only times and message change, `Progressing refreshed`. */
 function conditionsChanged(before: readonly Condition[], after: readonly Condition[]): readonly string[] {
   const gone = before.filter(({ type }) => !after.some((condition) => condition.type === type)).map(({ type }) => `${type} removed`);
   const there = after.flatMap((condition) => {
@@ -112,7 +112,7 @@ function annotationsChanged(before: Labels | undefined, after: Labels | undefine
   return Object.entries(after ?? {}).flatMap(([key, value]) => changed(shortName(key), before?.[key], value) ?? []);
 }
 
-/** `deployment.kubernetes.io/revision` is `revision`. */
+/** Shortens the key of an annotation: `deployment.kubernetes.io/revision` becomes `revision`. */
 function shortName(annotation: string): string {
   return annotation.split("/").at(-1) ?? annotation;
 }

@@ -37,7 +37,7 @@ const STUCK_MS = 30_000;
 const EXIT_STUCK = 1;
 const LIVE = { isLive: true };
 
-/** @param object in kubectl's form; empty: all workloads of the namespace */
+/** Explains a workload of a running cluster. @param object in kubectl's form; empty: all workloads of the namespace */
 export async function explainLive(object: string, flags: LiveFlags): Promise<void> {
   const wanted = object === "" ? undefined : wantedBy(object, flags.namespace);
   if (wanted === undefined && flags.watch === true) throw new UsageError("--watch needs an object, such as deploy/web");
@@ -100,7 +100,7 @@ async function watched(judge: () => Promise<Verdict>, output: OutputFormat | und
   }
 }
 
-/** @throws {UsageError} for a missing permission */
+/** Lists all resources of a verdict. @throws {UsageError} for a missing permission */
 async function readState(
   kube: KubeReader,
   { namespace, server, log }: { readonly namespace: string; readonly server: string; readonly log: Log },

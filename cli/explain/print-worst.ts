@@ -13,7 +13,7 @@ interface WorstFlags {
   readonly namespace?: string | undefined;
 }
 
-/** @param file undefined for a running cluster */
+/** Prints the verdicts. @param file undefined for a running cluster */
 export function printWorst(verdicts: readonly Verdict[], file: string | undefined, { output, all, namespace }: WorstFlags): void {
   if (verdicts.length === 0) {
     const places = [namespace && `namespace ${namespace}`, file === "-" ? "standard input" : file];

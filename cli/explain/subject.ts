@@ -13,7 +13,7 @@ const SHORT: { readonly [R in CachedResource]: string } = {
 const SPELLED = "deploy/web, rs/web-7f8fb, rc/web or pod/web-x2x4z";
 const SHOWN_MAX = 10;
 
-/** `deployment.apps/web`, `pod/web-x2x4z`. */
+/** Returns a name in kubectl's form: `deployment.apps/web`, `pod/web-x2x4z`. */
 export function objectName(resource: CachedResource, name: string): string {
   const { kind, group } = RESOURCES[resource];
   return `${kind.toLowerCase()}${group === "" ? "" : `.${group}`}/${name}`;
@@ -42,7 +42,11 @@ function spellings(resource: CachedResource): readonly string[] {
   return [...names, SHORT[resource], ...(group === "" ? [] : names.flatMap((name) => [`${name}.${group}`, `${name}.v1.${group}`]))];
 }
 
-/** @throws {UsageError} if the capture has no object of that name, or several in different namespaces, which the message lists */
+/**
+ * Finds an object in a capture.
+ *
+ * @throws {UsageError} if the capture has no object of that name, or several in different namespaces, which the message lists
+ */
 export function subjectIn(text: string, census: FamilyCensus, given?: string): Subject {
   const wanted = wantedBy(text, given);
   const { resource, name } = wanted;

@@ -9,7 +9,7 @@ const [COLUMNS, LINES_MAX, INDENT, CAUSE_INDENT] = [80, 25, 10, 12];
 /** Items beyond these limits are only counted. */
 const [CHANGES_MAX, OBJECTS_MAX, HELP_MAX, OTHERS_MAX] = [4, 3, 3, 3];
 
-/** @param options.recorded whether it is from a capture instead of a running cluster */
+/** Formats a verdict. @param options.recorded whether it is from a capture instead of a running cluster */
 export function verdictText(verdict: Verdict, { recorded = false } = {}): string {
   const { findings, changes, waits, atMs } = verdict;
   const clock = clockOf(atMs);

@@ -22,7 +22,10 @@ export interface HealthAnswer {
   readonly body: string;
 }
 
-/** `endpoint`: healthz, livez or readyz. `excluded`: names from `?exclude=`; `checked`: the other checks. */
+/**
+ * Formats the response of an endpoint. `endpoint`: healthz, livez or readyz. `excluded`: names from `?exclude=`; `checked`: the other
+ * checks.
+ */
 export function healthAnswer(
   endpoint: string,
   names: readonly string[],

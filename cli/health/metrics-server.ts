@@ -40,7 +40,7 @@ export const METRICS_LISTEN = "127.0.0.1:0";
 const CHECK_MS_MAX = 2_000;
 const PING: HealthCheck = { name: "ping", check: () => Promise.resolve(undefined) };
 
-/** @throws {UsageError} if it cannot listen on the address */
+/** Starts the server. @throws {UsageError} if it cannot listen on the address */
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
   const { host, port } = parseListen(options.listen);
   const server = createServer((request, response) => {

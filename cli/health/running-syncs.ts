@@ -14,7 +14,7 @@ export class RunningSyncs {
     if (kind === "ended") this.#started.delete(id);
   }
 
-  /** Source: client-go util/workqueue/metrics.go updateUnfinishedWork. */
+  /** Sets the metrics of unfinished work. Source: client-go util/workqueue/metrics.go updateUnfinishedWork. */
   tell(metrics: Metrics, nowMs: number): void {
     const running = [...this.#started.values()];
     for (const each of CONTROLLERS) {

@@ -5,7 +5,7 @@ import type { Metrics } from "@deltaloop/base/metrics";
 import type { Store } from "@deltaloop/store/ports";
 import { FATES, stoppedNamespaces } from "@deltaloop/store/ports";
 
-/** @throws when the Store does not answer */
+/** Reads the Store and sets its metrics. @throws when the Store does not answer */
 export async function tellStore(
   store: Pick<Store, "gate" | "queued" | "parked" | "tallies" | "guard">,
   metrics: Metrics,

@@ -31,7 +31,7 @@ export async function createProject(folder: string, root: string, dependency: (p
     throw new UsageError(`${folder} is not empty: it holds ${found.toSorted().slice(0, SHOWN_MAX).join(", ")}${others}; name a new folder`);
   }
   const example = (file: string): Promise<string> => readFile(join(root, EXAMPLE, file), "utf8");
-  const manifest = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as Manifest; // our own
+  const manifest = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as Manifest; // a file of this package
   const files = new Map([
     ...(await Promise.all(COPIED.map(async (file) => [file, await example(file)] as const))),
     ["website.yaml", (await example("website.yaml")).replace(/(?<=^ {2}name: ).*$/m, name)],

@@ -23,7 +23,7 @@ export interface DecodedKubeletConfig {
   readonly unknown: readonly string[];
 }
 
-/** @throws {Error} unless `text` is YAML or JSON of that kind and version */
+/** Decodes a KubeletConfiguration. @throws {Error} unless `text` is YAML or JSON of that kind and version */
 export function decodeKubeletConfig(text: string): DecodedKubeletConfig {
   const content = parseYamlOrJson(text) as Json; // it is some JSON value
   if (!isObject(content) || content["kind"] !== KIND || content["apiVersion"] !== API_VERSION)

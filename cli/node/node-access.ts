@@ -70,7 +70,7 @@ interface Means {
   readonly metrics?: Metrics;
 }
 
-/** @throws {UsageError} for kubeconfigs that cannot be used; what `joinCluster` throws */
+/** Obtains the node's credentials. @throws {UsageError} for kubeconfigs that cannot be used; the errors of `joinCluster` */
 export async function nodeAccess(flags: AccessFlags, means: Means, signal: AbortSignal): Promise<NodeAccess> {
   const certDir = resolve(flags.certDir ?? join(flags.rootDir, "pki"));
   if (flags.bootstrapKubeconfig !== undefined && flags.kubeconfig === undefined)

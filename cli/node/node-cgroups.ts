@@ -108,7 +108,7 @@ function reservedGroup(
   }
 }
 
-/** @throws {UsageError} if the options reserve more than the machine has */
+/** Adds the reserved resources to the facts of the machine. @throws {UsageError} if the options reserve more than the machine has */
 export function withReserved(facts: MachineFacts, { kubeReserved, systemReserved }: CgroupPolicy, eviction: EvictionPolicy): MachineFacts {
   const resources = { ...facts.resources, reserved: together(kubeReserved.resources, systemReserved.resources) };
   const tooMuch = reservedTooMuch(resources, eviction);

@@ -17,7 +17,7 @@ export interface CredentialFlags {
   readonly imageCredentialProviderBinDir?: string;
 }
 
-/** @throws {UsageError} for providers that cannot be used */
+/** Opens the credential sources that the options name. @throws {UsageError} for providers that cannot be used */
 export async function nodeCredentials(
   flags: CredentialFlags,
   means: { readonly clock: Clock; readonly log: Log },

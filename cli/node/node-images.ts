@@ -46,7 +46,7 @@ export function addImagePullFlags(command: Command): Command {
     .option("--image-credential-provider-bin-dir <folder>", "directory of the credential provider plugins");
 }
 
-/** @throws {UsageError} with upstream's message */
+/** Validates the options for pulls. @throws {UsageError} with upstream's message */
 export function imagePullPolicy({
   serializeImagePulls,
   maxParallelImagePulls: maxParallel,

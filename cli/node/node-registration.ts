@@ -34,7 +34,7 @@ export function addRegistrationFlags(command: Command): Command {
     .option("--cloud-provider <name>", "external if a cloud controller manager initializes the node", "");
 }
 
-/** @throws {UsageError} with upstream's message */
+/** Validates the options for the Node. @throws {UsageError} with upstream's message */
 export function registrationOf(flags: RegistrationFlags): Pick<NodeOptions, "hostIps" | "registration"> {
   const { nodeLabels, registerWithTaints, providerId, cloudProvider } = flags;
   const given = nodeIps(flags.nodeIp);

@@ -41,7 +41,7 @@ export function addRuntimeFlags(command: Command): Command {
     .option("--cni-bin-dir <folders>", "with --docker: folders of CNI plugins", "/opt/cni/bin");
 }
 
-/** @throws {UsageError} for an endpoint that is not a Unix socket */
+/** Opens the runtime that the options name. @throws {UsageError} for an endpoint that is not a Unix socket */
 export async function openRuntime(flags: RuntimeFlags, rootDir: string): Promise<NodeRuntime> {
   try {
     if (flags.docker === undefined) {

@@ -62,7 +62,7 @@ export function addressesOf(node: KubeObject | undefined): Addresses {
   return (node as Wire<V1Node> | undefined)?.status?.addresses ?? []; // the object is a Node from the API server
 }
 
-/** @throws {UsageError} for files that do not match or cannot be read */
+/** Reads the files of the HTTPS server. @throws {UsageError} for files that do not match or cannot be read */
 export async function servingFiles(
   flags: NodeFlags,
   clusterCa: string | Buffer | undefined,

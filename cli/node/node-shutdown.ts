@@ -35,7 +35,7 @@ export function shutdownSettings(flags: ShutdownFlags): ShutdownSettings {
   return { totalMs, criticalMs, byPriority };
 }
 
-/** @throws {UsageError} with upstream's message */
+/** Validates the options for the shutdown. @throws {UsageError} with upstream's message */
 export function shutdownOf(flags: ShutdownFlags): readonly ShutdownGracePeriod[] {
   const settings = shutdownSettings(flags);
   const mistakes = shutdownMistakes(settings);

@@ -191,7 +191,7 @@ async function serve(serving: Serving): Promise<void> {
   await api.stop();
 }
 
-/** @throws {UsageError} if no runtime answers within 30 s */
+/** Waits for the container runtime. @throws {UsageError} if it does not answer within 30 s */
 async function untilAnswered(cri: Cri, endpoint: string, log: Log): Promise<VersionResponse> {
   const giveUpAt = performance.now() + RUNTIME_DEADLINE_MS;
   for (let said = false; ;) {
@@ -224,7 +224,7 @@ async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]):
   }
 }
 
-/** @throws {UsageError} for options that contradict each other */
+/** Derives the options of the agent from the flags. @throws {UsageError} for options that contradict each other */
 export function nodeOptions(flags: NodeFlags): NodeOptions {
   const { name, rootDir, podLogsDir, containerLogsDir, cgroupRoot, cgroupDriver, port, maxPods } = flags;
   const { clusterDns, clusterDomain, resolvConf } = flags;
@@ -255,7 +255,7 @@ function imageGcPolicy(flags: NodeFlags): ImageGcPolicy {
   return { highThresholdPercent: high, lowThresholdPercent: low, minAgeMs, ...(maxAgeMs !== undefined && { maxAgeMs }) };
 }
 
-/** @throws {UsageError} with upstream's message */
+/** Validates the eviction options. @throws {UsageError} with upstream's message */
 function evictionPolicy(flags: NodeFlags): EvictionPolicy {
   const read = (text: string | undefined, separator: "<" | "="): Statements => parseStatements(text ?? "", separator);
   try {

@@ -42,7 +42,7 @@ export class PastServer {
     return serveHttp({ request: (request) => this.#request(request), closeWatches: () => this.#server.closeWatches() }, { port });
   }
 
-  /** @throws errors of `move`, after which nothing has changed */
+  /** Changes the moment. @throws errors of `move`, after which nothing has changed */
   async moveTo(time: string): Promise<Past> {
     const past = await this.#move(time);
     const former = this.#server;

@@ -1,4 +1,4 @@
-/** CustomResourceDefinitions of others, for the in-memory API server of `dev FILE… --crds PATH`. */
+/** CustomResourceDefinitions that deltaloop does not generate, for the in-memory API server of `dev FILE… --crds PATH`. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { isObject, UsageError } from "@deltaloop/base";

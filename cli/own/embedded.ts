@@ -29,7 +29,7 @@ const ANSWER_MS_MAX = 1_000;
 const FOLDER = ".deltaloop";
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/** @param crdPaths files and folders with CRDs of others */
+/** Prepares the in-memory cluster. @param crdPaths files and folders with further CRDs */
 export async function embeddedTarget(log: Log, crdPaths: readonly string[] = []): Promise<OwnTarget> {
   const others = readCrds(crdPaths);
   const [clock, random] = [createSystemClock(), createSystemRandom()];
@@ -127,7 +127,7 @@ async function applyCrd(client: KubeClient, name: string, crd: Manifest, file?: 
   }
 }
 
-/** @throws {UsageError} for a kind that the in-memory API server lacks */
+/** Waits until the API server serves the kinds. @throws {UsageError} for a kind that the in-memory API server lacks */
 async function untilServed(client: KubeClient, kinds: readonly KindData[], after: (ms: number) => Promise<void>): Promise<void> {
   for (const { group, version, kind, plural } of kinds) {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;

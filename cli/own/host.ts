@@ -25,7 +25,7 @@ export interface Loaded {
   readonly files: readonly string[];
 }
 
-/** The message is one line. */
+/** A file could not be loaded. The message is one line. */
 export class LoadError extends UsageError {
   /** The files of `Loaded`, as far as they are known. */
   readonly files: readonly string[];
@@ -60,7 +60,7 @@ export class Host {
   #calls = 0;
   /** The call whose code ran last. */
   #running: number | undefined;
-  /** Why it does not start again. */
+  /** Why the host does not start again. */
   #stopped: string | undefined;
 
   constructor(name: string, options: HostOptions) {
@@ -111,7 +111,10 @@ export class Host {
     }
   }
 
-  /** FH1. While one key's code never returns, the time of all others passes too. */
+  /**
+   * Kills the host because the sync `id` has timed out (FH1). If another key's code is still running, it has blocked this sync, so that
+   * key's sync fails instead.
+   */
   #end(id: number): void {
     const blocking = this.#running !== undefined && this.#waiting.has(this.#running) ? this.#running : id;
     this.#waiting.get(blocking)?.reject(new EndlessError());

@@ -18,7 +18,7 @@ export type ToHost =
 export type FromHost =
   /** The host has started and waits for `load`. */
   | { readonly kind: "started" }
-  /** Before the code of a file runs: the last one is the file whose code never ends. */
+  /** Sent before the code of a file runs. If loading never ends, the last such message names the file. */
   | { readonly kind: "loads"; readonly file: string }
   /** `files` are the paths of all that was loaded, without packages. */
   | { readonly kind: "loaded"; readonly definitions: readonly Definition[]; readonly files: readonly string[] }
@@ -38,11 +38,11 @@ export type FromHost =
   | {
       readonly kind: "failed";
       readonly id: number;
-      /** One line, with the place. */
+      /** Message of the error with its place, in one line. */
       readonly error: string;
-      /** Of the error, as `TypeError`. */
+      /** Name of the error, such as `TypeError`. */
       readonly name: string;
-      /** `website.ts:14:31`, without folders. */
+      /** Place of the error, such as `website.ts:14:31`, without folders. */
       readonly place?: string;
       /** Whether it is the failure of a read by `live`. */
       readonly isRead: boolean;

@@ -44,11 +44,11 @@ export interface OwnSystemOptions {
 export interface OwnSystem {
   /** Resolves once all gates are open, or `ends` aborts. */
   ready(ends: AbortSignal): Promise<void>;
-  /** Enqueues all keys, also those in back-off. @returns how many */
+  /** Enqueues all keys, including those in back-off. @returns their number */
   requeue(why: string): Promise<number>;
   /**
-   * Stops it and starts another one for changed definitions. `use` runs in between, when no call for the old definitions follows any more;
-   * what still runs must end or fail soon.
+   * Stops this system and starts another one for changed definitions. `use` is called in between, when no further call for the old
+   * definitions follows; running calls must end or fail soon.
    */
   redefine(definitions: readonly Definition[], use: () => void): Promise<void>;
   stop(): Promise<void>;
@@ -141,5 +141,5 @@ export function startOwnSystem(definitions: readonly Definition[], options: OwnS
   };
 }
 
-/** More than one system ever raises its fence by. */
+/** Number of fences reserved for one system, more than it ever uses. */
 const FENCES = 1_000_000;

@@ -31,7 +31,7 @@ export interface ClusterFlags extends StartupFlags {
   readonly anyKubernetes: boolean;
 }
 
-/** @throws {UsageError} if the cluster cannot be used */
+/** Connects to a cluster. @throws {UsageError} if it cannot be used */
 export async function clusterTarget(flags: ClusterFlags, log: Log): Promise<OwnTarget> {
   const { act, yes, anyKubernetes } = flags;
   const access = await kubeAccess(flags.kube, "deltaloop-own", "own");

@@ -13,7 +13,7 @@ export class Triggers {
     this.#views = new Map(entries.flatMap(({ views }) => views.map(({ name, kind }) => [name as View, kind.kind] as const)));
   }
 
-  /** @param isListed whether a list has found the items, which may have existed for long */
+  /** Records why keys were enqueued. @param isListed whether a list has found the items, which may have existed for long */
   note(view: View, items: readonly ItemChange[], isListed: boolean): void {
     for (const { key: changed, type, expected, effects } of items) {
       const what = type !== "put" ? "deleted" : expected ? "changed" : isListed ? "listed" : "created";

@@ -19,7 +19,7 @@ const SHARES: { readonly [F in Fault]: QueueFaults } = {
 };
 const DELAY_MS_MAX = 1000;
 
-/** @throws {UsageError} for an unknown name */
+/** Parses the names of faults. @throws {UsageError} for an unknown name */
 export function faultsIn(list: string): () => QueueFaults {
   const names = list === "none" ? [] : list.split(",").map((name) => name.trim());
   const strange = names.find((name) => !isFault(name));

@@ -37,7 +37,7 @@ const TIMEOUT_MS = 10_000;
 /** Margin, because a process checks the age of its secrets every ten seconds and a read takes some time. */
 const READ_MS = 15_000;
 
-/** @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
+/** Opens the secret to rotate. @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
 export async function openRotation(
   { environment, waitMs }: Pick<Rotation, "environment" | "waitMs">,
   variable: "DELTALOOP_MAC_KEY_SECRET" | "DELTALOOP_DIGEST_KEY_SECRET",
@@ -62,7 +62,7 @@ export function newKey(): string {
   return randomBytes(KEY_BYTES).toString("hex");
 }
 
-/** @throws {UsageError} */
+/** Writes the secret. @throws {UsageError} if that fails */
 export async function write({ secrets, reference }: OpenRotation, value: string): Promise<void> {
   await secrets.write(reference, value).catch(refused);
 }

@@ -28,13 +28,15 @@ export interface WatchedCluster extends StartupFlags {
   readonly access: KubeHttpConfig;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** Used instead of connections of this cluster alone; the caller has inspected its Redis. */
+  /** Connections to use instead of connections of this cluster alone; the caller has inspected its Redis. */
   readonly shared?: SharedConnections;
   readonly leaseNamespace?: string | undefined;
   readonly batchingWindowMs?: number | undefined;
   /** Whether the cluster id is that of the API server, which is then verified, or from a directory. */
   readonly idOf: "apiServer" | "directory";
-  /** Called when another controller writes to our objects. If absent, everything stops until `deltaloop resume`. */
+  /**
+   * Called when another controller writes the status of objects that deltaloop syncs. If absent, everything stops until `deltaloop resume`.
+   */
   readonly onForeignWrite?: (found: Error) => void;
 }
 
@@ -131,7 +133,7 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
   };
 }
 
-/** @throws {UsageError} when this Redis can hold no cache */
+/** Checks whether Redis can hold a cache. @throws {UsageError} if it cannot */
 export async function requireFitRedis({ redis }: Pick<Configuration, "redis">, log: Pick<Log, "warn">): Promise<void> {
   await inspectRedis(redis).catch((error: unknown) => {
     if (error instanceof UnfitRedisError) throw new UsageError(error.message);

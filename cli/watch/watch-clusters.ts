@@ -32,7 +32,7 @@ export async function watchClusters(ports: ClusterSupervisorPorts, ends: AbortSi
   /** The present work for each cluster id, and how to end it. */
   const works = new Map<string, { readonly stop: AbortController; readonly ended: Promise<void> }>();
 
-  /** WC2 */
+  /** Ends the work for a cluster id, then starts `work` (WC2). */
   function next(cid: string, work?: (signal: AbortSignal) => Promise<void>): void {
     const former = works.get(cid);
     former?.stop.abort(new Error("the cluster's kubeconfig was changed or removed"));
@@ -59,7 +59,7 @@ export async function watchClusters(ports: ClusterSupervisorPorts, ends: AbortSi
     }
   }
 
-  /** WC3 */
+  /** Deletes the keys of a removed cluster, twice (WC3). */
   async function removal(cluster: ListedCluster, signal: AbortSignal): Promise<void> {
     for (const delayMs of [0, RUNS_END_MS]) {
       await clock.after(delayMs, signal).catch(() => undefined);

@@ -120,7 +120,7 @@ function memory({ usage, stats }: Docker.MemoryStats): { readonly workingSetByte
   return { usageBytes: usage, workingSetBytes: Math.max(0, usage - (total_inactive_file ?? inactive_file)) };
 }
 
-/** @param user the image's user from an inspection, because a list does not contain it */
+/** Converts an image of the Engine API. @param user the image's user from `docker inspect`, because a list of images does not contain it */
 export function image(
   found: {
     readonly Id: string;

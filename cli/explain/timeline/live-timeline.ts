@@ -1,5 +1,5 @@
 /**
- * The timeline of a running cluster: receives recorded changes and the decisions of our controllers as they arrive.
+ * The timeline of a running cluster: receives recorded changes and the decisions of deltaloop's controllers as they arrive.
  *
  * LT1 an object keeps its index, and its changes, sizes and marks are only appended, so that an update contains only new entries.
  * LT2 its history is bounded: when it is full, its owner starts a new one with the current objects.
@@ -122,7 +122,7 @@ export class LiveTimeline {
     this.#early.push({ atMs, placed });
   }
 
-  /** LT2 */
+  /** Whether the history is full, so that its owner must start a new one (LT2). */
   isFull(nowMs: number): boolean {
     return this.#changes + this.#marks.length > CHANGES_MAX || this.#records > RECORDS_MAX || nowMs - this.#startMs > SPAN_MS_MAX;
   }

@@ -9,7 +9,10 @@ import type { LiveFlags } from "../live.ts";
 import { wantedBy } from "../subject.ts";
 import { clusterOptions, openLivePage, openText } from "./open-page.ts";
 
-/** @param object in kubectl's form: the page initially shows only objects with this name; empty for all objects */
+/**
+ * Serves the timeline of a running cluster. @param object in kubectl's form: the page initially shows only objects with this name; empty
+ * for all objects
+ */
 export async function openCluster(object: string, flags: LiveFlags & { readonly redact: boolean }): Promise<void> {
   const other = (["watch", "output", "all"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined) throw new UsageError(`--open shows everything on the page: leave out --${other}`);

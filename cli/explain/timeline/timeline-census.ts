@@ -40,13 +40,13 @@ export class TimelineCensus implements Census {
   readonly gaps: Gap[] = [];
   readonly changes: ObjectChange[] = [];
 
-  /** @param options.isWhole keeps values and messages that may be secret */
+  /** @param options.isWhole whether to keep values and messages that may be secret */
   constructor(digester: Digester, { isWhole }: { readonly isWhole: boolean }) {
     [this.#digester, this.#isWhole, this.#tracker] = [digester, isWhole, new ChangeTracker(digester)];
     this.#concerned = new Concerned(digester);
   }
 
-  /** @param startMs by default the time of the first record */
+  /** Starts a new read. @param startMs by default the time of the first record */
   begin(startMs = Infinity): void {
     [this.#tracker, this.#startMs, this.#lastMs, this.#listed] = [new ChangeTracker(this.#digester), startMs, new Map(), new Set()];
     this.#concerned = new Concerned(this.#digester);

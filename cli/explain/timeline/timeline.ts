@@ -42,7 +42,7 @@ interface PageFlags {
 /** A larger page would not open. */
 const SYNCS_MAX = 100_000;
 
-/** @param object in kubectl's form; empty: all workloads */
+/** Explains a capture on a page with a timeline. @param object in kubectl's form; empty: all workloads */
 export async function explainPage(file: string, object: string, flags: PageFlags): Promise<void> {
   const { html, redact, force, open } = flags;
   const ends = open && untilSignalled();

@@ -131,7 +131,7 @@ function ownersAfterChange(
   return { owners: remaining, comparison };
 }
 
-/** Removes the fields that the manager applied last time, no longer applies, and that no other manager owns. */
+/** Removes each field that the manager's last apply contained, that this apply omits, and that no other manager owns. */
 function pruned(object: Typed, owners: Owners, last: Owned | undefined, { apiVersion, convert }: Writing): Typed {
   if (last === undefined || last.fields.size === 0) return object;
   const then = convert(object, last.apiVersion);

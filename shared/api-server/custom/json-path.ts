@@ -38,7 +38,7 @@ type Step =
 const STEP =
   /^(?:\.?\['(?<quoted>(?:[^'\\]|\\.)*)'\]|\[(?<index>-?\d+)\]|(?:\.)?\[?(?<all>\*)\]?|\[\?\(@(?<filter>[^=!<>)]*?)\s*(?:(?<operator>==|!=|<=|>=|<|>)\s*(?<value>[^)]*))?\)\]|\.(?<name>(?:[^.[\]\\]|\\.)+))/u;
 
-/** The values at `.status.conditions[?(@.type=="Ready")].status`. @returns none for a path that cannot be parsed */
+/** Returns the values at a path such as `.status.conditions[?(@.type=="Ready")].status`; none for a path that cannot be parsed. */
 export function findAll(object: Json, path: string): Json[] {
   const steps = parsed(path);
   return steps === undefined ? [] : steps.reduce<Json[]>((found, step) => found.flatMap((value) => next(value, step)), [object]);

@@ -321,7 +321,7 @@ class MessageApplier {
     return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows kept changing during ${RETRIES_MAX} attempts` };
   }
 
-  /** Parts of a stashed manifest were removed or damaged: only a list shows which cached objects no longer exist. */
+  /** Handles a manifest with missing or damaged parts: only a list shows which cached objects no longer exist. */
   async #incomplete(missing: number): Promise<Verdict> {
     const { r: resource, ln: lane, sq: sequence } = this.#envelope;
     this.#ports.log.error("list manifest of a lane is incomplete or fails MAC verification; relisting the resource", {
@@ -407,7 +407,7 @@ class MessageApplier {
     return prepared;
   }
 
-  /** For unread items only the result shows whether they were new. */
+  /** Reports the changed items. Needed for unread items, because only the result of the call shows whether they were new. */
   #tellChanges(items: readonly ItemChange[], result: ApplyResult): void {
     if (result.kind !== "applied" && result.kind !== "retry") return;
     const changed = items.filter((_, i) => result.outcomes[i] === "changed");
@@ -430,8 +430,8 @@ class MessageApplier {
   }
 
   /**
-   * The items that are newer than their rows. An earlier delivery applied the others, or a newer version superseded them (A4). A skipped
-   * item rings no doorbells, so the second delivery skips only items that need a live read.
+   * Returns the items that are newer than their rows. An earlier delivery applied the others, or a newer version superseded them (A4). A
+   * skipped item rings no doorbells, so the second delivery skips only items that need a live read.
    */
   async #unapplied(
     kind: Call["kind"],
@@ -525,7 +525,7 @@ class MessageApplier {
   }
 }
 
-/** Deletes of the rows that have an invalid MAC and are not in the list. Their content cannot be trusted, so they enqueue no key. */
+/** Returns deletes of the rows that have an invalid MAC and are not in the list. Their content cannot be trusted, so they enqueue no key. */
 function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
   return forged
     .filter(({ key, where }) => where === "row" && !listed.has(key))

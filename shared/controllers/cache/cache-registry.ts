@@ -16,7 +16,7 @@ export interface CacheRegistry {
 
 type Views = Pick<CacheRegistry, "views">;
 
-/** The object as `view` caches it. @throws {MalformedObjectError} as `strip` does */
+/** Returns the object as `view` caches it. @throws {MalformedObjectError} as `strip` does */
 export function cachedAs(registry: Views, view: View, object: unknown, digester: Digester): Cached<View> {
   return isOwnView(view) ? definitionOf(registry, view).project(object, digester) : strip(view, object, digester);
 }
@@ -32,7 +32,7 @@ export function isOutside({ views }: Views, view: View, object: Cached<View>): b
   return isOwnView(view) && views.get(view)?.isOutside?.(object as CachedObject) === true; // the view determines the type
 }
 
-/** The object, or undefined if it cannot be cached. For deletes, which are applied without the object too. */
+/** Returns the object; undefined if it cannot be cached. For deletes, which are applied without the object, too. */
 export function readable(registry: Views, resource: View, object: Cached<View> | undefined): Cached<View> | undefined {
   try {
     if (object !== undefined) sliceOf(registry, resource, object);
@@ -42,7 +42,7 @@ export function readable(registry: Views, resource: View, object: Cached<View> |
   }
 }
 
-/** The resource that feeds a view. */
+/** Returns the resource that feeds a view. */
 export function resourceOf(registry: Views, view: View): Resource {
   return isOwnView(view) ? definitionOf(registry, view).resource : view;
 }
@@ -52,7 +52,11 @@ export function needsMetadataOnly({ views }: Views, view: View): boolean {
   return isOwnView(view) && views.get(view)?.isMetadataOnly === true;
 }
 
-/** @throws {RangeError} for a view that the registry lacks: a bug, because messages of an unknown view are not decoded */
+/**
+ * Returns the definition of a view.
+ *
+ * @throws {RangeError} for a view that the registry lacks: a bug, because messages of an unknown view are not decoded
+ */
 function definitionOf({ views }: Views, view: OwnView): ViewDefinition {
   const definition = views.get(view);
   if (!definition) throw new RangeError(`unknown view ${view}`);

@@ -61,7 +61,11 @@ const LOOKUP_ROUNDS_MAX = 5;
 /** An error may quote a name from a message, whose length is not limited. */
 const WHY_LENGTH_MAX = 500;
 
-/** @throws {Error} when a decision still requests rows after LOOKUP_ROUNDS_MAX rounds: a bug in an events table. */
+/**
+ * Prepares items with the rows that they replace.
+ *
+ * @throws {Error} when a decision still requests rows after LOOKUP_ROUNDS_MAX rounds: a bug in an events table.
+ */
 export async function prepareChanges(
   store: Pick<IndexStore, "readIndex">,
   registry: CacheRegistry,

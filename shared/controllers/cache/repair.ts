@@ -50,7 +50,7 @@ export async function repair(ports: RepairPorts, run: AnyTaken, forged: readonly
   }
 }
 
-/** @returns the number of repaired rows */
+/** Replaces forged rows by the live objects. @returns the number of repaired rows */
 async function putBack(
   ports: RepairPorts,
   run: AnyTaken,

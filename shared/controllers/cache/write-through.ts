@@ -55,7 +55,11 @@ export interface Written<R extends View> {
 /** Attempts while rows keep changing; after that the objects arrive with the stream. */
 const ATTEMPTS_MAX = 5;
 
-/** @throws {Error} when the cache changed during every attempt, or belongs to another epoch; the sync is then retried */
+/**
+ * Writes the objects through.
+ *
+ * @throws {Error} when the cache changed during every attempt, or belongs to another epoch; the sync is then retried
+ */
 export async function writeThrough<R extends View>(ports: WriteThroughPorts, run: AnyTaken, answers: Answers<R>): Promise<Written<R>> {
   // The resource determines the type of its objects, which TypeScript cannot infer here.
   const objects = answers.objects.map((object) => cachedAs(ports.registry, answers.resource, object, ports.digester) as Cached<R>);

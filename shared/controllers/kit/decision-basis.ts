@@ -41,14 +41,14 @@ export interface Intended {
 
 /**
  * Why the cache is not enough for the owner's creates or deletes; undefined if it is. The mark records the last live list of the owner's
- * pods, or our create of the owner:
+ * pods, or this controller's create of the owner:
  *
  *     mark listed at 90 under this fence, every pod lane at 95  → cache
  *     mark listed at 90, a lane at 80, deletes                  → list: pods that were gone at 90 may still enter the cache
  *     mark listed at 90, a lane at 80, creates                  → cache: such pods can only make it create too few
  *     mark of the fence before                                  → list
  *     the first case, deletes, losses may be undetected → list
- *     mark of our own create at 90, a lane at 80                → cache, unless pods of an earlier owner of that name may exist
+ *     mark of its own create at 90, a lane at 80                → cache, unless pods of an earlier owner of that name may exist
  */
 export function basisByMark(snapshot: Known, { verb, adopts, losesUnseen = false }: Intended): ListReason | undefined {
   const { pods, mark, predecessorGone } = snapshot;

@@ -44,12 +44,12 @@ export interface SeenCheckpoint {
 
 /** One per process and cluster. */
 export interface LeaseProof {
-  /** @throws {UnprovenError} */
+  /** Obtains the proof, from the Lease if necessary (LP3). @throws {UnprovenError} */
   require(epoch: string, token: TermToken | undefined): Promise<void>;
   /** Ends the current proof (LP2). */ connectionFailed(): void;
   /** LP5: the greatest checkpoint seen so far; read it before `take`. */
   seen(): SeenCheckpoint | undefined;
-  /** LP5. @returns whether the Store's state went back, and is now SUSPECT */
+  /** Compares the checkpoint of `take` with the one seen before (LP5). @returns whether the Store's state went back, and is now SUSPECT */
   compare(before: SeenCheckpoint | undefined, epoch: string, lineage: TakenLineage | undefined): Promise<boolean>;
 }
 
@@ -72,7 +72,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
   /** Incremented on each connection error, so that a response that was in flight proves nothing. */
   let failures = 0;
 
-  /** @returns the time at which the Lease was read and, if the Lease proves nothing, the reason */
+  /** Reads the Lease. @returns the time of the read and, if the Lease proves nothing, the reason */
   async function read(token: TermToken): Promise<{ readonly sentMs: number; readonly why?: string }> {
     for (let reads = 1; ; reads++) {
       const sentMs = clock.now();
@@ -147,7 +147,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
   };
 }
 
-/** LP1 and LP2 for a reader. `require` obtains the proof. */
+/** Wraps `reader` so that each read has a proof (LP1, LP2), which `require` obtains. */
 export function provenReader(reader: KubeReader, proof: LeaseProof, require: () => Promise<void>): KubeReader {
   return {
     get: async (...request) => {
@@ -161,7 +161,7 @@ export function provenReader(reader: KubeReader, proof: LeaseProof, require: () 
   };
 }
 
-/** LP2. */
+/** Awaits `answer`; a connection error ends the proof (LP2). */
 export async function watched<T>(proof: LeaseProof, answer: Promise<T>): Promise<T> {
   try {
     return await answer;

@@ -51,7 +51,7 @@ export interface Run extends Taken {
   /** The release that the cluster runs. Absent where no watcher publishes one, as in tests: OWN_RELEASE. */
   readonly release?: Release;
   /**
-   * Whether an API write may start now: the lease is ours and ends more than one request timeout + 1 s from now, and so does
+   * Whether an API write may start now: this run holds the lease, which ends more than one request timeout + 1 s from now, and so does
    * the invocation.
    */
   mayWrite(): boolean;

@@ -16,8 +16,8 @@ export interface ConnectLiveOptions {
 }
 
 /**
- * Connects everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after Redis rejected a password, unless
- * its connection is shared.
+ * Connects to everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after Redis rejected a password,
+ * unless its connection is shared.
  */
 export function connectLive(
   live: LiveConfiguration,

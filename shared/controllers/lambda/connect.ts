@@ -28,8 +28,9 @@ export interface Cache {
 type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
 
 /**
- * The cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer` overrides the configuration's keys,
- * for example with keys that rotate. `anyDigestKey`: accepts an epoch with any digest key, for the sweeper, which compares no digests.
+ * Opens the cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer` overrides the configuration's
+ * keys, for example with keys that rotate. `anyDigestKey`: accepts an epoch with any digest key, for the sweeper, which compares no
+ * digests.
  */
 export function openCache(
   { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,
@@ -54,7 +55,7 @@ export function redisStore(redis: Configuration["redis"], onError?: (error: Erro
   };
 }
 
-/** Connections that the clusters of one process share: a client of Redis of its own takes a cluster 200 KiB. */
+/** Connections that the clusters of one process share, because a Redis client for each cluster would cost 200 KiB. */
 export interface SharedConnections {
   /** Closing such a Store leaves the connection open. */
   readonly makeStore: MakeStore;
@@ -62,7 +63,7 @@ export interface SharedConnections {
   close(): void;
 }
 
-/** `onError` reports a lost connection to Redis between calls. */
+/** Opens connections for several clusters. `onError` reports a lost connection to Redis between calls. */
 export function shareConnections(
   { redis, queues: { endpoint } }: Pick<Configuration, "redis" | "queues">,
   onError: (error: Error) => void,
@@ -88,14 +89,14 @@ export interface Connections extends Cache {
   close(): Promise<void>;
 }
 
-/** `signer` and `anyDigestKey`: as for `openCache`. */
+/** Options of `connect`. `signer` and `anyDigestKey`: as for `openCache`. */
 export interface ConnectOptions {
   readonly signer?: Signer;
   readonly anyDigestKey?: boolean;
   readonly shared?: Pick<SharedConnections, "sqs">;
 }
 
-/** Everything except the API server, for which each component has its own credentials. */
+/** Connects to everything except the API server, for which each component has its own credentials. */
 export function connect(
   configuration: CacheConfiguration & Pick<Configuration, "queues">,
   make: MakeStore,

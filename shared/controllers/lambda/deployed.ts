@@ -24,7 +24,7 @@ interface Made<A extends readonly unknown[], R> {
   running: number;
 }
 
-/** `environment`: Lambda's by default. */
+/** Returns the export of a handler file. `environment` is Lambda's by default. */
 export function deployed<A extends readonly unknown[], R>(
   component: Component,
   create: (wiring: WiredFunction) => (...args: A) => Promise<R>,

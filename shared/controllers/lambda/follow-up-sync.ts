@@ -34,7 +34,7 @@ export interface FollowUpPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly canSync: (controller: ControllerName) => boolean;
-  /** @throws when the Store is unreachable */
+  /** Runs one sync. @throws when the Store is unreachable */
   readonly sync: (request: SyncRequest) => Promise<void>;
   /** End of the time for inline syncs, by `clock`. */
   readonly untilMs: number;
@@ -65,7 +65,10 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     running.add(one);
   }
 
-  /** GO3. If the first sync throws, the key's doorbell starts the second sync, not this function. */
+  /**
+   * Syncs a key, and once more if its run makes the key due (GO3). If the first sync throws, the second one is started by the key's
+   * doorbell, not here.
+   */
   async function syncAndRepeat(due: Due): Promise<void> {
     const { bell } = due;
     let again: Due | undefined;
@@ -102,7 +105,7 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     });
   }
 
-  /** GO6. The follow-ups are started before this returns. */
+  /** Starts early follow-ups of the keys that a Store call is expected to enqueue (GO6). Returns how to ring the doorbells in its response. */
   function syncBehind(bells: readonly Doorbell[], ringDue: Doorbells["ring"]): Pick<Doorbells, "ring"> {
     const askedMs = clock.now();
     const distinct = [...new Map(bells.map((bell) => [nameOf(bell), bell])).values()];
@@ -137,7 +140,7 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     await ring({ doorbells: { ring: ringOrFollowUp }, log }, [bell]);
   }
 
-  /** GO2. */
+  /** Runs a follow-up, and rings its doorbell if it fails (GO2). */
   async function ringOnFailure(due: Doorbell, run: () => Promise<void>): Promise<void> {
     const { key, controller } = due;
     try {
@@ -156,7 +159,7 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     if (others.length > 0) await doorbells.ring(others);
   }
 
-  /** GO1: the keys to sync inline. */
+  /** Returns the keys to sync inline (GO1). */
   function inline(bells: readonly Doorbell[], nowMs: number): readonly Doorbell[] {
     const isInline = (bell: Doorbell): boolean =>
       canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !syncing.includes(nameOf(bell));

@@ -102,7 +102,11 @@ export function fixedConfiguration(current: Configuration): LiveConfiguration {
   return { current, fresh: () => Promise.resolve(current), renew: () => Promise.resolve(false) };
 }
 
-/** @throws {ConfigurationError} with the name of the secret that a wrong value came from */
+/**
+ * Parses an environment with the values of its secrets.
+ *
+ * @throws {ConfigurationError} with the name of the secret that a wrong value came from
+ */
 function configurationOf(environment: Variables, references: ReturnType<typeof referencesIn>, values: SecretValues): Configuration {
   const { variables, from } = withSecrets(environment, references, values);
   try {

@@ -42,7 +42,11 @@ export interface References {
   readonly maxAgeMs: number;
 }
 
-/** @throws {ConfigurationError} if a reference conflicts with a plain variable, or the maximum age is out of range */
+/**
+ * Returns the references in an environment.
+ *
+ * @throws {ConfigurationError} if a reference conflicts with a plain variable, or the maximum age is out of range
+ */
 export function referencesIn(environment: Variables): References {
   const signsItself = Boolean(environment["DELTALOOP_KUBE_EKS_CLUSTER"]);
   const names = REFERENCES.filter((name) => !(signsItself && name === "DELTALOOP_KUBE_SECRET"));

@@ -26,7 +26,7 @@ const POLL_MS = 5_000;
 /** Editors write a file in several steps. */
 const SETTLE_MS = 200;
 
-/** @throws {Error} when the folder cannot be read at first */
+/** Opens the directory of clusters. @throws {Error} if the first read of the folder fails */
 export async function openClusterFolder(options: ClusterFolderOptions): Promise<ClusterDirectory> {
   let clusters: readonly ListedCluster[] = [];
   let reported: ReadonlySet<string> = new Set();
@@ -50,7 +50,7 @@ export async function openClusterFolder(options: ClusterFolderOptions): Promise<
     return hasChanged;
   }
 
-  /** KD3: the last good state of an entry that is now rejected. */
+  /** Returns the last good state of an entry that is now rejected (KD3). */
   function keptOf(entry: FolderEntry): readonly ListedCluster[] {
     if (entry.kind === "vetted") return [];
     return clusters.filter(({ name }) => name === entry.name).map((cluster) => ({ ...cluster, isPaused: entry.isPaused }));
@@ -64,7 +64,7 @@ export async function openClusterFolder(options: ClusterFolderOptions): Promise<
     return join(options.copies, `${cid}.yaml`);
   }
 
-  /** FK1, FK2 */
+  /** Writes the copy of a vetted kubeconfig (FK1, FK2). */
   async function copy({ cid, config }: Vetted): Promise<void> {
     const text = kubeconfigText(config);
     if (copied.get(cid) === text) return;

@@ -47,7 +47,7 @@ interface ParsedFile {
   readonly config: Kubeconfig;
 }
 
-/** @throws {Error} when the folder cannot be read; a file that cannot be read is a rejected entry */
+/** Reads the folder and vets its files. @throws {Error} when the folder cannot be read; a file that cannot be read is a rejected entry */
 export async function readFolder(options: FolderOptions): Promise<readonly FolderEntry[]> {
   const files = await readdir(options.folder);
   const paused = new Set(files.map((file) => /^\.(.+)\.paused$/.exec(file)?.[1]));
@@ -87,7 +87,7 @@ async function readEntry(file: string, paused: ReadonlySet<string | undefined>, 
   }
 }
 
-/** The problems of a kubeconfig, with those of the addresses that its server's name resolves to. */
+/** Returns the problems of a kubeconfig, including those of the addresses that its server's name resolves to. */
 export async function vet(config: Kubeconfig, { allowed, resolve }: Omit<FolderOptions, "folder">): Promise<readonly string[]> {
   const problems = vetKubeconfig(config, allowed);
   if (problems.length > 0) return problems;
@@ -96,7 +96,7 @@ export async function vet(config: Kubeconfig, { allowed, resolve }: Omit<FolderO
   return problem === undefined ? [] : [problem];
 }
 
-/** @throws {Error} with the file and the problem */
+/** Returns a parsed file. @throws {Error} with the file and the problem */
 async function parsedFile(name: string, { folder, parsed }: FolderOptions): Promise<Kubeconfig> {
   const path = join(folder, name);
   const file = await open(path, "r");

@@ -4,7 +4,7 @@ import type { LookupFunction } from "node:net";
 import { addressProblem } from "@deltaloop/kube/kubeconfig";
 import type { Allowance } from "@deltaloop/kube/kubeconfig";
 
-/** Resolves names for connections to clusters of others, whose DNS may answer differently after the kubeconfig was vetted. */
+/** Resolves names for connections to clusters of other users, whose DNS may answer differently after the kubeconfig was vetted. */
 export function vettedLookup(allowed: ReadonlySet<Allowance>): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {

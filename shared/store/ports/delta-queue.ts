@@ -9,7 +9,7 @@
  *     form of one that was rejected permanently. A rejected message does not use up its id.
  * DQ5 `send` reports failed entries by id; the others are in the queue.
  * DQ6 a received message is hidden until its visibility ends, then returns with a greater `receiveCount`; `remove`
- *      ends it; past `maxReceiveCount` it moves to the dead-letter queue.
+ *      deletes it; past `maxReceiveCount` it moves to the dead-letter queue.
  * DQ7 bodies pass byte for byte up to 1 MiB; a larger one fails by id and does not block others.
  */
 export interface DeltaQueue {

@@ -25,7 +25,7 @@ export interface Doorbell {
   readonly uid?: string;
   readonly owner?: OwnerId;
   readonly epoch: string;
-  /** 0: now. Delays above 900 s are capped: `take` then returns `notYet`, and the worker sends the doorbell again. */
+  /** 0 means now. Delays above 900 s are capped: `take` then returns `notYet`, and the worker sends the doorbell again. */
   readonly delayMs: number;
 }
 

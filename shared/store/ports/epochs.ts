@@ -42,7 +42,7 @@ export interface EpochStore {
     readonly fence: string;
     readonly resource: View;
     readonly lanes: number;
-    /** LN1, LN2. Absent if the caller uses no Lease. `expected`: the stored term that the caller has read. */
+    /** The leader's term (LN1, LN2). Absent if the caller uses no Lease. `expected`: the stored term that the caller has read. */
     readonly token?: TermToken;
     readonly expected?: string | undefined;
     readonly proof?: Proof | undefined;
@@ -76,7 +76,7 @@ export interface EpochStore {
     readonly answered: number;
     /** The caller's clock, which reveals jumps of the Store's clock (informer §12.5). If absent, the Store uses its server's time. */
     readonly nowMs?: number;
-    /** LN3. `confirmed`: the greatest count of a term whose checkpoint the Store has answered. */
+    /** The leader's term (LN3). `confirmed`: the greatest count of a term whose checkpoint the Store has answered. */
     readonly token?: TermToken;
     readonly confirmed?: number;
     /** Published with the epoch (EpochRecord.release). If absent, the published release stays unchanged. */
@@ -100,7 +100,7 @@ export interface EpochStore {
   takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
   /** Whether keys of `controller` are handed out; if not, `reason` is text for users. */
   gate(controller: ControllerName): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
-  /** `ended`: the received items that are counted as quarantined with this entry (TY1). */
+  /** Adds an entry to the quarantine. `ended`: the received items that are counted as quarantined with this entry (TY1). */
   quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
   /** Records a forged delta message. Kept outside of epochs and of the quarantine, so that forgeries cannot displace entries. */

@@ -89,7 +89,7 @@ export function stoppedNamespaces({ stop, namespaces }: GuardState): ReadonlyMap
   return new Map([...namespaces].flatMap(([namespace, { stop: own }]) => (own ? [[namespace, own] as const] : [])));
 }
 
-/** GD3, GD4, GD8. */
+/** Returns the state after a report (GD3, GD4, GD8). */
 export function afterReport(state: GuardState, { everything, namespaces: writes }: ForeignWrites, nowMs: number): GuardState {
   if (everything && everything.atMs > state.acceptedMs) return { ...state, stop: stopAfter(state.stop, everything, nowMs) };
   if (state.stop) return state; // this stop includes every namespace, and writes that are not accepted are reported again
@@ -105,7 +105,7 @@ export function afterReport(state: GuardState, { everything, namespaces: writes 
   return { ...state, namespaces };
 }
 
-/** GD5. Returns undefined if the state has changed since the caller read it. */
+/** Returns the state after a resume (GD5); undefined if it has changed since the caller read it. */
 export function afterResume(state: GuardState, { namespace, seen, acceptedMs }: ResumeRequest): GuardState | undefined {
   if (namespace === undefined) {
     if (!isSame(state, seen)) return undefined;

@@ -14,7 +14,7 @@
 
 /** A store of secrets. */
 export interface Secrets {
-  /** @throws {SecretError} */
+  /** Returns the values of secrets (SR1). @throws {SecretError} */
   read(references: readonly string[], options?: { readonly timeoutMs?: number }): Promise<SecretValues>;
   /** Replaces the value of an existing secret. @throws {SecretError} */
   write(reference: string, value: string): Promise<void>;

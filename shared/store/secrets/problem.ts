@@ -12,7 +12,7 @@ const WORDS: Readonly<Record<string, string>> = {
   UnrecognizedClientException: "was requested with unknown AWS credentials",
 };
 
-/** `action`: the IAM action, such as `secretsmanager:GetSecretValue`. */
+/** Describes an error code as text. `action`: the IAM action, such as `secretsmanager:GetSecretValue`. */
 export function problemWith(code: string, action: string): string {
   if (code === "AccessDeniedException") return `access is denied: allow ${action} on it, and kms:Decrypt if its key is your own`;
   const words = WORDS[code];

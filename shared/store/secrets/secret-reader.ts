@@ -81,14 +81,14 @@ interface Placed {
   readonly place: Place;
 }
 
-/** @throws {SecretError} */
+/** Parses a reference. @throws {SecretError} if it is invalid */
 export function placed(reference: string): Placed {
   const place = placeOf(reference);
   if (place === undefined) throw new SecretError(["invalid secret reference: expected a name, an ARN, ssm:/path or file:/path"]); // the message omits the reference, which may itself be a secret
   return { reference, place };
 }
 
-/** @throws {SecretError} if no region is known */
+/** Returns the URL of an AWS service. @throws {SecretError} if no region is known */
 export function urlOf(kind: string, region: string | undefined, { endpoint, ...options }: SecretsOptions): string {
   if (endpoint !== undefined) return endpoint;
   const of = region ?? options.region ?? environmentRegion();

@@ -28,7 +28,7 @@ interface Actions {
 }
 
 export interface SqsCalls {
-  /** @throws {AwsError} if SQS returns an error; without a response, the error of the connection or the signal */
+  /** Calls an action of SQS. @throws {AwsError} if SQS returns an error; without a response, the error of the connection or the signal */
   call<A extends keyof Actions>(action: A, input: Actions[A]["input"], options?: CallOptions): Promise<Actions[A]["output"]>;
   /** Ends the connections. */
   close(): void;

@@ -102,7 +102,7 @@ export class SyncHarness {
     return harness;
   }
 
-  /** For the Deployment controller: creates `objects`, owners first, and caches them. */
+  /** Returns a harness of the Deployment controller. Creates `objects`, owners first, and caches them. */
   static async of(objects: readonly Live[], options: SyncHarnessOptions = {}): Promise<SyncHarness> {
     const harness = await SyncHarness.create({ controller: "deployment", ...options });
     for (const object of objects) await harness.put(object);

@@ -911,7 +911,7 @@ class Worker {
       await this.#mayWrite();
       const status = await this.#schedule.call(() => this.#schedule.api.status(primary.key, rs.metadata.resourceVersion, size));
       if (status.kind !== "answered" || !status.answer) return { kind: "retry" };
-      // Some runs end with this write-through, as a sync without Events does.
+      // Most runs end with this write-through, as a sync without Events does.
       const ends = this.#run.token.endsWith("0") ? {} : { ends: { kind: "ok" } as const };
       await this.#through("replicasets", [status.answer], { uid, ownStatus: true, ...ends });
     }

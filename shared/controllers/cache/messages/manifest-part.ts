@@ -8,7 +8,7 @@ export class ManifestPart {
   #rows = 0;
   #bytes = 0;
 
-  /** @returns whether the row starts a new part */
+  /** Adds a row. @returns whether the row starts a new part */
   add(row: string): boolean {
     const bytes = Buffer.byteLength(row) + 1;
     const begins = this.#rows === MANIFEST_ROWS_MAX || (this.#rows > 0 && this.#bytes + bytes > MANIFEST_BYTES_MAX);

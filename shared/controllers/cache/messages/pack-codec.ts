@@ -33,7 +33,7 @@ export function encodePack(envelope: Envelope, signer: Signer): string {
   return signBody(signer, envelope.c, encodePackText(JSON.stringify(envelope)));
 }
 
-/** @throws {Error} if `encodePackText` cannot have made the payload; stops inflating at the limit */
+/** Decodes a payload to JSON text. @throws {Error} if `encodePackText` cannot have made the payload; stops inflating at the limit */
 export function packText(payload: string): string {
   if (!payload.startsWith(DEFLATED)) return payload;
   return inflateRawSync(Buffer.from(payload.slice(DEFLATED.length), "base64"), { maxOutputLength: INFLATED_BYTES_MAX }).toString();

@@ -6,7 +6,7 @@ import type { EnvelopeItem } from "./envelope.ts";
 /** Objects of 900 KiB and more that are read live per call. */
 const LIVE_PER_CALL_MAX = 4;
 
-/** Why the item cannot be applied (AP1), or undefined. */
+/** Returns why the item cannot be applied (AP1), or undefined. */
 export function faultOf(item: EnvelopeItem): string | undefined {
   if (typeof item !== "object" || item === null) return "not an item";
   if (typeof item.uid !== "string" || item.uid === "") return "no uid";

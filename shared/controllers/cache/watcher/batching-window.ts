@@ -54,7 +54,7 @@ const QUIET_MS = 20;
 
 /** Detects whether arriving items are a flow. */
 export class FlowMeter {
-  /** Ring of arrival times. */
+  /** Ring buffer of arrival times. */
   readonly #times = new Float64Array(ITEMS_FLOWING).fill(Number.NEGATIVE_INFINITY);
   #next = 0;
 

@@ -37,7 +37,7 @@ export interface ForeignWriteGuard {
   begin(nowMs: number): void;
   /** Inspects each incoming object, before it is stripped. Returns `canary` for the canary, which functions must not see. */
   look(resource: CachedResource, object: unknown): "canary" | undefined;
-  /** @throws if the Store does not answer; the term must not begin */
+  /** Exchanges writes and resumes with the Store before a term begins (FG4). @throws if the Store does not answer; the term must not begin */
   beforeTerm(): Promise<void>;
   /** Reports until `signal` aborts. */
   run(signal: AbortSignal): Promise<void>;

@@ -61,7 +61,7 @@ export interface Leadership {
   readonly lineage?: LeaseLineage;
 }
 
-/** LE6. */
+/** The leader's terms in the Lease (LE6). */
 export interface LeaseLineage {
   readonly token: () => TermToken;
   /** Earlier terms. */
@@ -97,7 +97,7 @@ const RETRY_MS = 2000;
 /** Poll interval of candidates (upstream: 2 s), so that a released Lease is taken within 2 s. */
 const LOOK_MS = 1000;
 const JITTER = 1.2;
-/** Number of conflicting changes of our Lease that one write tolerates. */
+/** Number of conflicting changes of the held Lease that one write tolerates. */
 const WRITES_MAX = 3;
 
 /** The terms that this process last saw in the Lease, by its client for the cluster. */
@@ -179,7 +179,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
     return !lost.signal.aborted;
   };
 
-  /** @returns whether the Lease was still held by this process. @throws when that is unknown */
+  /** Writes the Lease. @returns whether this process still held it. @throws when that is unknown */
   const writeOurs = async (terms: () => string, given: { readonly released?: true; readonly final?: string } = {}): Promise<boolean> => {
     for (let tries = 1; ; tries++) {
       const text = terms();

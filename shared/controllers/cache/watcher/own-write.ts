@@ -11,9 +11,10 @@ import type { View } from "@deltaloop/kube/objects";
 const OURS: ReadonlySet<string> = new Set(CONTROLLERS.map((controller) => `deltaloop-${controller}`));
 
 /**
- * managedFields hold the time of each manager's last write, in seconds. Our entry must be among the newest. If other entries have the same
- * second, a workload's write is deltaloop's if its status has the newest generation, which only we write, or if it was modified while still at its
- * first generation. Never true for a deleted object, or one that is being deleted: deletion has no manager.
+ * Whether the event probably reports a write of this system. managedFields hold the time of each manager's last write, in seconds;
+ * deltaloop's entry must be among the newest. If other entries have the same second, a workload's write counts as deltaloop's in two cases:
+ * its status has the newest observedGeneration, which only deltaloop writes, or it was modified while its generation was still 1. Never true
+ * for an object that is deleted or being deleted: deletion has no manager.
  *
  * Source: apimachinery pkg/util/managedfields/internal/managedfieldsupdater.go.
  */

@@ -149,7 +149,12 @@ function whileLeading(queue: DeltaQueue, leadership: Leadership): DeltaQueue {
   return { send: (entries) => (leadership.holds() ? queue.send(entries) : Promise.reject(leadership.lost.reason as Error)) };
 }
 
-/** @returns whether another watcher has a newer fence, and the final checkpoint of an orderly end. @throws {SharedCacheError} (WA8) */
+/**
+ * Runs terms until the Lease is lost.
+ *
+ * @returns whether another watcher has a newer fence, and the final checkpoint of an orderly end.
+ * @throws {SharedCacheError} (WA8)
+ */
 async function leadUntilLost(
   ports: WatcherPorts,
   options: WatcherOptions,
@@ -496,7 +501,10 @@ class Term {
     return this.#answered > before ? this.proof : undefined;
   }
 
-  /** WA10. Reads the server's newest version first, because the stream may only lag. */
+  /**
+   * Detects a written-through version from another history (WA10). Reads the server's newest version first, because the stream may only
+   * lag.
+   */
   async #compareWritten({ resource, written }: ResourceHealth): Promise<void> {
     const { clock, kube } = this.#ports;
     const { stream, resource: fed } = this.#streams.get(resource) ?? {};

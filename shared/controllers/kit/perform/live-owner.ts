@@ -35,7 +35,7 @@ export type Standing =
    */
   | { readonly kind: "ended"; readonly end: SyncResult };
 
-/** @throws {Error} if the owner cannot be read */
+/** Decides whether the call may be sent. @throws {Error} if the owner cannot be read */
 export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | undefined, copied?: CopiedAnnotations): Standing {
   switch (owner.kind) {
     case "failed":

@@ -25,23 +25,27 @@ import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOpti
 import { replacedBy } from "../replaced.ts";
 import type { Write } from "../writes.ts";
 
-/** @throws {Error} if the sync cannot continue: the lease ends, another run has the key, or the owner cannot be read */
+/**
+ * Executes writes in order.
+ *
+ * @throws {Error} if the sync cannot continue: the lease ends, another run has the key, or the owner cannot be read
+ */
 export async function perform(calls: RunCalls, writes: readonly ListedWrite[]): Promise<Performed> {
   if (writes.length === 0) return { results: [] };
   return traceAndStopInShadow(calls, writes) ?? (await performGroups(calls, writes));
 }
 
-/** @throws as `perform` */
+/** Creates a ReplicaSet. @throws as `perform` */
 export async function performCreate(calls: RunCalls, write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed> {
   return traceAndStopInShadow(calls, [write]) ?? (await createReplicaSet(calls, write, build));
 }
 
-/** @throws as `perform` */
+/** Ends a rollback request. @throws as `perform` */
 export async function performRollback(calls: RunCalls, write: WriteOf<"RollBack">, build: BuildRollback): Promise<Performed> {
   return traceAndStopInShadow(calls, [write]) ?? (await rollBack(calls, write, build));
 }
 
-/** @throws as `perform` */
+/** Writes a status. @throws as `perform` */
 export async function performStatus(calls: RunCalls, write: WriteOf<"UpdateStatus">, options: StatusOptions): Promise<Performed> {
   return traceAndStopInShadow(calls, [write]) ?? (await updateStatus(calls, write, options));
 }

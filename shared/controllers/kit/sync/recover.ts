@@ -11,7 +11,11 @@ import type { SyncSession } from "./session.ts";
 /** With more objects than this, one LIST of the namespace replaces the GETs. */
 const GETS_MAX = 10;
 
-/** @throws {Error} if a live read fails: the key is retried and reads the same objects again */
+/**
+ * Reads the objects of expired ops live and settles the ops.
+ *
+ * @throws {Error} if a live read fails: the key is retried and reads the same objects again
+ */
 export async function recover(session: SyncSession): Promise<SyncResult> {
   const { namespace } = splitKey(session.key);
   const ops = expiredOps(session, session.clock.now());

@@ -37,13 +37,17 @@ export interface SyncSession
     owner: Owner,
     purpose: "create" | "delete",
   ): Promise<{ readonly resourceVersion: string; readonly replicas: number } | undefined>;
-  /** @throws {Error} when the sync cannot continue: the lease ends, the key was taken over, the owner cannot be read. */
+  /**
+   * Executes writes in order.
+   *
+   * @throws {Error} when the sync cannot continue: the lease ends, the key was taken over, the owner cannot be read.
+   */
   perform(writes: readonly ListedWrite[]): Promise<Performed>;
-  /** @throws as `perform` */
+  /** Creates a ReplicaSet. @throws as `perform` */
   createReplicaSet(write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed>;
-  /** @throws as `perform` */
+  /** Ends a rollback request. @throws as `perform` */
   rollBack(write: WriteOf<"RollBack">, build: BuildRollback): Promise<Performed>;
-  /** @throws as `perform` */
+  /** Writes a status. @throws as `perform` */
   updateStatus(write: WriteOf<"UpdateStatus">, options?: StatusOptions): Promise<Performed>;
   /** Writes live reads through in one call of the Store, if there are any. Returns the objects as cached. */
   save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;

@@ -57,7 +57,7 @@ const WAIT_ONCE_MAX_MS = 1_000;
 const WAIT_MAX_MS = 1_500;
 /** Number of crashed runs after which a key counts as failed. A deploy, or another key in the batch, may crash a run once or twice. */
 const UNENDED_MAX = 3;
-/** Bounds the work if a client damages rows continuously. */
+/** Delay of the run after a repair. It bounds the work if a client damages rows continuously. */
 const REPAIRED_MS = 50;
 
 export async function runKey(
@@ -174,7 +174,11 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
   }
 }
 
-/** @throws {Error} for a release whose hash states are missing here, which is a bug: the gate should block it */
+/**
+ * Returns the release of a take.
+ *
+ * @throws {Error} for a release whose hash states are missing here, which is a bug: the gate should block it
+ */
 function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): Release | undefined {
   const known = release === undefined ? undefined : releaseOf(release, digester.releases);
   if (release !== undefined && known === undefined)

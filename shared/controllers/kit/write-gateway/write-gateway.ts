@@ -42,7 +42,11 @@ export function createWriteGateway(
 
 interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | "type">, BoundCall {}
 
-/** @throws {TerminalError} with the first broken rule; names paths and objects, never a value */
+/**
+ * Checks a call against the contract and the run's owner.
+ *
+ * @throws {TerminalError} with the first broken rule; names paths and objects, never a value
+ */
 function admit(controller: ControllerName, allowed: GatewayContract | undefined, owner: RunOwner, call: Asked): void {
   const { verb, resource, subresource, type, body } = call;
   const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;

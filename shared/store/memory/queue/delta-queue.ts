@@ -66,7 +66,7 @@ export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): Memory
   };
 }
 
-/** @throws {RangeError} for a call that SQS would reject as a whole, which is a bug of the caller */
+/** Returns the entries of a call. @throws {RangeError} for a call that SQS would reject as a whole, which is a bug of the caller */
 function asOneCall(entries: readonly QueueEntry[]): readonly QueueEntry[] {
   if (entries.length > ENTRIES_MAX) throw new RangeError(`the call has ${entries.length} entries, more than allowed`);
   if (new Set(entries.map((entry) => entry.id)).size !== entries.length) throw new RangeError("two entries of one call have the same id");

@@ -25,7 +25,7 @@ type Entry =
   | { readonly kind: "enter"; readonly epoch: EpochData; readonly resource: ResourceData; readonly lane: LaneData }
   | Exclude<ApplyResult, { readonly kind: "applied" | "retry" }>;
 
-/** A1, A2, A3, in that order. */
+/** Checks A1, A2 and A3, in that order. */
 function enter(data: MemoryData, pack: Omit<PackHeader, "kind">, items: readonly ItemChange[], nowMs: number): Entry {
   const { epoch } = data;
   if (!epoch) return { kind: "noEpoch" };

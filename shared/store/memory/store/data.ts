@@ -27,7 +27,7 @@ import type {
 import type { CheckedClock } from "./store-time.ts";
 
 export interface MemoryData {
-  /** The controllers whose keys and views it has; all Stores of this memory share them. */
+  /** The controllers whose keys and views this data contains; all Stores of this memory share them. */
   readonly catalog: Catalog;
   /** Identity of this memory: a new identity models a failover to another primary (SL1, SL2). */
   primary: string;
@@ -74,7 +74,7 @@ export interface EpochData {
 
 export interface ResourceData {
   fence: string;
-  /** The primary that the fence was opened on. */
+  /** Identity of the memory (MemoryData.primary) when the fence was opened. */
   primary: string;
   /** The term that opened the fence. */
   term: string | undefined;
@@ -93,9 +93,9 @@ export interface ResourceData {
   /** resourceVersion up to which the watcher has sent everything to the queue. */
   sent: string | undefined;
   readonly lanes: readonly LaneData[];
-  /** Slice name (sliceName) to rows. */
+  /** Rows by slice name (sliceName). */
   readonly slices: Map<string, Map<ObjectKey, Row>>;
-  /** Namespace to rows. For primaries only: no caller lists all pods of a namespace. */
+  /** Rows by namespace. Only for primaries: no caller lists all pods of a namespace. */
   readonly namespaces: Map<string, Map<ObjectKey, Row>>;
   /** Number of relevant changes per namespace: primaries that were added, removed, or changed in a field that look-ups use. */
   readonly counts: Map<string, number>;
@@ -123,7 +123,7 @@ export interface LaneData {
   /** When a message was last applied in sequence. */
   contiguousAtMs: number | undefined;
   readonly rows: Map<ObjectKey, Row>;
-  /** Key to the resourceVersion of deletes above the watermark. */
+  /** The resourceVersions of deletes above the watermark, by key. */
   readonly tombstones: Map<ObjectKey, string>;
   stash: { readonly generation: number; readonly rows: readonly ManifestRow[]; readonly parts: number } | undefined;
   /** The `part` of the last call that did not complete its message (A15). */
@@ -133,7 +133,7 @@ export interface LaneData {
 export interface QueueData {
   /** The earliest start of the next run, by key. */
   readonly ready: Map<ObjectKey, number>;
-  /** `unended`: number of consecutive runs directly before this one that never ended. */
+  /** The runs in progress. `unended`: number of consecutive runs directly before this one that never ended. */
   readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number; readonly unended: number }>;
   readonly failures: Map<ObjectKey, number>;
   /** The primaries in the index. */
@@ -230,7 +230,7 @@ export function correlationsOf({ events }: Pick<MemoryData, "events">, controlle
   return entryOf(events, controller);
 }
 
-/** @throws {RangeError} for a controller that the catalog lacks */
+/** Returns a controller's entry of a table. @throws {RangeError} for a controller that the catalog lacks */
 function entryOf<T>(table: { readonly [C in ControllerName]: T }, controller: ControllerName): T {
   const entry = table[controller];
   if (entry === undefined) throw new RangeError(`no controller ${controller}`);
@@ -291,7 +291,7 @@ function newLane(): LaneData {
   };
 }
 
-/** @throws {RangeError} for a lane that the resource does not have: the caller uses another number of lanes than the epoch. */
+/** Returns a lane of a resource. @throws {RangeError} if there is no such lane: the caller uses another number of lanes than the epoch. */
 export function laneAt(resource: ResourceData, lane: number): LaneData {
   const data = resource.lanes[lane];
   if (!data) throw new RangeError(`no lane ${lane}: there are ${resource.lanes.length} lanes`);

@@ -23,7 +23,7 @@ export function pendingDeadlineMs(epoch: EpochData, owner: OwnerId): number | un
   return earliestMs;
 }
 
-/** @returns the expired pending ops, now under the token of `run`, so that the former run can no longer settle them */
+/** Assigns the expired pending ops to `run`, so that the former run can no longer settle them, and returns them. */
 export function adoptExpired(epoch: EpochData, owner: OwnerId, run: AnyTaken, nowMs: number): readonly Intent[] {
   const expired = [...stored(epoch, owner)].filter(({ intent }) => intent.state === "pending" && intent.deadlineMs <= nowMs);
   for (const op of expired) put(epoch, owner, { ...op, intent: { ...op.intent, token: run.token } });

@@ -194,7 +194,7 @@ function queueVerbs(
   };
 }
 
-/** WQ5. Rings no keys of a controller whose gate is closed: a worker could not take them. */
+/** Returns the doorbells of lost or overdue keys (WQ5). Omits keys of a controller whose gate is closed: a worker could not take them. */
 function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowMs: number): readonly Doorbell[] {
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];

@@ -111,7 +111,10 @@ export function holds(queue: QueueData, key: ObjectKey, token: string): boolean 
   return queue.runs.get(key)?.token === token;
 }
 
-/** `take` once the gate is found open. Clears the key's outstanding doorbell, whatever the result: the caller has received it. */
+/**
+ * Takes a key, as `take` does once it has found the gate open. Clears the key's outstanding doorbell, whatever the result: the caller has
+ * received it.
+ */
 export function takeKey(
   epoch: EpochData,
   run: AnyTaken,
@@ -280,7 +283,7 @@ export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, now
   return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
 }
 
-/** Overdue keys without a run, then keys of runs whose lease has expired; without keys whose doorbell was rung recently. */
+/** Returns overdue keys without a run, then keys of runs whose lease has expired. Omits keys whose doorbell was rung recently. */
 export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isStopped: (key: ObjectKey) => boolean): readonly ObjectKey[] {
   const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
   const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();
@@ -296,7 +299,7 @@ export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isSt
   return rung;
 }
 
-/** WQ7. @returns the keys whose doorbells are due. */
+/** Enqueues the primaries for a resync (WQ7). @returns the keys whose doorbells are due */
 export function resyncKeys(queue: QueueData, spreadMs: number, nowMs: number): readonly ObjectKey[] {
   const keys = primariesInside(queue);
   return keys
@@ -307,7 +310,7 @@ export function resyncKeys(queue: QueueData, spreadMs: number, nowMs: number): r
     .slice(0, RESYNC_BELLS_MAX);
 }
 
-/** Dirty keys, the earliest due first. */
+/** Returns dirty keys, the earliest due first. */
 export function dirtyKeys(queue: QueueData): readonly ObjectKey[] {
   return [...queue.ready]
     .map(([key, atMs]) => ({ key, atMs }))
