@@ -86,7 +86,8 @@ function enforcements(text: string): readonly NodeAllocatableEnforcement[] {
   return names.flatMap((name) => {
     if (name === "none") return [];
     const known = ENFORCEMENTS.find((one) => one === name);
-    if (known === undefined) throw new UsageError(`--enforce-node-allocatable takes none or of ${ENFORCEMENTS.join(", ")}, not "${name}"`);
+    if (known === undefined)
+      throw new UsageError(`--enforce-node-allocatable takes none, or a comma-separated list of ${ENFORCEMENTS.join(", ")}; not "${name}"`);
     return [known];
   });
 }
@@ -99,7 +100,7 @@ function reservedGroup(
 ): ReservedGroup {
   const levels = [key, `${key}-compressible`] as const;
   const asked = levels.filter((level) => enforce.includes(level));
-  if (asked.length > 1) throw new UsageError(`--enforce-node-allocatable takes one of ${levels.join(" and ")}`);
+  if (asked.length > 1) throw new UsageError(`--enforce-node-allocatable takes ${levels.join(" or ")}, not both`);
   if (asked.length > 0 && cgroup === undefined) throw new UsageError(`--enforce-node-allocatable=${asked.join()} needs --${key}-cgroup`);
   try {
     return { resources: parseReserved(text), ...(cgroup !== undefined && { cgroup: `/${cgroup.split("/").filter(Boolean).join("/")}` }) };

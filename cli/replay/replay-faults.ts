@@ -24,7 +24,7 @@ export function faultsIn(list: string): () => QueueFaults {
   const names = list === "none" ? [] : list.split(",").map((name) => name.trim());
   const strange = names.find((name) => !isFault(name));
   if (strange !== undefined)
-    throw new UsageError(`--faults takes ${Object.keys(FAULTS).join(", ")} (with commas between them) or none, not "${strange}"`);
+    throw new UsageError(`--faults takes none, or a comma-separated list of ${Object.keys(FAULTS).join(", ")}; not "${strange}"`);
   const faults = Object.assign({ delayMsMax: DELAY_MS_MAX }, ...names.filter(isFault).map((name) => SHARES[name])) as QueueFaults; // the object literals have this type
   return () => faults;
 }

@@ -132,8 +132,9 @@ export async function runPage(
 }
 
 /**
- * Links to the folders of this checkout and copies of its files, and `deltaloop` and `programs` on the returned PATH.
- * @param isCopied copies of the folders too, because npm leaves links out of a tarball, and a build writes into them
+ * Fills `folder` with symlinks to this checkout's folders and copies of its files. Returns a PATH on which `deltaloop` and `programs` are
+ * found.
+ * @param isCopied whether folders are copied too: npm omits symlinks from a tarball, and a build writes into the folders
  */
 async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>, isCopied: boolean): Promise<string> {
   await mkdir(join(ROOT, "dist"), { recursive: true }); // a build writes this folder, and its link must exist before

@@ -77,7 +77,7 @@ export function startMessagingVerb(verb: string, parameters: readonly string[]):
     env: environmentOfOthers(),
   });
   if (child.pid !== undefined) killOnParentExit(child, child.pid);
-  child.on("error", () => undefined); // `exited` settles
+  child.on("error", () => undefined); // the listener in `exited` reports a failed start
   return {
     pid: child.pid ?? 0,
     exited: new Promise((resolve) => {

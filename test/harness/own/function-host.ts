@@ -8,10 +8,13 @@ const MAIN = join(import.meta.dirname, "..", "..", "..", "cli", "main.ts");
 /** Like `startMessagingVerb`, but from the test's own program. */
 export function startFunctionHost(files: readonly string[]): MessagingChild {
   const child = fork(MAIN, ["own-host", ...files], { serialization: "advanced", stdio: ["ignore", "inherit", "inherit", "ipc"] });
-  child.on("error", () => undefined); // `exited` settles
+  child.on("error", () => undefined); // the listener in `exited` reports a failed start
   return {
     pid: child.pid ?? Number.NaN,
-    exited: new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal }))),
+    exited: new Promise((resolve) => {
+      child.once("exit", (code, signal) => resolve({ code, signal }));
+      child.once("error", () => resolve({ code: 127, signal: null }));
+    }),
     onMessage: (listener) => void child.on("message", listener),
     send: (message) => void (child.connected && child.send(message, () => undefined)),
     kill: () => void child.kill("SIGKILL"),

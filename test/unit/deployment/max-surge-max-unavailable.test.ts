@@ -52,42 +52,40 @@ describe("resolveFenceposts", () => {
 });
 
 describe("maxUnavailable", () => {
-  const table: { replicas: number; unavailable: Value; strategy?: string; want: number }[] = [
-    { replicas: 10, unavailable: 5, want: 5 },
-    { replicas: 10, unavailable: 10, want: 10 },
-    { replicas: 5, unavailable: 10, want: 5 },
-    { replicas: 0, unavailable: 10, want: 0 },
+  const table: { replicas: number; unavailable: Value; strategy: string; want: number }[] = [
+    { replicas: 10, unavailable: 5, strategy: "RollingUpdate", want: 5 },
+    { replicas: 10, unavailable: 10, strategy: "RollingUpdate", want: 10 },
+    { replicas: 5, unavailable: 10, strategy: "RollingUpdate", want: 5 },
+    { replicas: 0, unavailable: 10, strategy: "RollingUpdate", want: 0 },
     { replicas: 10, unavailable: 5, strategy: "Recreate", want: 0 },
-    { replicas: 10, unavailable: "50%", want: 5 },
-    { replicas: 10, unavailable: "100%", want: 10 },
-    { replicas: 5, unavailable: "100%", want: 5 },
-    { replicas: 10, unavailable: "oops", want: 0 },
+    { replicas: 10, unavailable: "50%", strategy: "RollingUpdate", want: 5 },
+    { replicas: 10, unavailable: "100%", strategy: "RollingUpdate", want: 10 },
+    { replicas: 5, unavailable: "100%", strategy: "RollingUpdate", want: 5 },
+    { replicas: 10, unavailable: "oops", strategy: "RollingUpdate", want: 0 },
   ];
   it.each(table)(
     "[deployment T68] maxUnavailable $unavailable of $replicas replicas, strategy $strategy → $want",
     ({ replicas, unavailable, strategy, want }) => {
-      expect(maxUnavailable(deployment({ replicas, surge: 1, unavailable: unavailable ?? 0, strategy: strategy ?? "RollingUpdate" }))).toBe(
-        want,
-      );
+      expect(maxUnavailable(deployment({ replicas, surge: 1, unavailable: unavailable ?? 0, strategy }))).toBe(want);
     },
   );
 });
 
 describe("minAvailable", () => {
-  const table: { replicas: number; unavailable: IntOrPercent; strategy?: string; want: number }[] = [
-    { replicas: 10, unavailable: 5, want: 5 },
-    { replicas: 10, unavailable: 10, want: 0 },
-    { replicas: 5, unavailable: 10, want: 0 },
-    { replicas: 0, unavailable: 10, want: 0 },
+  const table: { replicas: number; unavailable: IntOrPercent; strategy: string; want: number }[] = [
+    { replicas: 10, unavailable: 5, strategy: "RollingUpdate", want: 5 },
+    { replicas: 10, unavailable: 10, strategy: "RollingUpdate", want: 0 },
+    { replicas: 5, unavailable: 10, strategy: "RollingUpdate", want: 0 },
+    { replicas: 0, unavailable: 10, strategy: "RollingUpdate", want: 0 },
     { replicas: 10, unavailable: 5, strategy: "Recreate", want: 0 },
-    { replicas: 10, unavailable: "60%", want: 4 },
-    { replicas: 10, unavailable: "100%", want: 0 },
-    { replicas: 5, unavailable: "100%", want: 0 },
+    { replicas: 10, unavailable: "60%", strategy: "RollingUpdate", want: 4 },
+    { replicas: 10, unavailable: "100%", strategy: "RollingUpdate", want: 0 },
+    { replicas: 5, unavailable: "100%", strategy: "RollingUpdate", want: 0 },
   ];
   it.each(table)(
     "[deployment T69] minAvailable for maxUnavailable $unavailable of $replicas replicas, strategy $strategy → $want",
     ({ replicas, unavailable, strategy, want }) => {
-      expect(minAvailable(deployment({ replicas, surge: 1, unavailable, strategy: strategy ?? "RollingUpdate" }))).toBe(want);
+      expect(minAvailable(deployment({ replicas, surge: 1, unavailable, strategy }))).toBe(want);
     },
   );
 });

@@ -285,8 +285,8 @@ describe("creation of the new ReplicaSet", () => {
     expect(statusOf(harness)).not.toHaveProperty("collisionCount");
   });
 
-  it.each(["before the list", "beside the list"])(
-    "[deployment T108] adopts nothing from a list if the Deployment, which was read %s, is deleted afterwards",
+  it.each(["before the list", "concurrently with the list"])(
+    "[deployment T108] does not adopt listed ReplicaSets if the Deployment, read %s, is deleted before the adoption",
     async (when) => {
       // The cache contains the ReplicaSet as an orphan: it is adopted first, after a read of the Deployment.
       if (when === "before the list") await harness.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));

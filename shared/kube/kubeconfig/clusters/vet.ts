@@ -103,8 +103,10 @@ function filesOf<F extends string>(at: string, fields: Readonly<Record<F, string
 /** VE1 */
 function shapeProblems(config: Kubeconfig): readonly Problem[] {
   const current = config.contexts.find(({ name }) => name === config["current-context"])?.context;
-  if (current === undefined) return ["current-context: names no context of the file: set it"];
-  if (!config.clusters.some(({ name }) => name === current.cluster)) return ["current-context: names no cluster of the file: correct it"];
+  if (current === undefined) return ["current-context: is not a context of the file: set it"];
+  const { cluster } = current;
+  if (!config.clusters.some(({ name }) => name === cluster))
+    return [`contexts[${config["current-context"]}].cluster: "${cluster}" is not a cluster of the file: add it, or correct the name`];
   const servers = new Set(config.clusters.map(({ cluster }) => serverKey(cluster)));
   return servers.size === 1 ? [] : ["clusters: has several servers: keep one cluster per file"];
 }

@@ -102,7 +102,7 @@ describe("flags", () => {
     [{ enforceNodeAllocatable: "kube-reserved" }, "--enforce-node-allocatable=kube-reserved needs --kube-reserved-cgroup"],
     [
       { enforceNodeAllocatable: "system-reserved,system-reserved-compressible" },
-      "takes one of system-reserved and system-reserved-compressible",
+      "takes system-reserved or system-reserved-compressible, not both",
     ],
     [{ kubeReserved: "disk=1" }, '--kube-reserved: cannot reserve "disk" resource'],
   ];

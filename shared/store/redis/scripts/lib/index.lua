@@ -15,7 +15,7 @@ local function lane(base)
   return state
 end
 
--- Writes are collected until `flush`, so that one command per key writes a whole call; reads include them.
+-- Buffers writes until `flush`, which sends one HDEL and one HSET per key for the whole script. `size` includes them.
 local puts, dels = {}, {}
 
 local function put(slot, field, value)
