@@ -18,7 +18,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
   const lines = [
     ...wrapped(headText(verdict, clock), COLUMNS),
     ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
-    ...section("Changed", [...changeLines(changes, clock), ...noChangeLines(verdict, clock)]),
+    ...section("Changed", [...noChangeLines(verdict, clock), ...changeLines(changes, clock)]),
     ...section("Effect", [`${effectText(verdict)}${lowestText(verdict, clock)}`]),
     ...section(
       "Waits for",
@@ -109,8 +109,11 @@ function changeLines(changes: readonly SpecChange[], clock: Clock): readonly str
 /** The change of another workload is a circumstance. */
 function noChangeLines({ noChange }: Verdict, clock: Clock): readonly string[] {
   if (noChange === undefined) return [];
-  const { sinceMs, isCreation, elsewhere } = noChange;
-  const nothing = `nothing in this workload since ${isCreation ? "its creation at " : ""}${clock(sinceMs)}`;
+  const { sinceMs, isCreation, completeRevision, elsewhere } = noChange;
+  const nothing =
+    completeRevision === undefined
+      ? `nothing in this workload since ${isCreation ? "its creation at " : ""}${clock(sinceMs)}`
+      : `nothing since revision ${completeRevision} was complete at ${clock(sinceMs)}`;
   if (elsewhere === undefined) return [nothing];
   const { object, atMs, manager, changes } = elsewhere;
   const [first, ...others] = changes;
@@ -131,9 +134,10 @@ function fieldText({ field, from, to }: SpecChange): string {
   return `${field} ${to === undefined ? "removed" : SPOKEN.has(to) ? to : `added: ${to}`}`;
 }
 
-function requestText({ atMs, manager, user }: SpecChange, clock: Clock): string {
+function requestText({ atMs, manager, user, completedRevision }: SpecChange, clock: Clock): string {
   const by = user === undefined ? (manager === undefined ? "client not recorded" : `field manager ${manager}`) : `user ${user}`;
-  return `at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
+  const completed = completedRevision === undefined ? "" : `; revision ${completedRevision}, completed`;
+  return `at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by}${completed})`;
 }
 
 export function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale, isRecreated } }: Verdict): string {
@@ -218,7 +222,7 @@ export function verdictJson({ subject, atMs, findings, changes, noChange, waits,
     ...(noChange && {
       noChange: {
         since: at(noChange.sinceMs),
-        isCreation: noChange.isCreation,
+        ...{ isCreation: noChange.isCreation, completeRevision: noChange.completeRevision },
         ...(elsewhere && {
           elsewhere: {
             ...{ object: elsewhere.object, at: at(elsewhere.atMs), manager: elsewhere.manager },

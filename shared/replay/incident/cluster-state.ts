@@ -19,7 +19,7 @@ import { otherEvidence } from "../evidence/other-evidence.ts";
 import { apiEvidence, apiObject } from "./api-objects.ts";
 import { seenOwner, seenPod, startMsOf } from "./seen.ts";
 import type { Recording, SeenOwner, SeenPod } from "./seen.ts";
-import { specChanges } from "./spec-changes.ts";
+import { specChanges, withCompletion } from "./spec-changes.ts";
 import type { SpecChange } from "./spec-changes.ts";
 
 export interface ClusterState {
@@ -70,7 +70,7 @@ export class StateCensus implements Census {
   #kept = new Map<string, Kept>();
   #others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, Kept<EvidenceRecord>>());
   #listed = new Map<string, Set<string>>();
-  #changes = new Map<string, SpecChange[]>();
+  #changes = new Map<string, readonly SpecChange[]>();
   #changedMs = new Map<string, number>();
   #starts = new Map<string, number[]>();
   #counts = new Map<string, AvailableCount[]>();
@@ -224,10 +224,8 @@ export class StateCensus implements Census {
   #note(before: CaptureRecord, now: CaptureRecord, { atMs, by }: { readonly atMs: number; readonly by: string | undefined }): void {
     const [was, is] = [before, now].map((each) => seenOwner(each.resource, recordingIn(each), this.#digester));
     if (was === undefined || is === undefined) return;
-    const changes = this.#changes.get(is.uid) ?? [];
-    this.#changes.set(is.uid, changes);
-    changes.push(...specChanges(was, is, { atMs, by }));
-    changes.splice(0, changes.length - CHANGES_MAX);
+    const changes = [...withCompletion(this.#changes.get(is.uid) ?? [], was), ...specChanges(was, is, { atMs, by })];
+    this.#changes.set(is.uid, changes.slice(-CHANGES_MAX));
   }
 }
 

@@ -12,6 +12,8 @@ export interface SpecChange extends TemplateDifference {
   readonly manager?: string;
   /** The user, from an audit log. */
   readonly user?: string;
+  /** The revision with this change, if its rollout has been complete. */
+  readonly completedRevision?: number;
 }
 
 const PLAIN = ["replicas", "paused", "minReadySeconds", "progressDeadlineSeconds"] as const;
@@ -42,6 +44,22 @@ export function specChanges(
     ...(by !== undefined && { user: by }),
   }));
   return after.generation === (before.generation ?? 0) + 1 ? ofOneRequest(changes, writersSince(before, after)) : changes;
+}
+
+/** The revision whose rollout the Deployment reports as complete, and since when; undefined after a change that it has not observed. */
+export function completeRollout(owner: SeenOwner): { readonly revision: number; readonly atMs: number } | undefined {
+  const { generation = 0, revision, status, conditions } = owner;
+  const complete = conditions.find(({ type, reason }) => type === "Progressing" && reason === "NewReplicaSetAvailable");
+  const atMs = complete && timeIn({ ...complete }, "lastUpdateTime");
+  if (revision === undefined || atMs === undefined || (status.observedGeneration ?? 0) < generation) return undefined;
+  return { revision, atMs };
+}
+
+/** @param owner the Deployment after the changes and before any other */
+export function withCompletion(changes: readonly SpecChange[], owner: SeenOwner): readonly SpecChange[] {
+  const completedRevision = completeRollout(owner)?.revision;
+  if (completedRevision === undefined) return changes;
+  return changes.map((change) => (isOfTemplate(change.field) ? { completedRevision, ...change } : change));
 }
 
 /** Managers that wrote between two recordings. No manager owns a field that it removed. */

@@ -1,14 +1,18 @@
 /** A workload that no request changed, and the last change of another one shortly before the cause. */
 import type { Finding } from "../findings/finding.ts";
 import { objectOf } from "../findings/quota.ts";
+import type { ClusterState } from "../incident/cluster-state.ts";
+import { completeRollout } from "../incident/spec-changes.ts";
 import type { SeenOwner } from "../incident/seen.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";
 import type { View } from "../incident/view.ts";
 
 export interface NoChange {
-  /** Begin of the time without a change: the creation, or the begin of what was read. */
+  /** Begin of the time without a change: the creation, the end of the last rollout, or the begin of what was read. */
   readonly sinceMs: number;
   readonly isCreation: boolean;
+  /** The revision whose rollout was complete at `sinceMs`. */
+  readonly completeRevision?: number;
   /** A circumstance, not a cause. */
   readonly elsewhere?: ChangeElsewhere;
 }
@@ -26,10 +30,18 @@ export interface ChangeElsewhere {
 const BEFORE_MS = 2 * 60_000;
 const SECOND_MS = 1_000;
 
+export interface Changes {
+  readonly changes: readonly SpecChange[];
+  /** Earlier changes are omitted. */
+  readonly fromMs: number;
+}
+
 /** Returns undefined if the workload changed, or if that is unknown. */
-export function noChangeIn({ state, owner, nowMs }: View, cause: Finding | undefined, fromMs: number): NoChange | undefined {
+export function noChangeIn(view: View, cause: Finding | undefined, { changes, fromMs }: Changes): NoChange | undefined {
+  const { state, owner, nowMs } = view;
   if (owner?.template === undefined || state.sinceMs === undefined || cause?.level !== "cause" || cause.kind === "deleted")
     return undefined;
+  if (changes.length > 0) return nothingSinceRollout(owner, state, changes);
   const { createdMs = 0 } = owner;
   const sinceMs = Math.max(state.sinceMs, fromMs, createdMs);
   if (sinceMs >= nowMs || (state.changedMsOf(owner.uid) ?? -Infinity) >= sinceMs) return undefined;
@@ -41,6 +53,15 @@ export function noChangeIn({ state, owner, nowMs }: View, cause: Finding | undef
     .filter(({ atMs }) => atMs <= untilMs && atMs >= untilMs - BEFORE_MS)
     .toSorted((a, b) => b.atMs - a.atMs)[0];
   return { sinceMs, isCreation: sinceMs === createdMs, ...(last && { elsewhere: last }) };
+}
+
+function nothingSinceRollout(owner: SeenOwner, state: ClusterState, changes: readonly SpecChange[]): NoChange | undefined {
+  const { revision, atMs: sinceMs = -Infinity } = completeRollout(owner) ?? {};
+  if (revision === undefined || sinceMs < (state.sinceMs ?? Infinity)) return undefined;
+  const isBefore = ({ atMs, completedRevision }: SpecChange): boolean => completedRevision !== undefined || (atMs ?? Infinity) < sinceMs;
+  // Times of objects are whole seconds.
+  const isUnchanged = changes.every(isBefore) && (state.changedMsOf(owner.uid) ?? -Infinity) < sinceMs + SECOND_MS;
+  return isUnchanged ? { sinceMs, isCreation: false, completeRevision: revision } : undefined;
 }
 
 function creation(owner: SeenOwner): readonly ChangeElsewhere[] {

@@ -4,7 +4,7 @@ import type { Finding, Target, Words } from "../findings/finding.ts";
 import { arePodsComplete, availablePods, endedAvailability, isChanged, viewOf } from "../incident/view.ts";
 import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
-import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
+import { pauseOf, rolloutChanges, withCompletion } from "../incident/spec-changes.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";
 import { noChangeIn } from "./no-change.ts";
 import type { NoChange } from "./no-change.ts";
@@ -27,7 +27,7 @@ export interface Verdict {
   /** Most likely cause first. */
   readonly findings: readonly Explained[];
   readonly changes: readonly SpecChange[];
-  /** Only for a recorded workload with a cause and without changes. */
+  /** Only for a recorded workload with a cause and without changes, or without changes since its last complete rollout. */
   readonly noChange?: NoChange | undefined;
   readonly effect: Effect;
   readonly waits: readonly Wait[];
@@ -83,7 +83,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
     health: healthOf(view, found),
     revision: view.owner?.revision,
     changes,
-    ...(!isLive && changes.length === 0 && { noChange: noChangeIn(view, found[0], fromMs) }),
+    ...(!isLive && { noChange: noChangeIn(view, found[0], { changes, fromMs }) }),
     effect: withLowest(view, effectOf(view, found), found[0]),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
@@ -213,7 +213,7 @@ function changesIn({ state, owner, current, previous }: View, findings: readonly
   const cause = findings.find(({ level }) => level !== "effect")?.kind ?? "";
   const matches = CHANGED_BY.find(([kinds]) => kinds.test(cause))?.[1];
   const rankOf = ({ field }: SpecChange): number => (matches?.test(field) === true ? 0 : 1);
-  return [...unrecorded, ...recorded].toSorted((a, b) => rankOf(a) - rankOf(b) || (b.atMs ?? 0) - (a.atMs ?? 0));
+  return withCompletion([...unrecorded, ...recorded], owner).toSorted((a, b) => rankOf(a) - rankOf(b) || (b.atMs ?? 0) - (a.atMs ?? 0));
 }
 
 /** Kinds of findings, and the fields whose change may cause them. */
