@@ -18,7 +18,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
   const lines = [
     ...wrapped(headText(verdict, clock), COLUMNS),
     ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
-    ...section("Changed", [...noChangeLines(verdict, clock), ...changeLines(changes, clock)]),
+    ...section("Changed", [...noChangeLines(verdict, clock), ...changeLines(changes, clock), ...deletedLines(verdict, clock)]),
     ...section("Effect", [`${effectText(verdict)}${lowestText(verdict, clock)}`]),
     ...section(
       "Waits for",
@@ -125,6 +125,15 @@ function noChangeLines({ noChange }: Verdict, clock: Clock): readonly string[] {
   ];
 }
 
+function deletedLines({ deletedPods }: Verdict, clock: Clock): readonly string[] {
+  if (deletedPods === undefined) return [];
+  const { objects, firstMs, lastMs, controller } = deletedPods;
+  const [only, ...others] = objects;
+  const pods = others.length === 0 ? `${only}` : counted(objects.length, "pod");
+  const [first, last] = [clock(firstMs), clock(lastMs)];
+  return [`${pods} deleted ${first === last ? `at ${first}` : `from ${first} to ${last}`} (not by its ${controller})`];
+}
+
 export function changeText(change: SpecChange, clock: Clock): string {
   return `${fieldText(change)} ${requestText(change, clock)}`;
 }
@@ -209,7 +218,7 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }
 
-export function verdictJson({ subject, atMs, findings, changes, noChange, waits, effect, ...rest }: Verdict): object {
+export function verdictJson({ subject, atMs, findings, changes, noChange, deletedPods, waits, effect, ...rest }: Verdict): object {
   const at = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : new Date(ms).toISOString());
   const { lowest, ...counts } = effect;
   const changesJson = (all: readonly SpecChange[]): readonly object[] => all.map(({ atMs: ms, ...change }) => ({ at: at(ms), ...change }));
@@ -229,6 +238,12 @@ export function verdictJson({ subject, atMs, findings, changes, noChange, waits,
             changes: changesJson(elsewhere.changes),
           },
         }),
+      },
+    }),
+    ...(deletedPods && {
+      deletedPods: {
+        ...{ objects: deletedPods.objects, controller: deletedPods.controller },
+        ...{ first: at(deletedPods.firstMs), last: at(deletedPods.lastMs) },
       },
     }),
     waits: waits.map(({ untilMs, ...wait }) => ({ ...wait, until: at(untilMs) })),

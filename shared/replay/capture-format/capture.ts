@@ -49,6 +49,8 @@ export interface ObjectIdentity {
   readonly uid?: string;
   /** The uid of its controller. */
   readonly ownerUid?: string;
+  /** Whether it is a pod with a deletionTimestamp. */
+  readonly isDeleted?: true;
   readonly generation?: number;
   /** `status.availableReplicas` of an owner of pods. */
   readonly available?: number;

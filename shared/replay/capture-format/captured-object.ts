@@ -10,11 +10,12 @@ export function identityIn(record: CaptureRecord | EvidenceRecord): ObjectIdenti
   const { object, type } = record;
   if (object === undefined || type === "BOOKMARK" || type === "ERROR") return undefined;
   const [uid, ownerUid] = [uidOf(object), ownerUidOf(object)];
-  const { generation } = metaOf(object);
+  const { generation, deletionTimestamp } = metaOf(object);
   return {
     key: keyOf(object),
     ...(uid !== undefined && { uid }),
     ...(ownerUid !== undefined && { ownerUid }),
+    ...(record.resource === "pods" && typeof deletionTimestamp === "string" && { isDeleted: true as const }),
     ...(typeof generation === "number" && { generation, available: availableOf(object) }),
   };
 }

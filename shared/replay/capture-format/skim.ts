@@ -25,7 +25,7 @@ const [NAME, UID, VERSION] = [String.raw`"([\w.:-]+)"`, String.raw`"([\w.-]+)"`,
 /** Values of labels have neither braces nor escapes. */
 const LABELS = String.raw`(?:,"labels":\{[^{}\\]*\})?`;
 const POD = new RegExp(
-  `"namespace":${NAME},"name":${NAME},"uid":${UID},${VERSION}${LABELS}(?:,"owner":\\{"kind":"\\w+","name":"[\\w.-]+","uid":${UID}\\})?,"creationTimestamp":`,
+  `"namespace":${NAME},"name":${NAME},"uid":${UID},${VERSION}${LABELS}(?:,"owner":\\{"kind":"\\w+","name":"[\\w.-]+","uid":${UID}\\})?,"creationTimestamp":(?:"${TIME}",("deletionTimestamp"))?`,
   "y",
 );
 const OWNER = new RegExp(
@@ -55,8 +55,10 @@ export class Skimmer {
     const [resource, other] = [CACHED_RESOURCES.find((each) => each === r), EVIDENCE_RESOURCES.find((each) => each === r)];
     const line = { text, atMs, type };
     if (resource === "pods") {
-      const [found, namespace = "", name = "", uid = "", owner] = matchAt(POD, text, length);
-      return found === undefined ? undefined : new Skimmed(resource, line, this.#identity(`${namespace}/${name}`, uid, owner));
+      const [found, namespace = "", name = "", uid = "", owner, deletion] = matchAt(POD, text, length);
+      if (found === undefined) return undefined;
+      const isDeleted = deletion !== undefined && { isDeleted: true as const };
+      return new Skimmed(resource, line, { ...this.#identity(`${namespace}/${name}`, uid, owner), ...isDeleted });
     }
     if (resource !== undefined) {
       const [found, name = "", namespace = "", uid = "", generation, owner] = matchAt(OWNER, text, length);

@@ -4,7 +4,7 @@
  *
  * IS1 only the newest recording of each existing object is kept; it is projected when the state is requested.
  * IS2 at most `CHANGES_MAX` changes of an owner's spec and `COUNTS_MAX` of its available pods are kept, and of a former pod only the time it
- *     took to become ready.
+ *     took to become ready, and its deletion by another client than its owner.
  */
 import { tableOf, EVIDENCE_RESOURCES } from "@deltaloop/kube/objects";
 import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
@@ -17,6 +17,8 @@ import type { Json } from "../evidence/fields.ts";
 import type { EventEvidence, EvidenceObjects } from "../evidence/other-evidence.ts";
 import { otherEvidence } from "../evidence/other-evidence.ts";
 import { apiEvidence, apiObject } from "./api-objects.ts";
+import { PodDeletions } from "./pod-deletions.ts";
+import type { PodDeletion } from "./pod-deletions.ts";
 import { seenOwner, seenPod, startMsOf } from "./seen.ts";
 import type { Recording, SeenOwner, SeenPod } from "./seen.ts";
 import { specChanges, withCompletion } from "./spec-changes.ts";
@@ -40,6 +42,8 @@ export interface ClusterState {
   changedMsOf(uid: string): number | undefined;
   /** Earlier values of an owner's `status.availableReplicas`, oldest first. */
   availableOf(uid: string): readonly AvailableCount[];
+  /** Deletions of the owner's pods by another client than itself, oldest first. */
+  deletionsOf(ownerUid: string): readonly PodDeletion[];
   /** How long earlier pods of the owner took to become ready. */
   startsOf(ownerUid: string): readonly number[];
 }
@@ -74,6 +78,7 @@ export class StateCensus implements Census {
   #changedMs = new Map<string, number>();
   #starts = new Map<string, number[]>();
   #counts = new Map<string, AvailableCount[]>();
+  #deletions = new PodDeletions();
   #heard = new Set<EvidenceResource>();
   #denied = new Set<EvidenceResource>();
   #startMs = Infinity;
@@ -87,7 +92,7 @@ export class StateCensus implements Census {
 
   begin(): void {
     [this.#kept, this.#listed, this.#changes, this.#starts, this.#counts] = [new Map(), new Map(), new Map(), new Map(), new Map()];
-    this.#changedMs = new Map();
+    [this.#changedMs, this.#deletions] = [new Map(), new PodDeletions()];
     this.#others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, Kept<EvidenceRecord>>());
     [this.#heard, this.#denied, this.#startMs, this.#endMs] = [new Set(), new Set(), Infinity, -Infinity];
   }
@@ -108,6 +113,11 @@ export class StateCensus implements Census {
     if (before !== undefined && resource !== "pods" && before.identity.generation !== identity.generation) {
       this.#changedMs.set(uid, atMs);
       this.#note(before.record, record, { atMs, by });
+    }
+    const isDeletion = identity.isDeleted === true || type === "DELETED";
+    if (resource === "pods" && isDeletion && before !== undefined && before.identity.isDeleted !== true) {
+      const pod = seenPod(recordingIn(record), this.#digester);
+      if (pod !== undefined) this.#deletions.deleted(pod, atMs);
     }
     if (resource !== "pods" && identity.available !== undefined) this.#count(uid, { atMs, available: identity.available });
     if (type === "DELETED") this.#forget(uid);
@@ -162,6 +172,7 @@ export class StateCensus implements Census {
       changesOf: (uid) => this.#changes.get(uid) ?? [],
       changedMsOf: (uid) => this.#changedMs.get(uid),
       availableOf: (uid) => this.#counts.get(uid) ?? [],
+      deletionsOf: (uid) => this.#deletions.of(uid),
       startsOf: memoized((uid: string) => {
         const starts = new Map([[uid, [...(this.#starts.get(uid) ?? [])]]]);
         for (const { record } of keptOf.get(uid) ?? []) noteStart(starts, uid, () => record.object);
@@ -224,6 +235,7 @@ export class StateCensus implements Census {
   #note(before: CaptureRecord, now: CaptureRecord, { atMs, by }: { readonly atMs: number; readonly by: string | undefined }): void {
     const [was, is] = [before, now].map((each) => seenOwner(each.resource, recordingIn(each), this.#digester));
     if (was === undefined || is === undefined) return;
+    if (is.replicas < was.replicas) this.#deletions.scaledDown(is.uid, atMs);
     const changes = [...withCompletion(this.#changes.get(is.uid) ?? [], was), ...specChanges(was, is, { atMs, by })];
     this.#changes.set(is.uid, changes.slice(-CHANGES_MAX));
   }

@@ -46,11 +46,10 @@ export function noChangeIn(view: View, cause: Finding | undefined, { changes, fr
   const sinceMs = Math.max(state.sinceMs, fromMs, createdMs);
   if (sinceMs >= nowMs || (state.changedMsOf(owner.uid) ?? -Infinity) >= sinceMs) return undefined;
   const others = state.owners.filter((each) => each.namespace === owner.namespace && each.ownerUid === undefined && each !== owner);
-  // Times of objects are whole seconds.
-  const untilMs = (cause.since ?? -Infinity) + ((cause.since ?? 0) % SECOND_MS === 0 ? SECOND_MS - 1 : 0);
+  const { fromMs: beginMs, untilMs } = beforeCause(cause);
   const last = others
     .flatMap((each) => [...creation(each), ...requests(each, state.changesOf(each.uid))])
-    .filter(({ atMs }) => atMs <= untilMs && atMs >= untilMs - BEFORE_MS)
+    .filter(({ atMs }) => atMs <= untilMs && atMs >= beginMs)
     .toSorted((a, b) => b.atMs - a.atMs)[0];
   return { sinceMs, isCreation: sinceMs === createdMs, ...(last && { elsewhere: last }) };
 }
@@ -62,6 +61,13 @@ function nothingSinceRollout(owner: SeenOwner, state: ClusterState, changes: rea
   // Times of objects are whole seconds.
   const isUnchanged = changes.every(isBefore) && (state.changedMsOf(owner.uid) ?? -Infinity) < sinceMs + SECOND_MS;
   return isUnchanged ? { sinceMs, isCreation: false, completeRevision: revision } : undefined;
+}
+
+/** The time shortly before a cause. */
+export function beforeCause({ since = -Infinity }: Finding): { readonly fromMs: number; readonly untilMs: number } {
+  // Times of objects are whole seconds.
+  const untilMs = since + (since % SECOND_MS === 0 ? SECOND_MS - 1 : 0);
+  return { fromMs: untilMs - BEFORE_MS, untilMs };
 }
 
 function creation(owner: SeenOwner): readonly ChangeElsewhere[] {

@@ -6,6 +6,8 @@ import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges, withCompletion } from "../incident/spec-changes.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";
+import { deletedPodsIn } from "./deleted-pods.ts";
+import type { DeletedPods } from "./deleted-pods.ts";
 import { noChangeIn } from "./no-change.ts";
 import type { NoChange } from "./no-change.ts";
 import { canUndo, withUndo } from "./undo.ts";
@@ -29,6 +31,8 @@ export interface Verdict {
   readonly changes: readonly SpecChange[];
   /** Only for a recorded workload with a cause and without changes, or without changes since its last complete rollout. */
   readonly noChange?: NoChange | undefined;
+  /** Only for a recorded workload with a cause. */
+  readonly deletedPods?: DeletedPods | undefined;
   readonly effect: Effect;
   readonly waits: readonly Wait[];
   /** Resources that could not be read and might reveal further causes. */
@@ -83,7 +87,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
     health: healthOf(view, found),
     revision: view.owner?.revision,
     changes,
-    ...(!isLive && { noChange: noChangeIn(view, found[0], { changes, fromMs }) }),
+    ...(!isLive && { noChange: noChangeIn(view, found[0], { changes, fromMs }), deletedPods: deletedPodsIn(view, found[0]) }),
     effect: withLowest(view, effectOf(view, found), found[0]),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),

@@ -2,7 +2,7 @@
 // is not shown.
 import { describe, expect, it } from "vitest";
 import type { Placed } from "../../../support/incident.ts";
-import { at, deployment, pod, recordedAt, textOf, waiting } from "../../../support/incident.ts";
+import { at, deployment, pod, recordedAt, replicaSet, textOf, waiting } from "../../../support/incident.ts";
 
 const crash = pod({
   state: waiting("CrashLoopBackOff"),
@@ -54,5 +54,41 @@ describe("a change of a rollout that had been complete", () => {
     const unobserved = version(2, { seconds: -120, completeAt: -250 });
     const fields = { ...unobserved[1], status: { ...(unobserved[1]["status"] as object), observedGeneration: 1 } };
     expect(textOf(first, [unobserved[0], fields, -120], crash)).toContain("at 10:08:00Z (client not recorded) Effect");
+  });
+});
+
+describe("pods that were deleted before the cause", () => {
+  const names = ["web-a-1", "web-a-2", "web-a-3"];
+  const of = (name: string, more: object = {}, status: object = {}): Placed => pod({ metadata: more, status }, name);
+  const deleted = (seconds: number, some = names, status: object = {}): readonly Placed[] =>
+    some.map((name) => recordedAt(seconds, of(name, { deletionTimestamp: at(seconds + 300), deletionGracePeriodSeconds: 300 }, status)));
+  const before = names.map((name) => recordedAt(-200, of(name)));
+  const set = (generation: number, replicas: number, seconds: number): Placed => {
+    const [resource, { metadata, spec, ...rest }] = replicaSet("web-a");
+    return [resource, { metadata: { ...(metadata as object), generation }, spec: { ...(spec as object), replicas }, ...rest }, seconds];
+  };
+
+  it("are counted", () => {
+    expect(textOf(...before, ...deleted(-40), crash)).toContain("3 pods deleted at 10:09:20Z (not by its ReplicaSet) Effect");
+  });
+
+  it("are named if only one was deleted, and have a range of times", () => {
+    expect(textOf(...before, ...deleted(-40, ["web-a-2"]), crash)).toContain("pod/web-a-2 deleted at 10:09:20Z (not by its ReplicaSet)");
+    const twice = [...deleted(-50, ["web-a-1"]), ...deleted(-40, ["web-a-2"])];
+    expect(textOf(...before, ...twice, crash)).toContain("2 pods deleted from 10:09:10Z to 10:09:20Z");
+  });
+
+  it.each<{ readonly name: string; readonly objects: readonly Placed[] }>([
+    { name: "after a scale-down of their ReplicaSet", objects: [set(1, 3, -190), set(2, 0, -45), ...deleted(-40)] },
+    { name: "in a scale-down that is recorded later", objects: [set(1, 3, -190), ...deleted(-40), set(2, 0, -40)] },
+    { name: "after the cause", objects: deleted(-10) },
+    { name: "long before the cause", objects: deleted(-170) },
+    {
+      name: "by an eviction",
+      objects: deleted(-40, names, { conditions: [{ type: "DisruptionTarget", status: "True", reason: "EvictionByEvictionAPI" }] }),
+    },
+    { name: "when they had failed", objects: deleted(-40, names, { phase: "Failed" }) },
+  ])("are not shown if they were deleted $name", ({ objects }) => {
+    expect(textOf(...before, ...objects, crash)).not.toContain("(not by its ReplicaSet)");
   });
 });
