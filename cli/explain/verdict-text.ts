@@ -11,14 +11,29 @@ const [CHANGES_MAX, OBJECTS_MAX, HELP_MAX, OTHERS_MAX] = [4, 3, 3, 3];
 
 /** Formats a verdict. @param options.recorded whether it is from a capture instead of a running cluster */
 export function verdictText(verdict: Verdict, { recorded = false } = {}): string {
+  const whole = linesOfVerdict(verdict, recorded);
+  // The help at the end is more important than what a controller does after a wait.
+  const waits = verdict.waits.map(({ outcome: _, ...wait }) => wait);
+  return (whole.length <= LINES_MAX ? whole : linesOfVerdict({ ...verdict, waits }, recorded))
+    .slice(0, LINES_MAX)
+    .map((line) => `${shortened(printable(line), COLUMNS)}\n`)
+    .join("");
+}
+
+function linesOfVerdict(verdict: Verdict, recorded: boolean): readonly string[] {
   const { findings, changes, waits, atMs } = verdict;
   const clock = clockOf(atMs);
   const [first, ...rest] = findings.filter(({ level }) => level === "cause");
   const others = [...rest, ...findings.filter(({ level }) => level === "effect")];
-  const lines = [
+  return [
     ...wrapped(headText(verdict, clock), COLUMNS),
     ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
-    ...section("Changed", [...noChangeLines(verdict, clock), ...changeLines(changes, clock), ...deletedLines(verdict, clock)]),
+    ...section("Changed", [
+      ...noChangeLines(verdict, clock),
+      ...changeLines(changes, clock),
+      ...deletedLines(verdict, clock),
+      ...elsewhereLines(verdict, clock),
+    ]),
     ...section("Effect", [`${effectText(verdict)}${lowestText(verdict, clock)}`]),
     ...section(
       "Waits for",
@@ -38,10 +53,6 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
     ),
     ...(first === undefined && verdict.health !== "complete" ? section("Unknown", unknownLines(verdict, recorded)) : []),
   ];
-  return lines
-    .slice(0, LINES_MAX)
-    .map((line) => `${shortened(printable(line), COLUMNS)}\n`)
-    .join("");
 }
 
 function headText({ subject, health, revision, atMs }: Verdict, clock: Clock): string {
@@ -106,23 +117,23 @@ function changeLines(changes: readonly SpecChange[], clock: Clock): readonly str
   return most(texts, CHANGES_MAX + 1);
 }
 
-/** The change of another workload is a circumstance. */
 function noChangeLines({ noChange }: Verdict, clock: Clock): readonly string[] {
   if (noChange === undefined) return [];
-  const { sinceMs, isCreation, completeRevision, elsewhere } = noChange;
-  const nothing =
+  const { sinceMs, isCreation, completeRevision } = noChange;
+  return [
     completeRevision === undefined
       ? `nothing in this workload since ${isCreation ? "its creation at " : ""}${clock(sinceMs)}`
-      : `nothing since revision ${completeRevision} was complete at ${clock(sinceMs)}`;
-  if (elsewhere === undefined) return [nothing];
+      : `nothing since revision ${completeRevision} was complete at ${clock(sinceMs)}`,
+  ];
+}
+
+function elsewhereLines({ elsewhere }: Verdict, clock: Clock): readonly string[] {
+  if (elsewhere === undefined) return [];
   const { object, atMs, manager, changes } = elsewhere;
   const [first, ...others] = changes;
   const more = others.length === 0 ? "" : ` and ${counted(others.length, "other field")}`;
   const what = first === undefined ? " was created" : `: ${fieldText(first)}${more}`;
-  return [
-    nothing,
-    `also in the namespace: ${object}${what} ${requestText(first ?? { field: "", atMs, ...(manager && { manager }) }, clock)}`,
-  ];
+  return [`also in the namespace: ${object}${what} ${requestText(first ?? { field: "", atMs, ...(manager && { manager }) }, clock)}`];
 }
 
 function deletedLines({ deletedPods }: Verdict, clock: Clock): readonly string[] {
@@ -218,11 +229,21 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }
 
-export function verdictJson({ subject, atMs, findings, changes, noChange, deletedPods, waits, effect, ...rest }: Verdict): object {
+export function verdictJson({
+  subject,
+  atMs,
+  findings,
+  changes,
+  noChange,
+  elsewhere,
+  deletedPods,
+  waits,
+  effect,
+  ...rest
+}: Verdict): object {
   const at = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : new Date(ms).toISOString());
   const { lowest, ...counts } = effect;
   const changesJson = (all: readonly SpecChange[]): readonly object[] => all.map(({ atMs: ms, ...change }) => ({ at: at(ms), ...change }));
-  const { elsewhere } = noChange ?? {};
   return {
     ...{ kind: "verdict", subject, at: at(atMs), ...rest },
     effect: { ...counts, ...(lowest && { lowest: { available: lowest.available, times: lowest.times, last: at(lowest.lastMs) } }) },
@@ -232,14 +253,9 @@ export function verdictJson({ subject, atMs, findings, changes, noChange, delete
       noChange: {
         since: at(noChange.sinceMs),
         ...{ isCreation: noChange.isCreation, completeRevision: noChange.completeRevision },
-        ...(elsewhere && {
-          elsewhere: {
-            ...{ object: elsewhere.object, at: at(elsewhere.atMs), manager: elsewhere.manager },
-            changes: changesJson(elsewhere.changes),
-          },
-        }),
       },
     }),
+    ...(elsewhere && { elsewhere: { ...elsewhere, atMs: undefined, at: at(elsewhere.atMs), changes: changesJson(elsewhere.changes) } }),
     ...(deletedPods && {
       deletedPods: {
         ...{ objects: deletedPods.objects, controller: deletedPods.controller },

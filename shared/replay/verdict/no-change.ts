@@ -1,9 +1,8 @@
-/** A workload that no request changed, and the last change of another one shortly before the cause. */
+/** A workload that no request changed, or none since its last rollout. */
 import type { Finding } from "../findings/finding.ts";
-import { objectOf } from "../findings/quota.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
-import { completeRollout } from "../incident/spec-changes.ts";
 import type { SeenOwner } from "../incident/seen.ts";
+import { completeRollout } from "../incident/spec-changes.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";
 import type { View } from "../incident/view.ts";
 
@@ -13,20 +12,9 @@ export interface NoChange {
   readonly isCreation: boolean;
   /** The revision whose rollout was complete at `sinceMs`. */
   readonly completeRevision?: number;
-  /** A circumstance, not a cause. */
-  readonly elsewhere?: ChangeElsewhere;
 }
 
-/** The creation of another workload of the namespace, or one request that changed its spec. */
-export interface ChangeElsewhere {
-  readonly object: string;
-  readonly atMs: number;
-  readonly manager?: string | undefined;
-  /** Empty for a creation. */
-  readonly changes: readonly SpecChange[];
-}
-
-/** Time before a cause within which changes of other workloads are reported. */
+/** Time before a cause within which changes of other workloads and deletions of pods are reported. */
 const BEFORE_MS = 2 * 60_000;
 const SECOND_MS = 1_000;
 
@@ -45,13 +33,7 @@ export function noChangeIn(view: View, cause: Finding | undefined, { changes, fr
   const { createdMs = 0 } = owner;
   const sinceMs = Math.max(state.sinceMs, fromMs, createdMs);
   if (sinceMs >= nowMs || (state.changedMsOf(owner.uid) ?? -Infinity) >= sinceMs) return undefined;
-  const others = state.owners.filter((each) => each.namespace === owner.namespace && each.ownerUid === undefined && each !== owner);
-  const { fromMs: beginMs, untilMs } = beforeCause(cause);
-  const last = others
-    .flatMap((each) => [...creation(each), ...requests(each, state.changesOf(each.uid))])
-    .filter(({ atMs }) => atMs <= untilMs && atMs >= beginMs)
-    .toSorted((a, b) => b.atMs - a.atMs)[0];
-  return { sinceMs, isCreation: sinceMs === createdMs, ...(last && { elsewhere: last }) };
+  return { sinceMs, isCreation: sinceMs === createdMs };
 }
 
 function nothingSinceRollout(owner: SeenOwner, state: ClusterState, changes: readonly SpecChange[]): NoChange | undefined {
@@ -68,17 +50,4 @@ export function beforeCause({ since = -Infinity }: Finding): { readonly fromMs: 
   // Times of objects are whole seconds.
   const untilMs = since + (since % SECOND_MS === 0 ? SECOND_MS - 1 : 0);
   return { fromMs: untilMs - BEFORE_MS, untilMs };
-}
-
-function creation(owner: SeenOwner): readonly ChangeElsewhere[] {
-  const { createdMs, managers } = owner;
-  if (createdMs === undefined) return [];
-  const creator = managers.find(({ subresource, time }) => subresource === undefined && Date.parse(time ?? "") === createdMs);
-  return [{ object: objectOf(owner), atMs: createdMs, manager: creator?.manager, changes: [] }];
-}
-
-function requests(owner: SeenOwner, changes: readonly SpecChange[]): readonly ChangeElsewhere[] {
-  return [...Map.groupBy(changes, ({ atMs }) => atMs)].flatMap(([atMs, of]) =>
-    atMs === undefined ? [] : [{ object: objectOf(owner), atMs, changes: of }],
-  );
 }

@@ -8,6 +8,8 @@ import { pauseOf, rolloutChanges, withCompletion } from "../incident/spec-change
 import type { SpecChange } from "../incident/spec-changes.ts";
 import { deletedPodsIn } from "./deleted-pods.ts";
 import type { DeletedPods } from "./deleted-pods.ts";
+import { changeElsewhere } from "./elsewhere.ts";
+import type { ChangeElsewhere } from "./elsewhere.ts";
 import { noChangeIn } from "./no-change.ts";
 import type { NoChange } from "./no-change.ts";
 import { canUndo, withUndo } from "./undo.ts";
@@ -31,7 +33,8 @@ export interface Verdict {
   readonly changes: readonly SpecChange[];
   /** Only for a recorded workload with a cause and without changes, or without changes since its last complete rollout. */
   readonly noChange?: NoChange | undefined;
-  /** Only for a recorded workload with a cause. */
+  /** Only for a recorded workload with a cause, as the following. */
+  readonly elsewhere?: ChangeElsewhere | undefined;
   readonly deletedPods?: DeletedPods | undefined;
   readonly effect: Effect;
   readonly waits: readonly Wait[];
@@ -82,12 +85,17 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
   const findings = found.map((each) => ({ ...each, words: wordsIn(each, view, found[0]) }));
   const fromMs = sinceMs ?? windowOf(view, found);
   const changes = changesIn(view, found, fromMs);
+  const noChange = isLive ? undefined : noChangeIn(view, found[0], { changes, fromMs });
   return {
     ...{ subject, atMs: state.nowMs, findings },
     health: healthOf(view, found),
     revision: view.owner?.revision,
     changes,
-    ...(!isLive && { noChange: noChangeIn(view, found[0], { changes, fromMs }), deletedPods: deletedPodsIn(view, found[0]) }),
+    ...(!isLive && {
+      noChange,
+      elsewhere: changeElsewhere(view, found[0], changes.length === 0 && noChange !== undefined),
+      deletedPods: deletedPodsIn(view, found[0]),
+    }),
     effect: withLowest(view, effectOf(view, found), found[0]),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),

@@ -92,3 +92,51 @@ describe("pods that were deleted before the cause", () => {
     expect(textOf(...before, ...objects, crash)).not.toContain("(not by its ReplicaSet)");
   });
 });
+
+describe("another workload that got more pods before the cause, beside a change of the workload itself", () => {
+  const other = (seconds: number, replicas: number, createdAt: number): Placed => {
+    const metadata = { namespace: "shop", name: "api", uid: "uid-api-d", resourceVersion: "5", generation: replicas };
+    const spec = { replicas, selector: { matchLabels: { app: "api" } }, template: {} };
+    return ["deployments", { metadata: { ...metadata, creationTimestamp: at(createdAt) }, spec }, seconds];
+  };
+  const message = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3';
+  const condition = { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message, lastTransitionTime: at(-20) };
+  const quota = replicaSet("web-b", { status: { replicas: 0, conditions: [condition] } });
+  const unschedulable = pod({
+    status: { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", lastTransitionTime: at(-20) }] },
+  });
+  const scaled = (seconds: number, from: number, to: number): readonly Placed[] => [
+    other(-2_000, from, -2_000),
+    other(seconds, to, -2_000),
+  ];
+  const scaleUp =
+    "web.image app:v1 → app:v2 at 10:05:00Z (field manager kubectl-set) also in the namespace: deployment/api: replicas 2 → 4";
+
+  it("is shown for a quota, even if that was long before", () => {
+    expect(textOf(...scaled(-1_000, 2, 4), quota)).toContain(`${scaleUp} at 09:53:20Z`);
+    expect(textOf(...scaled(-1_000, 2, 4), quota)).not.toContain("nothing");
+  });
+
+  it("is shown for a pod that cannot be scheduled, within two minutes", () => {
+    expect(textOf(...scaled(-60, 2, 4), unschedulable)).toContain(`${scaleUp} at 10:09:00Z`);
+    expect(textOf(other(-60, 2, -60), unschedulable)).toContain("also in the namespace: deployment/api was created at 10:09:00Z");
+    expect(textOf(...scaled(-200, 2, 4), unschedulable)).not.toContain("also in the namespace");
+  });
+
+  it.each<{ readonly name: string; readonly objects: readonly Placed[] }>([
+    {
+      name: "a scale-down",
+      objects: [
+        ...scaled(-60, 4, 2).map(([resource, { metadata, ...rest }, seconds], index): Placed => [
+          resource,
+          { metadata: { ...(metadata as object), generation: index }, ...rest },
+          seconds,
+        ]),
+        unschedulable,
+      ],
+    },
+    { name: "a container that exits", objects: [...scaled(-60, 2, 4), crash] },
+  ])("is not shown for $name", ({ objects }) => {
+    expect(textOf(...objects)).not.toContain("also in the namespace");
+  });
+});

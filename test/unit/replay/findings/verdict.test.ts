@@ -3,7 +3,19 @@
 import { describe, expect, it } from "vitest";
 import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
-import { at, backOff, deployment, event, oldPods, pod, replicaSet, textOf, verdictOn, waiting } from "../../../support/incident.ts";
+import {
+  at,
+  backOff,
+  deployment,
+  event,
+  oldPods,
+  pod,
+  recordedAt,
+  replicaSet,
+  textOf,
+  verdictOn,
+  waiting,
+} from "../../../support/incident.ts";
 
 const refused = (message: string): Placed =>
   replicaSet("web-b", {
@@ -327,4 +339,13 @@ it("prints in how many pods containers were restarted", () => {
     );
   expect(textOf(crashing("web-b-1"), crashing("web-b-2"))).toContain("4 restarts in 2 pods");
   expect(textOf(crashing("web-b-1"))).toMatch(/2 restarts on/);
+});
+
+it("omits what happens after a wait before it omits help", () => {
+  const verdict = verdictOn(refused(QUOTA));
+  const changes = Array.from({ length: 5 }, (_, atMs) => ({ field: "web.image", from: "long".repeat(16), to: "long".repeat(16), atMs }));
+  const [short, long] = [verdictText(verdict), verdictText({ ...verdict, changes })];
+  for (const each of [short, long]) expect(each).toContain("rollout undo deployment/web");
+  expect(short).toContain("then it reports ProgressDeadlineExceeded");
+  expect(long).not.toContain("then it reports");
 });
