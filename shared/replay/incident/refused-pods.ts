@@ -16,19 +16,24 @@ export interface RefusedPods {
 export function refusedPods(view: View): RefusedPods | undefined {
   const { owner, current } = view;
   for (const each of [current, owner]) {
-    const failure = each?.conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
-    const progressing = each?.conditions.find(({ reason }) => reason === "ReplicaSetCreateError");
-    const condition = failure ?? progressing;
-    if (each === undefined || condition === undefined) continue;
-    const events = eventsOf(view, each.uid, "FailedCreate", "ReplicaSetCreateError");
-    const message = [events[0]?.message, condition.message].flatMap((text) => listed(text) ?? [])[0];
-    return {
-      owner: each,
-      message,
-      since: timeOf(condition.lastTransitionTime),
-      lastMs: timeOf(events[0]?.lastTimestamp),
-      evidence: [`${condition.type} ${condition.status}: ${condition.reason ?? "no reason"}`, ...eventText(events)],
-    };
+    const refused = each && refusedPodsOf(view, each);
+    if (refused !== undefined) return refused;
   }
   return undefined;
+}
+
+/** The pods that one ReplicaSet, Deployment or ReplicationController cannot create. */
+export function refusedPodsOf(view: View, owner: SeenOwner): RefusedPods | undefined {
+  const failure = owner.conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
+  const progressing = owner.conditions.find(({ reason }) => reason === "ReplicaSetCreateError");
+  const condition = failure ?? progressing;
+  if (condition === undefined) return undefined;
+  const events = eventsOf(view, owner.uid, "FailedCreate", "ReplicaSetCreateError");
+  const message = [events[0]?.message, condition.message].flatMap((text) => listed(text) ?? [])[0];
+  return {
+    ...{ owner, message },
+    since: timeOf(condition.lastTransitionTime),
+    lastMs: timeOf(events[0]?.lastTimestamp),
+    evidence: [`${condition.type} ${condition.status}: ${condition.reason ?? "no reason"}`, ...eventText(events)],
+  };
 }
