@@ -2,7 +2,8 @@
 import { deadlineMsOf } from "../findings/deadline.ts";
 import type { Finding } from "../findings/finding.ts";
 import { refusedPods } from "../incident/refused-pods.ts";
-import { isChanged } from "../incident/view.ts";
+import { podActivity } from "../incident/pod-activity.ts";
+import { availablePods, isChanged, podName } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 export interface Wait {
@@ -20,6 +21,15 @@ const RETRY_MS_MAX = 1_000_000;
 /** Source: the tolerationSeconds that admission adds for not-ready and unreachable nodes. */
 const EVICTION_MS = 300_000;
 
+/** What the first new pod does that is not available, unless the cause tells it. */
+function newPodText(view: View, [cause]: readonly Finding[]): string {
+  const available = availablePods(view, view.pods);
+  const pod = view.pods.find((each) => !available.includes(each));
+  const text = pod && podActivity(pod);
+  const isTold = pod !== undefined && cause?.level === "cause" && cause.objects.includes(podName(pod));
+  return pod === undefined || text === undefined || isTold ? "" : `; ${podName(pod)}: ${text}`;
+}
+
 export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait[] {
   const { owner, current } = view;
   const has = (...kinds: readonly string[]): Finding | undefined => findings.find(({ kind }) => kinds.includes(kind));
@@ -29,7 +39,7 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
   if (noRoom !== undefined)
     waits.push({
       kind: "available",
-      words: `a new pod to be available before an old one goes (maxUnavailable ${noRoom.facts["maxUnavailable"]}, maxSurge ${noRoom.facts["maxSurge"]})`,
+      words: `a new pod to be available before an old one goes (maxUnavailable ${noRoom.facts["maxUnavailable"]}, maxSurge ${noRoom.facts["maxSurge"]})${newPodText(view, findings)}`,
       rule: "deployment §11",
     });
   const refused = refusedPods(view);

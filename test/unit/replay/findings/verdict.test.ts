@@ -349,3 +349,22 @@ it("omits what happens after a wait before it omits help", () => {
   expect(short).toContain("then it reports ProgressDeadlineExceeded");
   expect(long).not.toContain("then it reports");
 });
+
+it.each<{ readonly name: string; readonly parts: Parameters<typeof pod>[0]; readonly words: string }>([
+  { name: "is created", parts: { state: waiting("ContainerCreating") }, words: "container web waits (ContainerCreating)" },
+  { name: "is not ready", parts: { state: { running: { startedAt: at(-200) } } }, words: "container web runs since 10:06:40Z, not ready" },
+  {
+    name: "runs an init container",
+    parts: {
+      spec: { initContainers: [{ name: "migrate", image: "migrate:v1" }] },
+      status: { initContainerStatuses: [{ name: "migrate", ready: false, restartCount: 0, state: { running: { startedAt: at(-100) } } }] },
+    },
+    words: "init container migrate runs since 10:08:20Z",
+  },
+])("names the pod that a rolling update waits for, which $name", ({ parts, words }) => {
+  expect(textOf(pod(parts))).toContain(`(maxUnavailable 0, maxSurge 1); pod/web-b-1: ${words} progress`);
+});
+
+it("does not repeat the pod of the cause as the one that a rolling update waits for", () => {
+  expect(textOf(backOff())).toContain("(maxUnavailable 0, maxSurge 1) progress");
+});
