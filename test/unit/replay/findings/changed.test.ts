@@ -1,7 +1,7 @@
 // What changed before the cause. Would catch: advice to undo a rollout that had been complete, and a deletion of pods or a new neighbour that
 // is not shown.
 import { describe, expect, it } from "vitest";
-import type { Placed } from "../../../support/incident.ts";
+import type { Fields, Placed } from "../../../support/incident.ts";
 import { at, deployment, pod, recordedAt, replicaSet, textOf, waiting } from "../../../support/incident.ts";
 
 const crash = pod({
@@ -59,8 +59,8 @@ describe("a change of a rollout that had been complete", () => {
 
 describe("pods that were deleted before the cause", () => {
   const names = ["web-a-1", "web-a-2", "web-a-3"];
-  const of = (name: string, more: object = {}, status: object = {}): Placed => pod({ metadata: more, status }, name);
-  const deleted = (seconds: number, some = names, status: object = {}): readonly Placed[] =>
+  const of = (name: string, more: Fields = {}, status: Fields = {}): Placed => pod({ metadata: more, status }, name);
+  const deleted = (seconds: number, some = names, status: Fields = {}): readonly Placed[] =>
     some.map((name) => recordedAt(seconds, of(name, { deletionTimestamp: at(seconds + 300), deletionGracePeriodSeconds: 300 }, status)));
   const before = names.map((name) => recordedAt(-200, of(name)));
   const set = (generation: number, replicas: number, seconds: number): Placed => {
@@ -94,8 +94,8 @@ describe("pods that were deleted before the cause", () => {
 });
 
 describe("another workload that got more pods before the cause, beside a change of the workload itself", () => {
-  const other = (seconds: number, replicas: number, createdAt: number): Placed => {
-    const metadata = { namespace: "shop", name: "api", uid: "uid-api-d", resourceVersion: "5", generation: replicas };
+  const other = (seconds: number, replicas: number, createdAt: number, generation = replicas): Placed => {
+    const metadata = { namespace: "shop", name: "api", uid: "uid-api-d", resourceVersion: "5", generation };
     const spec = { replicas, selector: { matchLabels: { app: "api" } }, template: {} };
     return ["deployments", { metadata: { ...metadata, creationTimestamp: at(createdAt) }, spec }, seconds];
   };
@@ -126,14 +126,7 @@ describe("another workload that got more pods before the cause, beside a change 
   it.each<{ readonly name: string; readonly objects: readonly Placed[] }>([
     {
       name: "a scale-down",
-      objects: [
-        ...scaled(-60, 4, 2).map(([resource, { metadata, ...rest }, seconds], index): Placed => [
-          resource,
-          { metadata: { ...(metadata as object), generation: index }, ...rest },
-          seconds,
-        ]),
-        unschedulable,
-      ],
+      objects: [other(-2_000, 4, -2_000, 1), other(-60, 2, -2_000, 2), unschedulable],
     },
     { name: "a container that exits", objects: [...scaled(-60, 2, 4), crash] },
   ])("is not shown for $name", ({ objects }) => {

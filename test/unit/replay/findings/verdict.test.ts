@@ -3,19 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
-import {
-  at,
-  backOff,
-  deployment,
-  event,
-  oldPods,
-  pod,
-  recordedAt,
-  replicaSet,
-  textOf,
-  verdictOn,
-  waiting,
-} from "../../../support/incident.ts";
+import { at, backOff, deployment, event, oldPods, pod, replicaSet, textOf, verdictOn, waiting } from "../../../support/incident.ts";
 
 const refused = (message: string): Placed =>
   replicaSet("web-b", {
