@@ -194,6 +194,8 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       beforeAll(async () => {
         running = await dev(await code("old"), "--act", "--yes");
       });
+      // It also loads each saved file, and would write beside the process of a later test.
+      afterAll(async () => await stop(running));
       const settled = async (key: string): Promise<void> =>
         void (await eventually(`${key} is settled`, () => {
           const lines = running
