@@ -66,7 +66,7 @@ export function registerDemo(program: Command): void {
 async function runDemo(flags: DemoFlags): Promise<void> {
   if (flags.clusters !== undefined) {
     const one = flags.realAgent ? "--real-agent" : flags.open ? "--open" : undefined;
-    if (one !== undefined) throw new UsageError(`${one} is for one cluster: leave it out, or --clusters`);
+    if (one !== undefined) throw new UsageError(`${one} applies to one cluster: remove it, or remove --clusters`);
     const { runClustersDemo } = await import("./dev/clusters-demo.ts");
     return await runClustersDemo(flags.clusters, flags);
   }

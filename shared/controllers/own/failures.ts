@@ -1,17 +1,18 @@
 /**
- * The Event of a sync that fails: what an Event may say, and when it is said.
+ * The Event of a failed sync: what it may contain, and when it is emitted.
  *
  * FE1 an Event never quotes the message of an error, because the developer's code and the API server put values into theirs: only names,
  *     places and codes.
  * FE2 one streak of failures emits one Event for each text, and at most three, not one for each retry.
- * FE3 what passes by itself emits none: a lost answer, an overloaded API server, a namespace that is being deleted, code that was replaced.
+ * FE3 failures that end without a change of the code emit none: a lost response, an overloaded API server, a terminating namespace, replaced
+ *     code.
  */
 import { describeError, isNamespaceTerminating, KubeApiError } from "@deltaloop/kube/client";
 import type { EventNote } from "../kit/writes.ts";
 
 /** A `sync` or its result failed. The message is for the developer's terminal. */
 export class SyncFailure extends Error {
-  /** What an Event may say. Absent: no Event. */
+  /** The text of the Event. Absent: no Event is emitted. */
   readonly summary: string | undefined;
 
   constructor(message: string, summary?: string) {
@@ -22,7 +23,7 @@ export class SyncFailure extends Error {
 
 const NAME = /^[A-Za-z]\w{0,63}$/;
 
-/** The failure of a developer's code: the Event says the error's name, and where it was thrown. */
+/** The failure of a developer's code: the Event has the error's name and the place where it was thrown. */
 export function failureOfCode(message: string, name: string, place?: string): SyncFailure {
   const shown = NAME.test(name) ? name : "Error";
   return new SyncFailure(message, `${shown}${place === undefined ? "" : ` at ${place}`}`);
@@ -42,12 +43,12 @@ const PRIMARIES_MAX = 10_000;
 const TEXTS_MAX = 3;
 const LENGTH_MAX = 500;
 
-/** What was said of each primary. Kept by the process and not in the Store: after a restart, a text is said once more. */
+/** Texts of the Events of each primary. Kept in the process and not in the Store: after a restart, a text is emitted again. */
 export class Failures {
   /** Texts by uid; the oldest first. */
   readonly #said = new Map<string, Set<string>>();
 
-  /** @param failures of the streak before this one. @returns undefined if nothing is to be said */
+  /** @param failures of the streak before this one. @returns undefined if no Event is to be emitted */
   noteOf(uid: string, error: unknown, write: string | undefined, failures: number): EventNote | undefined {
     const summary = summaryOf(error, write);
     const said = (failures > 0 && this.#said.get(uid)) || new Set<string>();

@@ -40,11 +40,11 @@ interface Reached {
 }
 
 const CONTINUED = 0.5;
-/** The rarest of so many drawn pairs is sought. */
+/** Number of random pairs of which the rarest is chosen. */
 const CANDIDATES = 12;
 const KEPT_PER_STEP = 32;
 const BRANCHES_MAX = 6;
-/** A continuation begins up to so many random numbers before the step. */
+/** Maximum number of random numbers between the branch and the step. */
 const BEFORE_MAX = 60;
 const SEEDS = 1_000_000_000;
 

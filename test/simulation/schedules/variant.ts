@@ -17,7 +17,7 @@ export interface Variant {
   readonly branches: readonly Branch[];
   /** Faults that may happen after the last branch, although the seed has not drawn them. */
   readonly also: ReadonlySet<string>;
-  /** At most so many steps before the quiet phase. */
+  /** Maximum number of steps before the quiet phase. */
   readonly steps: number;
   /** Faults that do not happen. */
   readonly without: ReadonlySet<string>;

@@ -40,9 +40,9 @@ describe.each([
   );
 });
 
-it.each(["--open", "--real-agent"])("refuses %s, which is for one cluster", async (flag) => {
+it.each(["--open", "--real-agent"])("rejects %s, which applies to one cluster", async (flag) => {
   await expect(demo({}, "--clusters", "2", flag)).rejects.toMatchObject({
     code: 2,
-    stderr: expect.stringContaining(`${flag} is for one cluster`),
+    stderr: expect.stringContaining(`${flag} applies to one cluster`),
   });
 });

@@ -72,7 +72,7 @@ describe("pods that were deleted before the cause", () => {
     expect(textOf(...before, ...deleted(-40), crash)).toContain("3 pods deleted at 10:09:20Z (not by its ReplicaSet) Effect");
   });
 
-  it("are named if only one was deleted, and have a range of times", () => {
+  it("are named if only one was deleted; several are counted, from the first time to the last", () => {
     expect(textOf(...before, ...deleted(-40, ["web-a-2"]), crash)).toContain("pod/web-a-2 deleted at 10:09:20Z (not by its ReplicaSet)");
     const twice = [...deleted(-50, ["web-a-1"]), ...deleted(-40, ["web-a-2"])];
     expect(textOf(...before, ...twice, crash)).toContain("2 pods deleted from 10:09:10Z to 10:09:20Z");
