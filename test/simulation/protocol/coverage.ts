@@ -4,24 +4,22 @@ import type { ScheduleResult } from "../schedules/schedule.ts";
 import type { ScheduleName } from "../schedules/variant.ts";
 import type { Rule } from "../rules.ts";
 import { withoutRules } from "../rules.ts";
+import { PROTOCOL_FAULTS } from "./faults.ts";
 import { createMemoryGround } from "./memory-ground.ts";
 
 export const FAULTS = [
   "messages lost",
   "messages repeated",
   "messages reordered",
-  "messages of an old build",
   "doorbells lost",
   "doorbells repeated",
-  "doorbells of an old build",
   "processes that died",
   "calls refused",
   "calls unanswered",
   "creates refused at the end",
   "leaders at once",
   "losses",
-  "restores",
-  "clock jumps",
+  ...PROTOCOL_FAULTS,
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 

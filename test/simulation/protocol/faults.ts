@@ -4,7 +4,8 @@ import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 
 const JUMP_MS_MAX = 5 * 60_000;
 
-export type ProtocolFault = "clock jumps" | "restores" | "messages of an old build" | "doorbells of an old build";
+export const PROTOCOL_FAULTS = ["clock jumps", "restores", "messages of an old build", "doorbells of an old build"] as const;
+export type ProtocolFault = (typeof PROTOCOL_FAULTS)[number];
 
 /** The probability of each fault per step, and the share of seeds that have it. */
 const FAULTS: readonly { readonly fault: ProtocolFault; readonly perStep: number; readonly seeds: number }[] = [
