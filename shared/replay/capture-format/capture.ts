@@ -67,6 +67,9 @@ export class CaptureError extends Error {
 /** The file has another program's format, which `deltaloop import` reads. */
 export class ForeignFormatError extends CaptureError {}
 
+/** A line that holds only a brace or bracket: the first line of JSON that kubectl printed over several lines, or a truncated later line. */
+class LoneBracketError extends ForeignFormatError {}
+
 /** A line that is not JSON. */
 class TornLineError extends CaptureError {}
 
@@ -212,6 +215,8 @@ export class RecordReader {
   readonly #note: CaptureNote;
   readonly #other: OtherLines;
   #records = 0;
+  /** Whether a line was read, so that the file is a capture. */
+  #isCapture = false;
   #blankLines = 0;
   #torn = 0;
   #tornLine = 0;
@@ -230,6 +235,7 @@ export class RecordReader {
   /** @param isOpen without a final line feed. @returns undefined for a line that no replay needs. @throws {CaptureError} with the line */
   record(text: string, line: number, isOpen: boolean): CaptureRecord | undefined {
     const skimmed = isOpen ? undefined : this.#other.skim?.(text);
+    this.#isCapture ||= skimmed !== undefined;
     if (skimmed !== undefined && isEvidence(skimmed)) {
       this.#other.evidence?.(skimmed);
       return undefined;
@@ -266,9 +272,11 @@ export class RecordReader {
   /** A torn line is skipped, and reading continues. */
   #parsed(text: string, line: number): CaptureRecord | undefined {
     try {
-      return parseLine(text, `${this.#name}:${line}`, this.#note, this.#other);
+      const record = parseLine(text, `${this.#name}:${line}`, this.#note, this.#other);
+      this.#isCapture = true;
+      return record;
     } catch (error) {
-      if (!(error instanceof TornLineError)) throw error;
+      if (!(error instanceof TornLineError) && !(this.#isCapture && error instanceof LoneBracketError)) throw error;
       this.#problem ??= error;
       if (this.#torn === 0) this.#tornLine = line;
       if (++this.#torn > TORN_MAX && this.#records === 0) throw this.#problem;
@@ -330,7 +338,7 @@ function parseLine(
     parsed = parseExact(line);
   } catch (error) {
     if (/^\s*[{[]\s*$/.test(line))
-      throw new ForeignFormatError(
+      throw new LoneBracketError(
         `${place}: not JSON (${messageOf(error)}); convert JSON that kubectl printed over several lines with \`deltaloop import\``,
       );
     throw new TornLineError(`${place}: not JSON (${messageOf(error)})`);

@@ -94,6 +94,14 @@ describe("reading a recording without parsing every line", () => {
     );
   });
 
+  it.each([true, false])("skips a line that was truncated after its first brace (skims: %s)", async (skims) => {
+    const lines = textOf("incidents/image-not-found.jsonl.gz").split("\n").filter(Boolean);
+    const { notes, records } = await read(`${lines.with(28, "{").join("\n")}\n`, skims);
+    expect(notes).toEqual(["it: skipped 1 truncated line, as after a crash, a rotation or a full disk; the first is line 29"]);
+    expect(records).toBeGreaterThan(10);
+    await expect(read("{\n}\n", skims)).rejects.toThrow("convert JSON that kubectl printed over several lines");
+  });
+
   it("falls back to parsing every line if a skimmed recording is not JSON", async () => {
     const lines = textOf("incidents/image-not-found.jsonl.gz").split("\n").filter(Boolean);
     const last = lines.findLastIndex((each) => each.includes('"r":"pods","type":"MODIFIED"'));
