@@ -2,13 +2,14 @@
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 import { liveRandomly } from "./crashes/life.ts";
 import type { ChosenFault } from "./losses.ts";
+import { runDirected } from "./directed/directed.ts";
 import { simulateNode } from "./node/simulate-node.ts";
 import { describeFailure, runProtocol } from "./protocol/run-protocol.ts";
 import { simulateOwn } from "./own/simulate-own.ts";
 import type { Rule } from "./rules.ts";
 import { simulate } from "./world.ts";
 
-export const LEVELS = ["system", "protocol", "node", "crashes", "own"] as const;
+export const LEVELS = ["system", "protocol", "node", "crashes", "own", "directed"] as const;
 export type Level = (typeof LEVELS)[number];
 
 export interface SeedSettings {
@@ -48,6 +49,8 @@ export async function runSeed({ level, off, fault }: SeedSettings, seed: number,
       } catch (error) {
         return { seed, violations: [{ rule: level, what: messageOf(error) }], stats: {} };
       }
+    case "directed":
+      return await runDirected(seed, off, trace);
     default:
       return level satisfies never;
   }

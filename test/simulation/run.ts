@@ -2,6 +2,7 @@
  * `npm run sim -- [--seed n | --seeds a-b]`: the simulation, seed by seed.
  *
  *     --node, --crashes, --protocol a node agent; functions that are killed during a Deployment's history; only the memory Store
+ *     --directed  chosen faults in the recorded scenarios: plans 1 to 4000
  *     --own     user controllers; with --plants: which seed and which everyCrash test detect each planted mistake
  *     --fault flush|damage|restore|rewind|clock|clone    injects this fault in every run
  *     --hunt 10m, --schedule name       --protocol: searches for rare pairs of a fault and a step; runs one schedule of such a search
@@ -39,6 +40,7 @@ const { values } = parseArgs({
     node: { type: "boolean", default: false },
     crashes: { type: "boolean", default: false },
     protocol: { type: "boolean", default: false },
+    directed: { type: "boolean", default: false },
     rules: { type: "boolean", default: false },
     own: { type: "boolean", default: false },
     plants: { type: "boolean", default: false },

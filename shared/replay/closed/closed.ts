@@ -5,14 +5,15 @@
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText, metaOf } from "@deltaloop/base";
-import type { JsonObject, Log } from "@deltaloop/base";
+import type { Clock, JsonObject, Log } from "@deltaloop/base";
 import { CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource, KubeObject } from "@deltaloop/kube/objects";
+import type { MemoryData } from "@deltaloop/store/memory";
 import { createSigner } from "@deltaloop/store/ports";
 import { createApiServer, createInProcessKube, runScriptedNodes } from "@deltaloop/api-server";
 import type { ApiServer } from "@deltaloop/api-server";
 import { assembleSystem, memoryBackend } from "@deltaloop/local";
-import type { KubeWriter } from "@deltaloop/kube/client";
+import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import { publishedRelease } from "../engine/replay.ts";
 import type { ReplayOptions } from "../engine/replay.ts";
 import type { ReplayedSync } from "../engine/sync-log.ts";
@@ -30,6 +31,10 @@ export interface ClosedOptions extends Pick<ReplayOptions, "functions" | "releas
   readonly onSync: (sync: ReplayedSync) => void;
   /** Receives each user request and the status of its response. */
   readonly onPerson: (write: UserRequest, status: number) => void;
+  /** Wraps the client of a component, for tests that inject faults. `component`: `watcher`, or a function by its deployed name. */
+  readonly intercept?: (component: string, kube: WatcherKube, clock: Clock) => WatcherKube;
+  /** The Store's data, for tests that change its rules. */
+  readonly data?: MemoryData;
 }
 
 export interface ClosedEnd {
@@ -38,7 +43,10 @@ export interface ClosedEnd {
   /** User changes to objects of controllers. They are not repeated, because such objects have different names in the replay. */
   readonly left: readonly string[];
   readonly podsCreated: number;
+  readonly objects: readonly LiveObject[];
 }
+
+type WatcherKube = KubeReader & KubeWriter & KubeWatch;
 
 const CLUSTER = "closed000000";
 const NODES = 10;
@@ -70,7 +78,14 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   server.onRequest(({ resource, verb, subresource, status }) => {
     if (resource === "pods" && verb === "create" && subresource === "" && status === 201) podsCreated++;
   });
-  const backend = memoryBackend({ clock, random, digester, deployment: "closed", cluster: CLUSTER });
+  const backend = memoryBackend({
+    clock,
+    random,
+    digester,
+    deployment: "closed",
+    cluster: CLUSTER,
+    ...(options.data && { data: options.data }),
+  });
   const signer = createSigner([`closed ${seed}`], CLUSTER);
   const system = assembleSystem(
     {
@@ -81,7 +96,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
       log,
       ...backend,
       ...publishedRelease(options.release, clock),
-      kube: () => kube,
+      kube: (component) => options.intercept?.(component, kube, clock) ?? kube,
       functions: options.functions,
     },
     {
@@ -101,7 +116,8 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
     options.onPerson(write, status);
   }
   await clock.advance(Math.max(0, endMs - clock.now()) + TAIL_MS);
-  const end = { disagreements: disagreements(recorded, await standingIn(server)), left: [...left, ...missed], podsCreated };
+  const objects = await standingIn(server);
+  const end = { disagreements: disagreements(recorded, objects), left: [...left, ...missed], podsCreated, objects };
   const stopped = system.stop();
   await clock.advance(TAIL_MS);
   await stopped;
