@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { gunzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -25,12 +25,13 @@ interface RunOptions {
   readonly readsOneChunk?: true;
   readonly flags?: readonly string[];
   readonly command?: string;
+  /** Options of Node.js. */
+  readonly node?: readonly string[];
 }
 
 async function replayOf(path: string, options: RunOptions = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), options.command ?? "replay", path, ...(options.flags ?? [])], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const words = [join(ROOT, "cli/main.ts"), options.command ?? "replay", path, ...(options.flags ?? [])];
+  const child = spawn(process.execPath, [...(options.node ?? []), ...words], { stdio: ["ignore", "pipe", "pipe"] });
   let [stdout, stderr] = ["", ""];
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
@@ -54,6 +55,31 @@ it("rejects a file that is not a capture with exit code 2 and one line without t
   // oxlint-disable-next-line no-control-regex -- the output must not contain control characters
   expect(stderr).toMatch(/^deltaloop: .*escapes:1: not JSON \([^\x00-\x1f]*\\x1b.*\n$/);
 });
+
+/** Peak memory in MB and CPU seconds of a command. */
+async function peakOf(...words: readonly string[]): Promise<Ended & { readonly peakMB: number; readonly cpuSeconds: number }> {
+  const [command = "", path = "", ...flags] = words;
+  const print = `const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage();
+    process.stderr.write("\\nused " + maxRSS + " " + (userCPUTime + systemCPUTime));`;
+  const hook = `data:text/javascript,${encodeURIComponent(`process.on("exit", () => {${print}})`)}`;
+  const ended = await replayOf(path, { command, flags, node: ["--import", hook] });
+  const [, kilobytes, micros] = /\nused (\d+) (\d+)$/.exec(ended.stderr) ?? [];
+  return { ...ended, peakMB: Number(kilobytes) / 1024, cpuSeconds: Number(micros) / 1e6 };
+}
+
+it.each(["replay", "explain", "shadow"])(
+  "%s rejects a gigabyte of blank lines in a megabyte of gzip data, with less than 10 s of CPU and 100 MB of memory",
+  async (command) => {
+    const path = join(folder, "blank.jsonl.gz");
+    const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
+    await writeFile(path, Buffer.concat(Array.from({ length: 1_000 }, () => member)));
+    const { peakMB: unused } = await peakOf(command, "--help");
+    const { code, stderr, peakMB, cpuSeconds } = await peakOf(command, path);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("capture has more than 100000 blank lines") as string });
+    expect(peakMB - unused).toBeLessThan(100);
+    expect(cpuSeconds).toBeLessThan(10);
+  },
+);
 
 it("escapes names in a capture", async () => {
   const path = join(folder, "names.jsonl");
