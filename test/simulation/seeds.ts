@@ -1,4 +1,5 @@
 import { shareOf } from "../support/share.ts";
+import type { ChosenFault } from "./losses.ts";
 
 const COUNT = 42;
 /**
@@ -14,7 +15,7 @@ export const SEEDS: readonly number[] = shareOf(
 );
 
 /** Seeds that once failed, with the reason; `npm run check` replays them. Each fixed bug also has a unit test. */
-export const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
+export const FAILED_ONCE: readonly { readonly seed: number; readonly fault?: ChosenFault; readonly why: string }[] = [
   { seed: 126, why: "a manifest after a lost message blocked its FIFO lane forever, and the gap was not detected" },
   {
     seed: 271,
@@ -27,6 +28,11 @@ export const FAILED_ONCE: readonly { readonly seed: number; readonly why: string
   {
     seed: 80,
     why: "a fence was not raised after a conflict, and messages of the second term with it counted as redelivered: the gate stayed closed forever",
+  },
+  {
+    seed: 1_001_352,
+    fault: "rewind",
+    why: "a run that the set-back Store did not know cached its status over an unseen change, and its requeue was dropped: two pods too many forever",
   },
 ];
 

@@ -28,6 +28,6 @@ export type Outcome =
 export type DoneResult =
   /** `failures` is the number of consecutive failures, including this run. */
   | { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell }
-  /** The run has already ended and the key is free. Usually the call is a repeat, because the first response was lost with its doorbell. */
+  /** No run holds the key. Usually the call is a repeat, because the first response was lost with its doorbell; otherwise WQ9. */
   | { readonly kind: "ended"; readonly bell?: Doorbell }
   | { readonly kind: "stolen" };

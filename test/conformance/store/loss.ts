@@ -2,7 +2,7 @@
 import { expect, it as base } from "vitest";
 
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
-import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
+import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { EPOCH, type StoreHarness } from "../../harness/store/store.ts";
 
@@ -117,6 +117,39 @@ export function lossCases(open: OpenStore): void {
     await harness.fixture.failOver();
     expect(await harness.openFence("pods", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
     expect(await harness.openFence("deployments", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
+  });
+
+  /** A run of a key that no longer exists in the Store, which is set back to a time when the key was not queued. */
+  const forgotten = async (harness: StoreHarness, snapshot: NonNullable<StoreHarness["fixture"]["snapshot"]>) => {
+    await harness.store.done((await harness.taken("replicaset", RS)).run, { kind: "ok" });
+    const restore = await snapshot();
+    await harness.store.add(harness.epoch, "replicaset", RS, 0);
+    const { run } = await harness.taken("replicaset", RS);
+    await restore();
+    return run;
+  };
+
+  it.each([
+    { outcome: { kind: "requeueAfter", delayMs: 5_000 }, delayMs: 5_000 },
+    { outcome: { kind: "retry" }, delayMs: 0 },
+    { outcome: { kind: "ok" }, delayMs: undefined },
+    { outcome: { kind: "drop" }, delayMs: undefined },
+  ] as const)("WQ9 a run that a set-back Store does not know queues its key unless its outcome is final: $outcome.kind", async (each) => {
+    const harness = await synced(open);
+    if (!harness.fixture.snapshot) return;
+    const run = await forgotten(harness, harness.fixture.snapshot);
+    const bell = each.delayMs !== undefined && { bell: expect.objectContaining({ key: RS, delayMs: each.delayMs }) as object };
+    expect(await harness.store.done(run, each.outcome)).toEqual({ kind: "ended", ...bell });
+    expect(await harness.dirty("replicaset")).toEqual(bell ? [RS] : []);
+  });
+
+  it("WQ9 a status write of a run that a set-back Store does not know queues its key", async ({ harness, skip }) => {
+    if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
+    const run = await forgotten(harness, harness.fixture.snapshot);
+    const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "7" } };
+    const items = [put(status, { effects: [effect("replicaset", rs)] })];
+    await harness.writeThrough(run, "replicasets", items, { ownerUid: rs.metadata.uid, ownStatus: true });
+    expect(await harness.dirty("replicaset")).toEqual([RS]);
   });
 
   it("WQ2 a take that is repeated after a lost response returns the same result", async ({ harness }) => {

@@ -341,7 +341,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T109] [informer T70] WQ8 a final status write by a worker that has lost the key caches its responses and frees nothing", async ({
+  it("[informer T109] [informer T70] WQ8 WQ9 a final status write by a worker that has lost the key caches its responses, queues the key and frees nothing", async ({
     harness,
     run,
   }) => {
@@ -351,7 +351,7 @@ export function writeThroughCases(open: OpenStore): void {
     const late = await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "retry" } });
     expect(late).toMatchObject({ kind: "ok", outcomes: ["changed"], done: { kind: "stolen" } });
     expect(await harness.store.queued(C)).toMatchObject([{ key: KEY, failures: 0, leaseUntilMs: expect.any(Number) }]);
-    expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await harness.store.done(heir.run, { kind: "ok" })).toMatchObject({ kind: "done", failures: 0, bell: { key: KEY } });
   });
 
   it("[informer T109] WQ8 a final status write repeated after a lost response changes nothing and ends no other run", async ({

@@ -243,7 +243,7 @@ export function renewLease(queue: QueueData, run: AnyTaken, nowMs: number): numb
   return leaseUntilMs;
 }
 
-/** Ends the run; a dirty key then needs a doorbell. */
+/** Ends the run; a dirty key then needs a doorbell. A key that no run holds is queued all the same, unless the outcome is final. */
 export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, nowMs: number): DoneResult {
   const queue = queueOf(epoch, run.controller);
   const { key } = run;
@@ -253,7 +253,12 @@ export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, now
     queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
     return { bell: doorbell(epoch, run.controller, key, readyAtMs, nowMs) };
   };
-  if (!queue.runs.has(key)) return { kind: "ended", ...rung() };
+  if (!queue.runs.has(key)) {
+    // A Store that was set back does not know the run (WQ9).
+    if (outcome.kind === "requeueAfter") addKey(queue, key, nowMs + outcome.delayMs, nowMs);
+    if (outcome.kind === "retry" && !queue.ready.has(key)) addKey(queue, key, nowMs, nowMs);
+    return { kind: "ended", ...rung() };
+  }
   if (!holds(queue, key, run.token)) return { kind: "stolen" };
   queue.runs.delete(key);
   queue.parked.delete(key);

@@ -9,7 +9,7 @@ import { addTo, laneOfKey, queueOf, removeFrom } from "./data.ts";
 import type { EpochData, MemoryData } from "./data.ts";
 import { restamp, settle } from "./intents.ts";
 import { createRing } from "./ring.ts";
-import { addKey, finishRun, isOfLineage } from "./work-queue.ts";
+import { addKey, finishRun, holds, isOfLineage } from "./work-queue.ts";
 
 const ITEMS_MAX = 500;
 
@@ -25,6 +25,9 @@ export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThroug
   const resource = epoch.resources.get(write.resource);
   if (!resource) throw new Error(`write-through of ${write.resource}, which is not open`);
   const ring = createRing(epoch, nowMs);
+  const queue = queueOf(epoch, run.controller);
+  // Only the holder of the key has seen all that the replaced row lacks (WQ9).
+  const isOwnStatus = write.ownStatus && holds(queue, run.key, run.token);
   const step: Step = {
     epoch,
     name: write.resource,
@@ -33,7 +36,7 @@ export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThroug
     nowMs,
     source: "own",
     ownKey: run.key,
-    ...(write.ownStatus && { exempt: run }),
+    ...(isOwnStatus && { exempt: run }),
   };
   const outcomes: ItemOutcome[] = [];
   if (write.items.length > 0 && countsMoved(epoch, write.counts)) return { kind: "retry", index: 0, bells: [], outcomes };
@@ -53,7 +56,7 @@ export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThroug
   if (!moved) keepRecords(epoch, run, write, owner);
   restamp(epoch, owner, run.token, nowMs);
   const news = flagged > 0 || outcomes.some((outcome) => outcome !== "same");
-  if (news && !write.ownStatus && addKey(queueOf(epoch, run.controller), run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
+  if (news && !isOwnStatus && addKey(queue, run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
   if (moved) return { kind: "retry", index: outcomes.length, bells: ring.bells(), outcomes };
   const done = write.ends && finishRun(epoch, run, write.ends, nowMs);
   return { kind: "ok", bells: ring.bells(), outcomes, ...(done && { done }) };

@@ -33,7 +33,8 @@ if #unknown > 0 then return { "slices", unpack(unknown) } end
 
 if itemsCount > 0 and countsMoved() then return { "retry", {}, "", 0 } end
 local own = keyState(queueBase, key)
-local outcomes, moved = applyItems(false, "", key, ownStatus and own or nil)
+local isOwnStatus = ownStatus and holder(queueBase, key) == token -- WQ9
+local outcomes, moved = applyItems(false, "", key, isOwnStatus and own or nil)
 flush()
 local written = meta[2] or ""
 for i = 1, #outcomes do
@@ -103,7 +104,7 @@ if not moved then
   end
 end
 if stamped then setPending(intentsKey, token, count, now + OP_DEADLINE_MS) end
-if changed and not ownStatus then add(own, now) end
+if changed and not isOwnStatus then add(own, now) end
 if moved then return { "retry", bellReplies(), outcomes, moved } end
 if outcome == "" then return { "applied", bellReplies(), outcomes } end
 local done = endRun(queueBase, key, token, outcome, delayMs, limiterKey) -- WQ8

@@ -12,7 +12,12 @@ local function endRun(base, key, token, outcome, delayMs, limiter)
     setBell(state, state.at, "0")
     return { what, bellReply(state) }
   end
-  if not held then return ending("ended") end
+  if not held then -- WQ9
+    state.held = true -- as below
+    if outcome == "retry" and not state.at then add(state, now) end
+    if outcome == "requeueAfter" then add(state, now + math.max(0, delayMs)) end
+    return ending("ended")
+  end
   if held ~= token then return {} end
   call("HDEL", KEYS[base + P], key)
   state.held = true -- so that `add` rings no doorbell: `ending` returns it
