@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { writeLargeCapture } from "../support/large-capture.ts";
 import type { LargeCaptureOptions } from "../support/large-capture.ts";
 import { benchResult } from "./result.ts";
-import type { BenchResult } from "./result.ts";
+import type { BenchOptions, BenchResult } from "./result.ts";
 
 const COMMAND = join(import.meta.dirname, "../../dist/cli/deltaloop.js");
 const TICKS_PER_SECOND = 100;
@@ -36,7 +36,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 };
 
 /** @throws {Error} if `npm run build` has not been run */
-export async function bench(rows: readonly string[] = Object.keys(ROWS)): Promise<readonly BenchResult[]> {
+export async function bench({ rows = Object.keys(ROWS) }: BenchOptions = {}): Promise<readonly BenchResult[]> {
   if (!existsSync(COMMAND)) throw new Error(`${COMMAND} is missing: npm run build`);
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-bench-"));
   try {

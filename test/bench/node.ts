@@ -28,7 +28,7 @@ import { upstreamTests } from "../upstream/program.ts";
 import { othersAtWork } from "./others.ts";
 import { cpuSeconds, memoryMiB } from "./process-usage.ts";
 import { benchResult } from "./result.ts";
-import type { BenchResult } from "./result.ts";
+import type { BenchOptions, BenchResult } from "./result.ts";
 
 const TURNS: readonly Side[] = ["kubelet", "ours", "ours", "kubelet"];
 const ROUNDS = 3;
@@ -61,7 +61,7 @@ interface Figures {
 }
 
 /** @throws {Error} with the reason why the benchmark cannot run here */
-export async function bench(rows: readonly string[] = PARTS, profiles?: string): Promise<readonly BenchResult[]> {
+export async function bench({ rows = PARTS, profiles }: BenchOptions = {}): Promise<readonly BenchResult[]> {
   const unknown = rows.filter((row) => !PARTS.includes(row));
   if (unknown.length > 0) throw new Error(`no rows ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
   if (rows.length < PARTS.length && profiles === undefined) throw new Error("--rows is for --profile");

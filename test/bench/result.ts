@@ -25,3 +25,13 @@ export function benchResult(
   const spread = [sorted[0] ?? value, sorted.at(-1) ?? value] as const;
   return { name, value, unit, n: rounds.length, spread, ...(against && { ratio: value / against.value, against: against.name }) };
 }
+
+/** The command line's options for a benchmark. */
+export interface BenchOptions {
+  readonly rows?: readonly string[] | undefined;
+  readonly rounds?: number | undefined;
+  /** The folder for CPU profiles. */
+  readonly profiles?: string | undefined;
+  /** The main file of another version of the command. */
+  readonly before?: string | undefined;
+}

@@ -1,7 +1,7 @@
 /**
- * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--profile FOLDER] [--before FILE]]…`: runs the benchmarks one after the other,
- * each in a separate process with its own heap and compiled code. Prints a table; with --json one JSON object on standard output (name →
- * value, unit, n, spread, ratio, against) and everything else on standard error.
+ * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--rounds N] [--profile FOLDER] [--before FILE]]…`: runs the benchmarks one
+ * after the other, each in a separate process with its own heap and compiled code. Prints a table; with --json one JSON object on standard
+ * output (name → value, unit, n, spread, ratio, against) and everything else on standard error.
  *
  * The comment at the head of a benchmark's file describes what it measures, and how.
  */
@@ -9,15 +9,13 @@ import { spawn } from "node:child_process";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { othersAtWork } from "./others.ts";
-import type { BenchResult } from "./result.ts";
+import type { BenchOptions, BenchResult } from "./result.ts";
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 interface BenchModule {
-  readonly bench: (
-    rows?: readonly string[],
-    profiles?: string,
-    before?: string,
-  ) => readonly BenchResult[] | Promise<readonly BenchResult[]>;
+  readonly bench: (options?: BenchOptions) => readonly BenchResult[] | Promise<readonly BenchResult[]>;
+  /** A table of its own, printed when only this benchmark runs. */
+  readonly table?: (results: readonly BenchResult[]) => string;
 }
 
 const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
@@ -47,13 +45,14 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   timeline: () => import("./timeline.ts"),
 };
 
-const BENCH_MS_MAX = 15 * 60_000;
+const BENCH_MS_MAX = 25 * 60_000;
 
 const { values } = parseArgs({
   options: {
     json: { type: "boolean", default: false },
     only: { type: "string", multiple: true },
     rows: { type: "string" },
+    rounds: { type: "string" },
     profile: { type: "string" },
     before: { type: "string" },
   },
@@ -77,16 +76,21 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
     }
   }
   if (json) process.stdout.write(`${JSON.stringify(Object.fromEntries(results.map(({ name, ...rest }) => [name, rest])))}\n`);
-  else process.stdout.write(table(results));
+  else process.stdout.write(((names.length === 1 && (await BENCHES[names[0] ?? ""]?.())?.table) || table)(results));
   return failed.length > 0 ? 1 : 0;
 }
 
 async function runHere(name: string): Promise<readonly BenchResult[]> {
   console.error(`${name}: ${await othersAtWork()}`);
   const module = await BENCHES[name]?.();
-  return (
-    (await module?.bench(values.rows?.split(","), values.profile && resolve(values.profile), values.before && resolve(values.before))) ?? []
-  );
+  const { rows, rounds, profile, before } = values;
+  const options = {
+    rows: rows?.split(","),
+    rounds: rounds === undefined ? undefined : Number(rounds),
+    profiles: profile && resolve(profile),
+    before: before && resolve(before),
+  };
+  return (await module?.bench(options)) ?? [];
 }
 
 async function runApart(name: string): Promise<readonly BenchResult[]> {

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { ensureRedisServer } from "../../support/redis.ts";
 import { benchResult } from "../result.ts";
-import type { BenchResult } from "../result.ts";
+import type { BenchOptions, BenchResult } from "../result.ts";
 import { bundledCommand, rolledOutObjects, startFleet, startHost } from "./stage.ts";
 import type { Fleet, Host } from "./stage.ts";
 
@@ -37,7 +37,7 @@ const GOALS = {
 } as const;
 
 /** @throws {Error} when there is no redis-server. */
-export async function bench(rows: readonly string[] = SIZES): Promise<readonly BenchResult[]> {
+export async function bench({ rows = SIZES }: BenchOptions = {}): Promise<readonly BenchResult[]> {
   const reason = ensureRedisServer();
   if (reason !== undefined) throw new Error(reason);
   const sizes = rows.map(Number);

@@ -9,12 +9,9 @@ export type PartyName = "ours" | "upstream" | "before";
 
 /** A running system. */
 export interface AtWork {
-  /**
-   * Process ids that count as the system's own cost: functions and watcher; for upstream, the controller manager, which runs only the three
-   * workload controllers.
-   */
+  /** Process ids: functions and watcher; for upstream, the controller manager, which runs only the three workload controllers. */
   readonly own: Readonly<Record<string, number>>;
-  /** Process ids of the stand-ins for AWS: queue, Redis, and their parent process. */
+  /** Process ids of the stand-ins for AWS: queue and Redis. */
   readonly standIns: Readonly<Record<string, number>>;
   stop(): Promise<unknown>;
 }
@@ -54,7 +51,7 @@ export async function partiesOn(cluster: Cluster, { profiles, before }: PartyOpt
     );
   const running = (dev: ReturnType<typeof deltaloop>): AtWork => {
     const { functions = 0, watcher = 0, ...standIns } = dev.pids();
-    return { own: { functions, watcher }, standIns: { ...standIns, dev: dev.pid }, stop: () => dev.stop() };
+    return { own: { functions, watcher }, standIns, stop: () => dev.stop() };
   };
   const launchLoops = async (): Promise<AtWork> => {
     const stop = await cluster.plane.startWorkloadLoops({ server: cluster.plane.url, identity, kubeApi: NO_LIMITS, isReadable: false });
@@ -91,11 +88,10 @@ export async function partiesOn(cluster: Cluster, { profiles, before }: PartyOpt
   ];
 }
 
-/** User plus system time so far, in seconds, of `own` and of `standIns`. */
-export async function cpuOf({ own, standIns }: AtWork): Promise<{ readonly own: number; readonly standIns: number }> {
-  const sum = async (pids: Readonly<Record<string, number>>): Promise<number> =>
-    (await Promise.all(Object.values(pids).map(cpuSeconds))).reduce((total, seconds) => total + seconds, 0);
-  return { own: await sum(own), standIns: await sum(standIns) };
+/** User plus system time of all processes so far, in seconds. */
+export async function cpuOf({ own, standIns }: AtWork): Promise<number> {
+  const seconds = await Promise.all(Object.values({ ...own, ...standIns }).map(cpuSeconds));
+  return seconds.reduce((total, one) => total + one, 0);
 }
 
 /** Proportional set size (PSS) in MiB, by process. */

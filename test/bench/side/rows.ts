@@ -1,35 +1,41 @@
 /**
- * The compared measurements. A row runs one system alone, from its start to its end; its rounds run one after the other, so the first one
- * is cold.
+ * The compared rows. All run in one process of a system, in this order, so the first is cold; `crowd` starts a process of its own. In all
+ * but `rolling`, pods only come to exist; nothing makes them ready.
  */
 import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
-import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
-import { createSystemClock } from "../../../shared/base/system/clock.ts";
-import { createSystemRandom } from "../../../shared/base/system/random.ts";
-import { runScriptedNodes } from "../../../shared/api-server/scripted-nodes/scripted-nodes.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { cpuSeconds, idleCoreSeconds } from "../process-usage.ts";
+import type { MeasurementName, Samples } from "./measurements.ts";
 import { cpuOf, memoryOf } from "./parties.ts";
 import type { AtWork, Party } from "./parties.ts";
-import { clear, deploymentOf, deploymentsPath, makeNamespace, podCount, podsPath, until, watchPods, writesOf } from "./stage.ts";
+import {
+  clear,
+  deploymentOf,
+  deploymentsPath,
+  makeNamespace,
+  podCount,
+  podsPath,
+  readyAtOnce,
+  until,
+  watchPods,
+  writesOf,
+} from "./stage.ts";
 
-/** Results by name, each with the values of its rounds. The last word of a name is the unit. */
-export type Figures = Map<string, number[]>;
-
+/** One system in one round. */
 export interface Play {
   readonly cluster: Cluster;
   readonly party: Party;
-  readonly figures: Figures;
+  readonly samples: Samples;
 }
 
-/** Delay after which all statuses and Events of a round are written. */
-const SETTLE_MS = 2_500;
-const SINGLES = 60;
+/** Delay after which all statuses and Events of a step are written. */
+const SETTLE_MS = 2_000;
+const SINGLES = 40;
 const BETWEEN_SINGLES_MS = 150;
+const ROLLED = 200;
 const CROWD = 20_000;
 const CROWD_NAMESPACE = "crowd";
 const CROWD_OWNERS = 20;
@@ -37,22 +43,17 @@ const AT_ONCE_MAX = 50;
 
 let namespaces = 0;
 
-function note(figures: Figures, name: string, value: number): void {
-  figures.set(name, [...(figures.get(name) ?? []), value]);
-}
-
 /** Measures CPU time and writes from the start of `act` until all its follow-up writes are done. */
 async function used<T>(
   { cluster, party }: Play,
   work: AtWork,
   act: () => Promise<T>,
-): Promise<{ readonly result: T; readonly own: number; readonly standIns: number; readonly writes: ReadonlyMap<string, number> }> {
+): Promise<{ readonly result: T; readonly cpu: number; readonly writes: ReadonlyMap<string, number> }> {
   const [before, { size }] = await Promise.all([cpuOf(work), stat(cluster.auditLog)]);
   const result = await act();
   await sleep(SETTLE_MS);
-  const after = await cpuOf(work);
-  const writes = await writesOf(cluster.auditLog, size, party);
-  return { result, own: after.own - before.own, standIns: after.standIns - before.standIns, writes };
+  const cpu = (await cpuOf(work)) - before;
+  return { result, cpu, writes: await writesOf(cluster.auditLog, size, party) };
 }
 
 /**
@@ -74,117 +75,95 @@ async function timed({ cluster, party }: Play, row: string, act: () => Promise<v
   return seconds;
 }
 
-const sum = (writes: ReadonlyMap<string, number>): number => [...writes.values()].reduce((total, count) => total + count, 0);
-
 function tellWrites({ party }: Play, row: string, writes: ReadonlyMap<string, number>): void {
   const kinds = [...writes].toSorted(([, a], [, b]) => b - a).map(([kind, count]) => `${count} ${kind}`);
   process.stderr.write(`  ${row}, ${party.name}: ${kinds.join(", ")}\n`);
 }
 
-async function noteMemory({ party, figures }: Play, row: string, work: AtWork): Promise<void> {
-  const memory = await memoryOf(work);
-  process.stderr.write(
-    `  ${row}, ${party.name}: PSS ${Object.entries(memory)
-      .map(([name, mib]) => `${name} ${mib.toFixed(0)} MiB`)
-      .join(", ")}\n`,
-  );
-  const own = Object.keys(work.own).reduce((total, name) => total + (memory[name] ?? 0), 0);
-  note(figures, `${row}: memory of its own processes, MiB`, own);
+/** Creates one Deployment of 1,000, in a system that has just started and again in a warm one. */
+async function thousand(play: Play, work: AtWork): Promise<void> {
+  const steps = [
+    { how: "cold", time: "thousandCold", cpu: "thousandColdCpu" },
+    { how: "warm", time: "thousandWarm", cpu: "thousandWarmCpu" },
+  ] as const;
+  for (const { how, ...names } of steps)
+    await deployments(play, work, { row: `Deployment of 1,000, ${how}`, count: 1, replicas: 1_000, ...names });
 }
 
-/** Creates one Deployment of 1,000, three times. */
-async function thousand(play: Play): Promise<void> {
-  await deployments(play, { row: "Deployment of 1,000", count: 1, replicas: 1_000, rounds: 3 });
+/** Creates a hundred Deployments of 10 at once. */
+async function hundred(play: Play, work: AtWork): Promise<void> {
+  await deployments(play, work, { row: "100 Deployments of 10", count: 100, replicas: 10, time: "hundred", cpu: "hundredCpu" });
 }
 
-/** Creates a hundred Deployments of 10 at once, twice. */
-async function hundred(play: Play): Promise<void> {
-  await deployments(play, { row: "100 Deployments of 10", count: 100, replicas: 10, rounds: 2 });
+interface Deployments {
+  readonly row: string;
+  readonly count: number;
+  readonly replicas: number;
+  readonly time: MeasurementName;
+  readonly cpu: MeasurementName;
 }
 
-async function deployments(
-  play: Play,
-  { row, count, replicas, rounds }: { readonly row: string; readonly count: number; readonly replicas: number; readonly rounds: number },
-): Promise<void> {
-  const { cluster, party, figures } = play;
+async function deployments(play: Play, work: AtWork, { row, count, replicas, time, cpu }: Deployments): Promise<void> {
+  const { cluster, samples } = play;
   const pods = count * replicas;
-  const work = await party.start();
-  try {
-    for (let round = 0; round < rounds; round++) {
-      const namespace = `bench-${++namespaces}`;
-      await makeNamespace(cluster, namespace);
-      const how = round === 0 ? "cold" : "warm";
-      const go = async (): Promise<void> => {
-        await Promise.all(
-          Array.from({ length: count }, (_, i) =>
-            cluster.client.request("POST", deploymentsPath(namespace), deploymentOf(`web-${i}`, replicas)),
-          ),
-        );
-        await until(`${pods} pods exist`, async () => (await podCount(cluster, namespace)) >= pods);
-      };
-      const { result, own, standIns, writes } = await used(play, work, () => timed(play, `${row}, ${how}`, go));
-      note(figures, `${row}, ${how}: until ${pods} pods exist, s`, result);
-      note(figures, `${row}, ${how}: own CPU per pod, ms`, (own / pods) * 1_000);
-      note(figures, `${row}, ${how}: CPU of stand-ins per pod, ms`, (standIns / pods) * 1_000);
-      note(figures, `${row}: writes`, sum(writes));
-      if (round === 0) tellWrites(play, row, writes);
-      await clear(cluster, namespace);
-      await sleep(SETTLE_MS);
-    }
-    await noteMemory(play, row, work);
-  } finally {
-    await work.stop();
-  }
+  const namespace = `bench-${++namespaces}`;
+  await makeNamespace(cluster, namespace);
+  const go = async (): Promise<void> => {
+    await Promise.all(
+      Array.from({ length: count }, (_, i) =>
+        cluster.client.request("POST", deploymentsPath(namespace), deploymentOf(`web-${i}`, replicas)),
+      ),
+    );
+    await until(`${pods} pods exist`, async () => (await podCount(cluster, namespace)) >= pods);
+  };
+  const measured = await used(play, work, () => timed(play, row, go));
+  samples.add(time, measured.result);
+  samples.add(cpu, (measured.cpu / pods) * 1_000);
+  tellWrites(play, row, measured.writes);
+  await clear(cluster, namespace);
+  await sleep(SETTLE_MS);
 }
 
 /** Creates Deployments of 1 one after the other, then deletes pods of a Deployment of 10 one after the other. */
-async function single(play: Play): Promise<void> {
-  const { cluster, party, figures } = play;
+async function single(play: Play, work: AtWork): Promise<void> {
+  const { cluster, samples } = play;
   const namespace = `bench-${++namespaces}`;
   await makeNamespace(cluster, namespace);
-  const work = await party.start();
   const watch = await watchPods(cluster, namespace);
   try {
     await one(cluster, namespace, watch, "warm-up");
-    const row = "Deployment of 1";
-    const { result, own, standIns, writes } = await used(play, work, async () => {
-      const lags: number[] = [];
-      for (let i = 0; i < SINGLES; i++) {
-        lags.push(await one(cluster, namespace, watch, `web-${i}`));
-        await sleep(BETWEEN_SINGLES_MS);
-      }
-      return lags;
-    });
-    notePercentiles(figures, `${row}: POST to pod`, result);
-    note(figures, `${row}: own CPU, ms`, (own / SINGLES) * 1_000);
-    note(figures, `${row}: CPU of stand-ins, ms`, (standIns / SINGLES) * 1_000);
-    note(figures, `${row}: writes`, sum(writes) / SINGLES);
-    tellWrites(play, row, writes);
+    const created = await used(play, work, () => oneByOne((i) => one(cluster, namespace, watch, `web-${i}`)));
+    samples.add("singleP50", ...created.result);
+    samples.add("singleP99", ...created.result);
+    samples.add("singleCpu", (created.cpu / SINGLES) * 1_000);
+    tellWrites(play, "Deployment of 1", created.writes);
 
     await cluster.client.request("POST", deploymentsPath(namespace), deploymentOf("ten", 10));
     await until("its pods exist", async () => (await podCount(cluster, namespace)) === SINGLES + 11);
     await sleep(SETTLE_MS);
-    const replacing = await used(play, work, async () => {
-      const lags: number[] = [];
-      for (let i = 0; i < SINGLES; i++) {
-        const { items } = await cluster.client.list(podsPath(namespace), { labelSelector: "name=ten" });
-        const { name } = (items[i % items.length]?.["metadata"] ?? {}) as { readonly name?: string }; // every object has metadata
-        const next = watch.next("ten-");
-        const start = performance.now();
-        await cluster.client.request("DELETE", `${podsPath(namespace)}/${name}`);
-        lags.push((await next) - start);
-        await sleep(BETWEEN_SINGLES_MS);
-      }
-      return lags;
+    const replaced = await oneByOne(async (i) => {
+      const { items } = await cluster.client.list(podsPath(namespace), { labelSelector: "name=ten" });
+      const { name } = (items[i % items.length]?.["metadata"] ?? {}) as { readonly name?: string }; // every object has metadata
+      const next = watch.next("ten-");
+      const start = performance.now();
+      await cluster.client.request("DELETE", `${podsPath(namespace)}/${name}`);
+      return (await next) - start;
     });
-    notePercentiles(figures, "a deleted pod: until its replacement", replacing.result);
-    note(figures, "a deleted pod: own CPU, ms", (replacing.own / SINGLES) * 1_000);
-    await noteMemory(play, row, work);
+    samples.add("deletedP50", ...replaced);
+    samples.add("deletedP99", ...replaced);
     await clear(cluster, namespace);
   } finally {
     watch.stop();
-    await work.stop();
   }
+}
+
+async function oneByOne(measure: (nth: number) => Promise<number>): Promise<readonly number[]> {
+  const lags: number[] = [];
+  for (let i = 0; i < SINGLES; i++) {
+    lags.push(await measure(i));
+    await sleep(BETWEEN_SINGLES_MS);
+  }
+  return lags;
 }
 
 /** Returns the time from the POST to the pod's watch event, in ms. */
@@ -195,54 +174,37 @@ async function one(cluster: Cluster, namespace: string, watch: Awaited<ReturnTyp
   return (await next) - start;
 }
 
-function notePercentiles(figures: Figures, what: string, values: readonly number[]): void {
-  const sorted = values.toSorted((a, b) => a - b);
-  note(figures, `${what}, p50, ms`, sorted[sorted.length >> 1] ?? Number.NaN);
-  note(figures, `${what}, p99, ms`, sorted[Math.floor(sorted.length * 0.99)] ?? Number.NaN);
-}
-
-/** Rolls 200 pods to a new image twice, on nodes without delays. */
-async function rolling(play: Play): Promise<void> {
-  const { cluster, party, figures } = play;
+/** Rolls 200 pods to a new image. Pods become ready at once. Its writes are without pod deletes and Events. */
+async function rolling(play: Play, work: AtWork): Promise<void> {
+  const { cluster, samples } = play;
   const namespace = `bench-${++namespaces}`;
   await makeNamespace(cluster, namespace);
-  const nodes = new AbortController();
-  const kube = createKubeHttp({
-    ...(await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "nodes" })),
-    userAgent: "bench-nodes",
-  });
-  const pace = { readyAfterMs: [0, 1], deleteAfterMs: [0, 1] } as const;
-  const fleet = runScriptedNodes(
-    kube,
-    { count: 2, clock: createSystemClock(), random: createSystemRandom(), bindPods: true, ...pace },
-    nodes.signal,
-  );
-  fleet.catch((error: unknown) => nodes.signal.aborted || process.stderr.write(`the scripted nodes ended: ${String(error)}\n`));
-  const work = await party.start();
+  const stopNodes = await readyAtOnce(cluster, namespace);
   try {
-    await cluster.client.request("POST", deploymentsPath(namespace), deploymentOf("web", 200));
-    await until("it is complete", () => isComplete(cluster, namespace, 200));
+    await cluster.client.request("POST", deploymentsPath(namespace), deploymentOf("web", ROLLED));
+    await until("it is complete", () => isComplete(cluster, namespace, ROLLED));
     await sleep(SETTLE_MS);
-    for (const round of [1, 2]) {
-      const go = async (): Promise<void> => {
-        const patch = { spec: { template: { spec: { containers: [{ name: "main", image: `bench:${round + 1}` }] } } } };
-        await cluster.client.request("PATCH", `${deploymentsPath(namespace)}/web`, patch, "application/strategic-merge-patch+json");
-        await until("it has rolled", () => isComplete(cluster, namespace, 200));
-      };
-      const { result, own, standIns, writes } = await used(play, work, () => timed(play, "rolling update of 200", go));
-      note(figures, "rolling update of 200: until it is complete, s", result);
-      note(figures, "rolling update of 200: own CPU, s", own);
-      note(figures, "rolling update of 200: CPU of stand-ins, s", standIns);
-      note(figures, "rolling update of 200: writes", sum(writes));
-      if (round === 1) tellWrites(play, "rolling update of 200", writes);
-    }
+    const go = async (): Promise<void> => {
+      const patch = { spec: { template: { spec: { containers: [{ name: "main", image: "bench:2" }] } } } };
+      await cluster.client.request("PATCH", `${deploymentsPath(namespace)}/web`, patch, "application/strategic-merge-patch+json");
+      await until("it has rolled", () => isComplete(cluster, namespace, ROLLED));
+    };
+    const { result, cpu, writes } = await used(play, work, () => timed(play, "rolling update of 200", go));
+    samples.add("rolling", result);
+    samples.add("rollingCpu", cpu);
+    samples.add(
+      "rollingWrites",
+      countOf(writes, (kind) => !/ events$|^delete pods$/.test(kind)),
+    );
+    tellWrites(play, "rolling update of 200", writes);
     await clear(cluster, namespace);
   } finally {
-    await work.stop();
-    nodes.abort();
-    await fleet.catch(() => undefined);
+    stopNodes();
   }
 }
+
+const countOf = (writes: ReadonlyMap<string, number>, counts: (kind: string) => boolean): number =>
+  [...writes].reduce((total, [kind, count]) => total + (counts(kind) ? count : 0), 0);
 
 interface Rolled {
   readonly metadata: { readonly generation: number };
@@ -259,29 +221,32 @@ async function isComplete({ client }: Cluster, namespace: string, replicas: numb
 
 /**
  * Starts the system with 20,000 unrelated pods in the cluster. Measures the time to the first pod of a Deployment that was created before
- * the start, and then of Deployments of 1.
+ * the start, and memory when all is done.
  */
-async function crowd(play: Play): Promise<void> {
-  const { cluster, party, figures } = play;
+export async function crowd(play: Play): Promise<void> {
+  const { cluster, party, samples } = play;
   await makeCrowd(cluster);
   const namespace = `bench-${++namespaces}`;
   await makeNamespace(cluster, namespace);
   const watch = await watchPods(cluster, namespace);
   let work: AtWork | undefined;
   try {
-    const start = performance.now();
     const first = watch.next("first-");
     await cluster.client.request("POST", deploymentsPath(namespace), deploymentOf("first", 1));
+    const start = performance.now();
     work = await party.launch();
-    note(figures, "20,000 pods: from the start until the first pod, s", ((await first) - start) / 1_000);
+    samples.add("start", ((await first) - start) / 1_000);
     await sleep(SETTLE_MS);
-    const lags: number[] = [];
-    for (let i = 0; i < SINGLES / 2; i++) {
-      lags.push(await one(cluster, namespace, watch, `web-${i}`));
-      await sleep(BETWEEN_SINGLES_MS);
-    }
-    notePercentiles(figures, "20,000 pods: POST to pod of a Deployment of 1", lags);
-    await noteMemory(play, "20,000 pods", work);
+    const memory = await memoryOf(work);
+    process.stderr.write(
+      `  20,000 pods, ${party.name}: PSS ${Object.entries(memory)
+        .map(([name, mib]) => `${name} ${mib.toFixed(0)} MiB`)
+        .join(", ")}\n`,
+    );
+    samples.add(
+      "memory",
+      Object.keys(work.own).reduce((total, name) => total + (memory[name] ?? 0), 0),
+    );
     await clear(cluster, namespace);
   } finally {
     watch.stop();
@@ -329,7 +294,7 @@ async function makeCrowd(cluster: Cluster): Promise<void> {
   await Promise.all(Array.from({ length: AT_ONCE_MAX }, create));
 }
 
-/** The rows in the order in which they run. */
-export const ROWS = { thousand, hundred, single, rolling, crowd } as const satisfies Readonly<
-  Record<string, (play: Play) => Promise<void>>
+/** The rows of one process, in the order in which they run. */
+export const ROWS = { thousand, hundred, single, rolling } as const satisfies Readonly<
+  Record<string, (play: Play, work: AtWork) => Promise<void>>
 >;

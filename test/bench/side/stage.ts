@@ -3,6 +3,11 @@ import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { isNotFound } from "../../../shared/kube/client/errors.ts";
+import { ListWatch } from "../../../shared/kube/list-watch/list-watch.ts";
+import type { Resource } from "../../../shared/kube/objects/resources.ts";
+import { createSystemClock } from "../../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../../shared/base/system/random.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import type { Party } from "./parties.ts";
 
@@ -61,29 +66,12 @@ export interface PodWatch {
   stop(): void;
 }
 
-export async function watchPods({ client }: Cluster, namespace: string): Promise<PodWatch> {
-  const ending = new AbortController();
-  const query = { fieldSelector: `metadata.namespace=${namespace}` };
-  const resourceVersion = await client.newestVersion("pods", query, ending.signal);
-  const seen = new Set<string>();
+export async function watchPods(cluster: Cluster, namespace: string): Promise<PodWatch> {
   const waiting = new Map<string, (atMs: number) => void>();
-  const lines = client.watch("pods", { ...query, resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 3_600 }, ending.signal);
-  const read = async (): Promise<void> => {
-    for await (const batch of lines) {
-      const atMs = performance.now();
-      for (const line of batch) {
-        const { type, object } = JSON.parse(line) as {
-          readonly type: string;
-          readonly object: { readonly metadata: { readonly name: string } };
-        }; // a watch event
-        const { name } = object.metadata;
-        if (type !== "ADDED" || seen.has(name)) continue;
-        seen.add(name);
-        for (const [prefix, resolve] of waiting) if (name.startsWith(prefix)) resolve(atMs);
-      }
-    }
-  };
-  read().catch((error: unknown) => ending.signal.aborted || process.stderr.write(`the watch of pods ended: ${String(error)}\n`));
+  const stop = await onNewPods(cluster, namespace, (names) => {
+    const atMs = performance.now();
+    for (const name of names) for (const [prefix, resolve] of waiting) if (name.startsWith(prefix)) resolve(atMs);
+  });
   return {
     async next(prefix) {
       const { promise, resolve } = Promise.withResolvers<number>();
@@ -98,8 +86,58 @@ export async function watchPods({ client }: Cluster, namespace: string): Promise
         waiting.delete(prefix);
       }
     },
-    stop: () => ending.abort(),
+    stop,
   };
+}
+
+/**
+ * Makes each new pod of a namespace ready at once, with one write. The pods have no node, so a DELETE removes them at once too: no node
+ * takes part of the measured time, nor much of the machine.
+ * @returns a function that stops it
+ */
+export async function readyAtOnce(cluster: Cluster, namespace: string): Promise<() => void> {
+  return await onNewPods(cluster, namespace, (names) => {
+    const conditions = [{ type: "Ready", status: "True", lastTransitionTime: new Date().toISOString().replace(/\.\d+/, "") }];
+    const body = { status: { phase: "Running", conditions } };
+    for (const name of names)
+      cluster.client
+        .request("PATCH", `${podsPath(namespace)}/${name}/status`, body, "application/merge-patch+json")
+        .catch((error: unknown) => isNotFound(error) || process.stderr.write(`${name} did not become ready: ${String(error)}\n`));
+  });
+}
+
+/**
+ * Calls `seen` with the names of the pods that appear from now on. The API server ends watches that it finds slow, so the watch resumes.
+ * @returns a function that ends the watch
+ */
+async function onNewPods({ client }: Cluster, namespace: string, seen: (names: readonly string[]) => void): Promise<() => void> {
+  const ending = new AbortController();
+  const fieldSelector = `metadata.namespace=${namespace}`;
+  const resumeFrom = await client.newestVersion("pods", { fieldSelector }, ending.signal);
+  const [clock, random] = [createSystemClock(), createSystemRandom()];
+  const known = new Set<string>();
+  let added: string[] = [];
+  const add = (object: unknown): void => {
+    const { name } = (object as { readonly metadata: { readonly name: string } }).metadata; // every object has metadata
+    if (!known.has(name)) added.push(name);
+    known.add(name);
+  };
+  const deliver = (): void => {
+    if (added.length > 0) seen(added);
+    added = [];
+  };
+  const pods = new ListWatch<Resource>(
+    { kube: client, resource: "pods", fieldSelector, resumeFrom, clock, random },
+    {
+      list: () => ({ page: (items) => items.forEach(add), change: (_, object) => add(object), listed: deliver }),
+      change: (type, object) => (type === "A" ? add(object) : undefined),
+      batchDone: deliver,
+    },
+  );
+  pods
+    .run(ending.signal)
+    .catch((error: unknown) => ending.signal.aborted || process.stderr.write(`the watch of pods ended: ${String(error)}\n`));
+  return () => ending.abort();
 }
 
 /** Counts the write requests in the API server's audit log from byte `since` on, by "verb resource". */
