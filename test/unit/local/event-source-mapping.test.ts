@@ -255,6 +255,32 @@ it("EM5 keeps at most one batch per message group in flight and the order within
   await stopped(clock, mapping);
 });
 
+it("EM7 gathers what arrives during an invocation in one batch, and invokes an idle function at once", async () => {
+  const { clock, queue, answer, calls, mapping } = start();
+  answer(({ bodies }) => (bodies.includes("first") ? clock.after(100) : Promise.resolve()));
+  await clock.advance(10_000);
+  const sentMs = clock.now();
+  queue.send("first");
+  while (calls.length === 0) await clock.advance(1);
+  queue.send("second");
+  await clock.advance(2);
+  queue.send("third");
+  await clock.advance(20);
+  expect(calls.map(({ bodies }) => bodies)).toEqual([["first"], ["second", "third"]]);
+  expect((calls[0]?.atMs ?? 0) - sentMs).toBeLessThanOrEqual(10); // the queue of this test looks every 10 ms
+  await stopped(clock, mapping);
+});
+
+it("EM7 does not wait between polls while each is full", async () => {
+  const { clock, queue, answer, calls, mapping } = start({ batchSize: 2 });
+  answer(() => clock.after(100));
+  for (let index = 0; index < 8; index++) queue.send(`${index}`);
+  while (calls.length === 0) await clock.advance(1);
+  await clock.advance(1);
+  expect(calls.map(({ bodies }) => bodies.length)).toEqual([2, 2, 2, 2]);
+  await stopped(clock, mapping);
+});
+
 it("collects a batch of more than ten records during the batching window", async () => {
   const { clock, queue, calls, mapping } = start({ batchSize: 100, batchingWindowMs: 2_000 });
   for (let index = 0; index < 15; index++) queue.send(`${index}`);
