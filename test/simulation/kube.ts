@@ -30,8 +30,18 @@ export interface KubeOptions {
   readonly observer?: KubeObserver;
   /** Disables a rule: sends DELETE without its precondition. */
   readonly dropPreconditions?: boolean;
+  /** Longer failures of the whole API server. */
+  readonly outages?: Outages;
   /** Objects per page of a list. The default, 7, is so small that lists have several pages. */
   readonly pageSize?: number;
+}
+
+/** What all calls to one API server have in common while it fails. */
+export interface Outages {
+  /** Waits as long as the server makes each call wait. @throws the error of each call */
+  call(signal: AbortSignal | undefined): Promise<void>;
+  /** Aborts when the open streams break. */
+  readonly cut: AbortSignal;
 }
 
 export interface KubeObserver {
@@ -95,6 +105,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
         return faultless.json({ ...call, ...(sent && { body: sent }) });
       };
       signal?.throwIfAborted();
+      await options.outages?.call(signal);
       if (chance(faults().api)) {
         const fault = FAULTS[below(FAULTS.length)];
         options.observer?.fault?.(`call: ${fault?.kind}`);
@@ -173,8 +184,10 @@ export function createSimulatedKube(options: KubeOptions): Kube {
       options.observer?.fault?.("stream: refused");
       throw new UnansweredError("simulated: connection refused");
     }
+    await options.outages?.call(signal);
     await clock.after(2 + below(20), signal);
-    for await (const arrived of faultless.lines(call)) {
+    const stream = options.outages ? { ...call, signal: AbortSignal.any([signal, options.outages.cut]) } : call;
+    for await (const arrived of faultless.lines(stream)) {
       let lines = arrived;
       await clock.after(1 + below(15), signal);
       if (chance(faults().watch)) {

@@ -1,6 +1,7 @@
 /** Runs one seed of a level, for the command and its worker threads. */
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 import { liveRandomly } from "./crashes/life.ts";
+import { simulateClusters } from "./clusters/simulate-clusters.ts";
 import type { ChosenFault } from "./losses.ts";
 import { runDirected } from "./directed/directed.ts";
 import { simulateNode } from "./node/simulate-node.ts";
@@ -9,7 +10,7 @@ import { simulateOwn } from "./own/simulate-own.ts";
 import type { Rule } from "./rules.ts";
 import { simulate } from "./world.ts";
 
-export const LEVELS = ["system", "protocol", "node", "crashes", "own", "directed"] as const;
+export const LEVELS = ["system", "protocol", "node", "crashes", "own", "directed", "clusters"] as const;
 export type Level = (typeof LEVELS)[number];
 
 export interface SeedSettings {
@@ -32,6 +33,10 @@ export async function runSeed({ level, off, fault }: SeedSettings, seed: number,
   switch (level) {
     case "system": {
       const { mix, violations, stats } = await simulate({ seed, off, ...(fault && { fault }), ...(trace && { trace }) });
+      return { seed, mix, stats, violations: violations.map(({ rule, atMs, what }) => ({ rule, what: `at ${atMs / 1000} s: ${what}` })) };
+    }
+    case "clusters": {
+      const { mix, violations, stats } = await simulateClusters({ seed, ...(trace && { trace }) });
       return { seed, mix, stats, violations: violations.map(({ rule, atMs, what }) => ({ rule, what: `at ${atMs / 1000} s: ${what}` })) };
     }
     case "protocol": {

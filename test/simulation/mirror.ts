@@ -45,15 +45,31 @@ export class Mirror {
   }
 
   async start(server: ApiServer): Promise<void> {
+    for (const resource of CACHED_RESOURCES) await this.#watch(server, resource);
+  }
+
+  /** Watches a server that was restored, and reports the difference as changes. */
+  async restart(server: ApiServer): Promise<void> {
+    this.update();
+    this.#streams.length = 0;
     for (const resource of CACHED_RESOURCES) {
-      const response = await server.request({
-        method: "GET",
-        path: `/${RESOURCES[resource].path}/${resource}`,
-        query: { watch: true, timeoutSeconds: 1_000_000 },
-      });
-      if (response.kind !== "watch") throw new Error("no watch");
-      this.#streams.push({ resource, stream: response.stream });
+      const response = await server.request({ method: "GET", path: `/${RESOURCES[resource].path}/${resource}` });
+      if (response.kind !== "object") throw new Error("no list");
+      // A list of these resources.
+      const list = response.body as unknown as { readonly metadata: { readonly resourceVersion: string }; readonly items: KubeObject[] };
+      await this.#watch(server, resource, list.metadata.resourceVersion);
+      const uids = new Set(list.items.map(({ metadata }) => metadata.uid));
+      for (const object of [...this.#of(resource).values()])
+        if (!uids.has(object.metadata.uid)) this.#apply({ resource, type: "DELETED", object });
+      for (const object of list.items) this.#apply({ resource, type: "MODIFIED", object });
     }
+  }
+
+  async #watch(server: ApiServer, resource: CachedResource, resourceVersion?: string): Promise<void> {
+    const query = { watch: true, timeoutSeconds: 1_000_000, ...(resourceVersion !== undefined && { resourceVersion }) };
+    const response = await server.request({ method: "GET", path: `/${RESOURCES[resource].path}/${resource}`, query });
+    if (response.kind !== "watch") throw new Error("no watch");
+    this.#streams.push({ resource, stream: response.stream });
   }
 
   /** Reads the events since the last call in the server's order. */
@@ -64,20 +80,23 @@ export class Mirror {
     );
     events.sort((a, b) => compareResourceVersions(a.object.metadata.resourceVersion, b.object.metadata.resourceVersion));
     for (const { resource, type, object } of events) {
-      if (type !== "ADDED" && type !== "MODIFIED" && type !== "DELETED") continue;
-      const key = objectKey(object.metadata.namespace ?? "", object.metadata.name);
-      const objects = this.#of(resource);
-      const before = objects.get(key);
-      if (type === "DELETED") objects.delete(key);
-      else {
-        objects.set(key, object);
-        this.#owners.add(textOf(ownerName(resource, object)));
-        const history = this.#history.get(object.metadata.uid) ?? [];
-        history.push({ atMs: this.#clock.now(), object });
-        this.#history.set(object.metadata.uid, history);
-      }
-      this.#onChange({ resource, type, before, object });
+      if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") this.#apply({ resource, type, object });
     }
+  }
+
+  #apply({ resource, type, object }: Omit<Change, "before">): void {
+    const key = objectKey(object.metadata.namespace ?? "", object.metadata.name);
+    const objects = this.#of(resource);
+    const before = objects.get(key);
+    if (type === "DELETED") objects.delete(key);
+    else {
+      objects.set(key, object);
+      this.#owners.add(textOf(ownerName(resource, object)));
+      const history = this.#history.get(object.metadata.uid) ?? [];
+      history.push({ atMs: this.#clock.now(), object });
+      this.#history.set(object.metadata.uid, history);
+    }
+    this.#onChange({ resource, type, before, object });
   }
 
   get<R extends CachedResource>(resource: R, key: ObjectKey): (Objects[R] & KubeObject) | undefined {

@@ -4,6 +4,7 @@
  *     --node, --crashes, --protocol a node agent; functions that are killed during a Deployment's history; only the memory Store
  *     --directed  chosen faults in the recorded scenarios: plans 1 to 4000
  *     --own     user controllers; with --plants: which seed and which everyCrash test detect each planted mistake
+ *     --clusters several clusters of one deployment
  *     --fault flush|damage|restore|rewind|clock|clone    injects this fault in every run
  *     --hunt 10m, --schedule name       --protocol: searches for rare pairs of a fault and a step; runs one schedule of such a search
  *     --off rule,rule                   disables these rules; --protocol --rules: prints the first seed that fails without each
@@ -43,6 +44,7 @@ const { values } = parseArgs({
     directed: { type: "boolean", default: false },
     rules: { type: "boolean", default: false },
     own: { type: "boolean", default: false },
+    clusters: { type: "boolean", default: false },
     plants: { type: "boolean", default: false },
     hunt: { type: "string" },
     schedule: { type: "string" },

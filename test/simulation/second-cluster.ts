@@ -27,7 +27,7 @@ const COPIED = new Map([
   ["replicasets.apps", "/apis/apps/v1/replicasets"],
 ]);
 
-type Backup = readonly { readonly resource: string; readonly objects: readonly JsonObject[] }[];
+export type Backup = readonly { readonly resource: string; readonly objects: readonly JsonObject[] }[];
 
 export async function backUp(server: ApiServer): Promise<Backup> {
   const client = rawClientIn(server, "backup");

@@ -18,6 +18,7 @@ import { createSweep } from "../../functions/sweep/handler.ts";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import type { VirtualClock } from "../../shared/base/memory/clock.ts";
 import { createMemoryData } from "../../shared/store/memory/store/data.ts";
+import type { MemoryData } from "../../shared/store/memory/store/data.ts";
 import { createMemoryDeltaQueue } from "../../shared/store/memory/queue/delta-queue.ts";
 import type { MemoryDeltaQueue } from "../../shared/store/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../shared/store/memory/queue/doorbells.ts";
@@ -57,6 +58,7 @@ import type { Mix } from "./faults.ts";
 import { createSimulatedKube } from "./kube.ts";
 import { damage, drawLoss, drawsClock, flush, LOSSES, snapshot } from "./losses.ts";
 import type { ChosenFault, Loss } from "./losses.ts";
+import type { ClusterPart } from "./clusters/part.ts";
 import { Mirror } from "./mirror.ts";
 import { withoutRules } from "./rules.ts";
 import type { Rule } from "./rules.ts";
@@ -69,6 +71,8 @@ export interface SimulationOptions {
   readonly off?: ReadonlySet<Rule>;
   /** Replaces the drawn fault. */
   readonly fault?: ChosenFault;
+  /** Present when the cluster is one of several in a deployment (clusters/). */
+  readonly part?: ClusterPart;
   readonly trace?: (line: string) => void;
 }
 
@@ -128,17 +132,20 @@ class World {
   readonly #quietMs: number;
   readonly #signer: Signer;
   readonly #random: Random;
-  readonly #clock: VirtualClock = createVirtualClock(START_MS);
+  readonly #part: ClusterPart | undefined;
+  readonly #cid: string;
+  readonly #clock: VirtualClock;
+  readonly #startMs: number;
   readonly #mix: Mix;
   readonly #loss: Loss | undefined;
   readonly #clockJumps: boolean;
   /** Milliseconds by which the clock of the Store's server is ahead. */
   #serverAheadMs = 0;
   readonly #server: ApiServer;
-  readonly #data = createMemoryData();
+  readonly #data: MemoryData;
   readonly #witness = new Witness();
   readonly #queue: MemoryDeltaQueue;
-  readonly #doorbells: MemoryDoorbells;
+  readonly #doorbells: Pick<MemoryDoorbells, "ring" | "sources">;
   readonly #digester = createDigester("simulation");
   readonly #mirror: Mirror;
   readonly #checks: Checks;
@@ -153,28 +160,37 @@ class World {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#off = options.off ?? new Set();
+    this.#part = options.part;
+    this.#cid = options.part?.cid ?? CLUSTER;
+    this.#clock = options.part?.clock ?? createVirtualClock(START_MS);
+    this.#startMs = this.#clock.now();
+    this.#data = options.part?.data ?? createMemoryData();
     this.#isThorough = options.seed % 10 === THOROUGH;
-    this.#signer = this.#isThorough ? SIGNERS.thorough : SIGNERS.other;
+    this.#signer = options.part?.signer ?? (this.#isThorough ? SIGNERS.thorough : SIGNERS.other);
     this.#quietMs = this.#isThorough ? QUIET_MS.thorough : QUIET_MS.other;
     this.#random = createSeededRandom(options.seed * 7919 + 13);
-    this.#mix = drawMix(this.#fork());
-    const { fault, seed } = options;
+    const mix = drawMix(this.#fork());
+    this.#mix = options.part ? { ...mix, fifo: options.part.fifo } : mix;
+    const { seed } = options;
+    const fault = options.part ? (options.part.loss ?? "none") : options.fault;
     this.#loss = fault === undefined ? drawLoss(createSeededRandom(seed * 15_487_469 + 7)) : LOSSES.find((loss) => loss === fault);
     this.#clockJumps = fault === undefined ? drawsClock(createSeededRandom(seed * 32_452_843 + 5)) : fault === "clock";
     const habits = drawHabits(this.#fork());
+    const uids = this.#fork();
     this.#server = createApiServer({
       clock: this.#clock,
-      random: this.#fork(),
+      random: options.part?.uids ?? uids,
       firstRevision: this.#fork().next() < 0.2 ? 9_007_199_254_740_000n : 1n,
     });
     const queueFaults = (given: object) => () => ({ ...(this.#faulty() ? given : {}), ...(this.#mix.fifo ? {} : { reorder: 0.7 }) });
-    this.#queue = createMemoryDeltaQueue({
+    const queue = createMemoryDeltaQueue({
       clock: this.#clock,
       random: this.#fork(),
       faults: queueFaults(this.#mix.deltas),
       onFault: (what) => this.#fault(`delta queue: ${what}`),
     });
-    this.#doorbells = createMemoryDoorbells({
+    this.#queue = options.part?.queue ?? queue;
+    const doorbells = createMemoryDoorbells({
       clock: this.#clock,
       random: this.#fork(),
       cluster: CLUSTER,
@@ -182,6 +198,7 @@ class World {
       faults: () => (this.#faulty() ? this.#mix.doorbells : {}),
       onFault: (what) => this.#fault(`doorbells: ${what}`),
     });
+    this.#doorbells = options.part?.doorbells ?? doorbells;
     this.#mirror = new Mirror(this.#clock, (change) => {
       const { metadata } = change.object;
       const state = metadata.deletionTimestamp === undefined ? "" : " terminating";
@@ -198,7 +215,7 @@ class World {
       habits,
       onViolation: (violation) => {
         this.#trace("!!", () => `${violation.rule} ${violation.what}`);
-        this.#violations.push({ ...violation, atMs: violation.atMs - START_MS });
+        this.#violations.push({ ...violation, atMs: violation.atMs - this.#startMs });
       },
     });
     this.#users = new Users(this.#server, this.#fork(), this.#mirror, habits);
@@ -209,8 +226,10 @@ class World {
   async run(): Promise<SimulationResult> {
     const clock = this.#clock;
     await this.#mirror.start(this.#server);
+    this.#part?.start({ server: this.#server, mirror: this.#mirror, lost: (loss) => this.#checks.lost(loss), lease: LEASE });
     this.#server.onRequest((record) => {
       this.#step();
+      this.#part?.requested(record);
       if (PEOPLE.has(record.userAgent)) this.#count("operations", 1);
       if (record.verb !== "get" && record.verb !== "list" && record.verb !== "watch")
         this.#trace(
@@ -232,22 +251,22 @@ class World {
     this.#startClockJumps();
     const stopClone = this.#startClone();
     for (let cycle = 1; cycle < CYCLES; cycle++) {
-      await clock.advance(START_MS + cycle * CYCLE_MS - 1 - clock.now());
+      await this.#pass(this.#startMs + cycle * CYCLE_MS - 1 - clock.now());
       this.#lookBetween();
     }
-    await clock.advance(START_MS + QUIET_AT_MS - clock.now());
+    await this.#pass(this.#startMs + QUIET_AT_MS - clock.now());
     stopClone();
     await this.#users.settle();
     await this.#rest();
-    await clock.advance(this.#quietMs);
-    while (clock.now() - START_MS < END_MS_MAX && this.#busy()) await clock.advance(this.#quietMs);
+    await this.#pass(this.#quietMs);
+    while (clock.now() - this.#startMs < END_MS_MAX && this.#busy()) await this.#pass(this.#quietMs);
     this.#mirror.update();
     this.#checks.end(this.#quietMs - SETTLES_MS);
     await this.#queueIsEmpty();
     this.#accountAtTheEnd();
     this.#ends.abort(new Error("the run is over"));
     this.#server.close();
-    this.#count("virtual seconds", Math.round((clock.now() - START_MS) / 1000));
+    this.#count("virtual seconds", Math.round((clock.now() - this.#startMs) / 1000));
     return {
       seed: this.#options.seed,
       mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}${this.#loss === undefined ? "" : ` ${this.#loss}`}${this.#clockJumps ? " clock" : ""}`,
@@ -256,11 +275,16 @@ class World {
     };
   }
 
+  /** Lets time pass. A cluster of several waits until the deployment advances their clock. */
+  async #pass(ms: number): Promise<void> {
+    await (this.#part ? this.#clock.after(ms) : this.#clock.advance(ms));
+  }
+
   /** Waits until nothing is outstanding. The final checks report whatever still is. */
   async #rest(): Promise<void> {
-    await this.#clock.advance(this.#isThorough ? REST_MS_MAX : REST_MS);
-    const untilMs = START_MS + QUIET_AT_MS + REST_MS_MAX;
-    while (this.#clock.now() < untilMs && (this.#queue.size() > 0 || !this.#isAtRest())) await this.#clock.advance(REST_STEP_MS);
+    await this.#pass(this.#isThorough ? REST_MS_MAX : REST_MS);
+    const untilMs = this.#startMs + QUIET_AT_MS + REST_MS_MAX;
+    while (this.#clock.now() < untilMs && (this.#queue.size() > 0 || !this.#isAtRest())) await this.#pass(REST_STEP_MS);
   }
 
   #isAtRest(): boolean {
@@ -311,7 +335,7 @@ class World {
    * for example those of progress deadlines.
    */
   async #queueIsEmpty(): Promise<void> {
-    for (let waitedMs = 0; this.#queue.size() > 0 && waitedMs < 60_000; waitedMs += 500) await this.#clock.advance(500);
+    for (let waitedMs = 0; this.#queue.size() > 0 && waitedMs < 60_000; waitedMs += 500) await this.#pass(500);
     if (this.#queue.size() > 0) this.#checks.bad("SE1queue", `${this.#queue.size()} deltas are left`);
     if (this.#queue.deadLetters().length > 0) this.#checks.bad("SE1queue", `${this.#queue.deadLetters().length} dead letters`);
   }
@@ -352,7 +376,7 @@ class World {
   #startLosses(): void {
     const loss = this.#loss;
     if (loss === undefined) return;
-    const random = createSeededRandom(this.#options.seed * 15_487_469 + 8);
+    const random = createSeededRandom((this.#part?.lossSeed ?? this.#options.seed) * 15_487_469 + 8);
     this.#repeat(
       () => 8_000 + random.next() * 40_000,
       async () => {
@@ -402,7 +426,7 @@ class World {
           ...{ store: this.#store(random), queue: this.#queue, doorbells: this.#doorbells },
           sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
         },
-        options: { cluster: CLUSTER, clusterUid: "cluster-uid", lease: LEASE, holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000 },
+        options: { cluster: this.#cid, clusterUid: "cluster-uid", lease: LEASE, holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000 },
         seed: this.#options.seed,
         onWrite: (what, lease) => this.#clonedWrite(what, JSON.stringify(lease)),
       });
@@ -451,21 +475,19 @@ class World {
         return await Promise.race([FUNCTIONS[name](wiring)(event, context), died]);
       };
     };
-    startFunctionHost({
-      sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
-      handlers: {
-        applyDeltas: handler("apply-deltas"),
-        // In-memory queues have no dead-letter queue; the checks look for dead messages themselves.
-        deadDeltas: () => Promise.reject(new Error("unexpected call")),
-        sync: {
-          deployment: handler("sync-deployment"),
-          replicaset: handler("sync-replicaset"),
-          replicationcontroller: handler("sync-replicationcontroller"),
-        },
+    const handlers = {
+      applyDeltas: handler("apply-deltas"),
+      // In-memory queues have no dead-letter queue; the checks look for dead messages themselves.
+      deadDeltas: () => Promise.reject(new Error("unexpected call")),
+      sync: {
+        deployment: handler("sync-deployment"),
+        replicaset: handler("sync-replicaset"),
+        replicationcontroller: handler("sync-replicationcontroller"),
       },
-      clock: this.#clock,
-      log: this.#log("host"),
-    });
+    };
+    const sources = { deltas: this.#queue, doorbells: this.#doorbells.sources };
+    if (this.#part) this.#part.serve(handlers);
+    else startFunctionHost({ sources, handlers, clock: this.#clock, log: this.#log("host") });
     const sweep = createSweep(this.#wiring("sweep", new Fate({ clock: this.#clock, draw: () => "live" }), this.#fork()));
     void (async () => {
       while (!this.#ends.signal.aborted) {
@@ -504,8 +526,8 @@ class World {
       random,
       log: this.#log(name),
       digester: this.#digester,
-      cluster: (cid) => (cid === CLUSTER ? cluster : undefined),
-      clusters: [CLUSTER],
+      cluster: (cid) => (cid === this.#cid ? cluster : undefined),
+      clusters: [this.#cid],
       ...(source && { source }),
       trace: (line) => {
         if (line.kind === "started") {
@@ -546,7 +568,7 @@ class World {
         lead: (signal: AbortSignal) => acquireLease(leasePorts, { ...LEASE, identity }, signal),
       };
       const options = {
-        cluster: CLUSTER,
+        cluster: this.#cid,
         clusterUid: "cluster-uid",
         identity: cacheIdentity(this.#digester),
         holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000,
@@ -556,12 +578,13 @@ class World {
         this.#trace("watcher", () => `${identity} ended: ${String(error)}`),
       );
       await Promise.race([running, died]);
+      this.#part?.processes.delete(fate);
       await this.#clock.after(500 + random.next() * 10_000);
     }
   }
 
   #kube(component: string, random: Random): Kube {
-    return createSimulatedKube({
+    const kube = createSimulatedKube({
       server: this.#server,
       clock: this.#clock,
       random,
@@ -569,7 +592,9 @@ class World {
       faults: () => (this.#faulty() ? this.#mix : { api: 0, watch: 0 }),
       observer: { late: this.#checks.late, executing: this.#checks.executing, fault: (what) => this.#fault(what) },
       dropPreconditions: this.#off.has("deletePrecondition"),
+      ...(this.#part && { outages: this.#part.outages }),
     });
+    return this.#part?.overKube(component, kube) ?? kube;
   }
 
   /** The Store as one process sees it: a call or its response may be lost. */
@@ -577,12 +602,13 @@ class World {
     const { fifo } = this.#mix;
     const options = {
       deployment: "sim",
-      cluster: CLUSTER,
+      cluster: this.#cid,
       identity: cacheIdentity(this.#digester),
       holeLimitMs: fifo ? 2_000 : 15_000,
       clock: { ...this.#clock, now: () => this.#clock.now() + this.#serverAheadMs },
     };
     const store = withoutRules(createMemoryStore(options, this.#data), this.#data, this.#off);
+    const touched = this.#part?.touched;
     const clock = this.#clock;
     return new Proxy(store, {
       get: (target, property) => {
@@ -590,6 +616,7 @@ class World {
         const verb = Reflect.get(target, property) as (...parameters: readonly unknown[]) => Promise<unknown>;
         return async (...parameters: readonly unknown[]): Promise<unknown> => {
           this.#step();
+          touched?.(String(property));
           const fails = this.#faulty() && this.#mix.store > 0 && random.next() < this.#mix.store;
           const before = fails && random.next() < 0.5;
           if (fails) this.#fault(before ? "Store: not reached" : "Store: answer lost");
@@ -653,13 +680,13 @@ class World {
   }
 
   #busyTime(): boolean {
-    const sinceMs = this.#clock.now() - START_MS;
+    const sinceMs = this.#clock.now() - this.#startMs;
     return sinceMs < QUIET_AT_MS && sinceMs % CYCLE_MS < BUSY_MS;
   }
 
   /** Whether faults are active; not during the start-up. */
   #faulty(): boolean {
-    return this.#busyTime() && this.#clock.now() - START_MS > 1_500;
+    return this.#busyTime() && this.#clock.now() - this.#startMs > 1_500;
   }
 
   #fork(): Random {
@@ -673,7 +700,7 @@ class World {
 
   /** Counts a call of the API server or the Store, until the last burst is over. */
   #step(): void {
-    if (this.#clock.now() - START_MS < QUIET_AT_MS) this.#count("steps", 1);
+    if (this.#clock.now() - this.#startMs < QUIET_AT_MS) this.#count("steps", 1);
   }
 
   #count(what: string, by: number): void {
@@ -681,7 +708,7 @@ class World {
   }
 
   #trace(who: string, line: () => string): void {
-    this.#options.trace?.(`${((this.#clock.now() - START_MS) / 1000).toFixed(3).padStart(8)} ${who.padEnd(8)} ${line()}`);
+    this.#options.trace?.(`${((this.#clock.now() - this.#startMs) / 1000).toFixed(3).padStart(8)} ${who.padEnd(8)} ${line()}`);
   }
 
   #log(who: string): Log {

@@ -26,8 +26,8 @@ export interface MemoryDeltaQueueOptions {
 }
 
 export interface MemoryDeltaQueue extends DeltaQueue, MessageSource {
-  /** Messages that are neither removed nor dead. */
-  size(): number;
+  /** Messages that are neither removed nor dead; `where` selects some by their bodies. */
+  size(where?: (body: string) => boolean): number;
   deadLetters(): readonly ReceivedMessage[];
 }
 

@@ -45,8 +45,8 @@ export interface NewMessage {
 
 export interface MemoryQueue extends MessageSource {
   put(message: NewMessage): void;
-  /** Messages that are neither removed nor dead-lettered. */
-  size(): number;
+  /** Messages that are neither removed nor dead-lettered; `where` selects some by their bodies. */
+  size(where?: (body: string) => boolean): number;
   deadLetters(): readonly ReceivedMessage[];
 }
 
@@ -195,7 +195,7 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
       wakeAll();
     },
 
-    size: () => messages.length,
+    size: (where) => (where ? messages.filter(({ body }) => where(body)).length : messages.length),
     deadLetters: () => [...dead],
   };
 }
