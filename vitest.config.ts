@@ -25,7 +25,7 @@ const LONG = [
 /** Suites that start a server of another program or many processes, or wait for real seconds; the others need this checkout alone. */
 const REAL_COMPONENTS = [
   "test/conformance/**/*{redis,sqs,fault-injecting,logind-bus}*.test.ts",
-  "test/attacks/redis-*.test.ts",
+  "test/attacks/{hostile-api-server,redis-*}.test.ts",
   "test/differential/*.test.ts",
   "test/unit/cli/{*-command,help,messages,redis-away,signals,startup-commands}.test.ts",
   "test/unit/cli/explain/{live,recordings,timeline}.test.ts",

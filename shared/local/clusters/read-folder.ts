@@ -8,6 +8,12 @@ import { messageOf } from "@deltaloop/kube/objects";
 
 /** A kubeconfig has a few KiB per user; one with a certificate bundle of a system has 300 KiB. */
 const BYTES_MAX = 1024 * 1024;
+/**
+ * Limit of the characters with a meaning in YAML. A kubeconfig with 100 users has 6,000. A hostile one of a million brackets would keep the
+ * parser, and with it every cluster of the process, busy for ten seconds and more.
+ */
+const MARKS_MAX = 20_000;
+const MARKS = /[^\w+/=. \r]/g;
 const SUFFIXES = [".yaml", ".yml", ".kubeconfig"];
 
 /** One kubeconfig of the folder. */
@@ -44,7 +50,8 @@ export interface FolderOptions {
 interface ParsedFile {
   /** Changes with the file. */
   readonly version: string;
-  readonly config: Kubeconfig;
+  /** An error for a file that is no kubeconfig, so that it is not parsed again either. */
+  readonly config: Kubeconfig | Error;
 }
 
 /** Reads the folder and vets its files. @throws {Error} when the folder cannot be read; a file that cannot be read is a rejected entry */
@@ -105,12 +112,22 @@ async function parsedFile(name: string, { folder, parsed }: FolderOptions): Prom
     if (size > BYTES_MAX) throw new Error(`${name}: has more than ${BYTES_MAX} bytes: keep one cluster per file`);
     const version = [size, ino, mtimeNs, ctimeNs].join();
     const known = parsed?.get(path);
-    if (known?.version === version) return known.config;
-    const config = parseKubeconfig(await file.readFile(), name);
+    const config = known?.version === version ? known.config : parseOrError(await file.readFile(), name);
     parsed?.set(path, { version, config });
+    if (config instanceof Error) throw config;
     return config;
   } finally {
     await file.close();
+  }
+}
+
+function parseOrError(bytes: Buffer, name: string): Kubeconfig | Error {
+  const marks = bytes.toString("latin1").match(MARKS)?.length ?? 0;
+  if (marks > MARKS_MAX) return new Error(`${name}: is too complex: keep one cluster per file`);
+  try {
+    return parseKubeconfig(bytes, name);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(messageOf(error));
   }
 }
 
