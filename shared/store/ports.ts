@@ -6,6 +6,8 @@ export { LEFT_FIELD } from "./decision-mark.ts";
 export { ForgedRowsError } from "./ports/errors.ts";
 export { SKEW_MS, STOPS_MAX, describeForeignWrite, describeStop, stoppedNamespaces } from "./ports/guard-store.ts";
 export { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS, isOlderCheckpoint, lists, UNPROVEN_REASON } from "./ports/lineage.ts";
+export { MEMBER_FORGET_MS, MEMBER_SILENT_MS, MOVES_MAX } from "./ports/members.ts";
+export type { BeatResult, Member, MemberClaims, Members } from "./ports/members.ts";
 export { SecretError } from "./ports/secrets.ts";
 export type { SecretValues, Secrets } from "./ports/secrets.ts";
 export type {

@@ -24,6 +24,7 @@ const ASKED = [
   "SCAN 0",
   "HELLO 3",
   "HGETALL dl:prod:{c}:ep",
+  "HSET dl:prod:watchers w x",
 ];
 const REFUSED = [
   "FLUSHALL",
@@ -107,7 +108,13 @@ else
       async ({ name, rules }) => {
         await redis.call("ACL", "SETUSER", name, "reset", ...rules("prod").split(" "), ">password");
         const client = new Redis(server.url, { username: name, password: "password" });
-        const refused = [...REFUSED, "GET dl:other:{c}:ep", ...(Object.entries(OTHERS).find(([of]) => of === name)?.[1] ?? [])];
+        const refused = [
+          ...REFUSED,
+          "GET dl:other:{c}:ep",
+          "HGETALL dl:prod:watchers",
+          "HDEL dl:prod:watchers w",
+          ...(Object.entries(OTHERS).find(([of]) => of === name)?.[1] ?? []),
+        ];
         for (const command of refused) {
           const [verb = "", ...args] = command.split(" ");
           await expect(client.call(verb, ...args), command).rejects.toThrow(/NOPERM|DEBUG command not allowed/);

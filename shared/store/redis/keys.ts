@@ -91,6 +91,11 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
   };
 }
 
+/** The hash of a deployment's watchers. It belongs to no cluster; no function's user may access it. */
+export function membersKey(deployment: string): string {
+  return `dl:${deployment}:watchers`;
+}
+
 function epochKeys(prefix: string, epoch: string): EpochKeys {
   const p = `${prefix}${epoch}:`;
   const lanes = new Map<View, ReturnType<EpochKeys["lane"]>[]>();

@@ -156,6 +156,10 @@ export const LAYOUTS = {
       resources: ["name", "metaSlot", "neededSlot", "lanesBase", "lanes", "sentRV"],
     },
   },
+  beat: {
+    keys: {},
+    args: { id: "text", body: "text", moves: "text", silentMs: "number", forgetMs: "number", movesMax: "number" },
+  },
   claimPeriodicJob: { keys: { jobs: "key" }, args: { job: "text", afterMs: "number" } },
   forget: { keys: { stale: "keys" }, args: {} },
   gate: { keys: {}, args: GATE },

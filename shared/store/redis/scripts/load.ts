@@ -62,6 +62,7 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
     readFileSync(new URL("./index/apply-manifest.lua", import.meta.url), "utf8"),
   ],
   applyPack: [queue, intents, index, sequence, tally, readFileSync(new URL("./index/apply-pack.lua", import.meta.url), "utf8")],
+  beat: [readFileSync(new URL("./epochs/beat.lua", import.meta.url), "utf8")],
   checkpoint: [queue, readFileSync(new URL("./epochs/checkpoint.lua", import.meta.url), "utf8")],
   claimPeriodicJob: [readFileSync(new URL("./epochs/claim-periodic-job.lua", import.meta.url), "utf8")],
   correlateEvents: [eventRules, readFileSync(new URL("./audit/correlate-events.lua", import.meta.url), "utf8")],
