@@ -1,6 +1,6 @@
 /**
  * `deltaloop dev --kubeconfig FILE`: the whole system against a cluster, as four processes that can be killed individually:
- * watcher, queue, redis-server, function host; with `--watchers` several watchers, of which one leads. Shadow mode unless `--act`.
+ * watcher, queue, redis-server, function host; with `--watchers` several watchers, of which one leads a cluster. Shadow mode unless `--act`.
  */
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -121,7 +121,7 @@ export function registerDev(program: Command): void {
 }
 
 /** Options of `dev` that need one cluster. */
-const ONE_CLUSTER_OPTIONS = ["kubeconfig", "context", "watchers", "nodes", "bindPods", "open"];
+const ONE_CLUSTER_OPTIONS = ["kubeconfig", "context", "nodes", "bindPods", "open"];
 
 /** Options of `dev` that also apply to controllers in files. */
 const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "crds", "kubeconfig", "startupTimeout", "verbose", "yes"];
@@ -201,7 +201,9 @@ class Dev {
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
     try {
-      const { clusters, act = false } = this.#flags;
+      const { clusters, act = false, watchers } = this.#flags;
+      if (watchers > 1 && !act)
+        throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
       if (clusters === undefined) this.#kube = await pinContext(this.#kube);
       const { cid, server } = clusters === undefined ? await this.#lookAround(act) : NO_CLUSTER;
       const redis = this.#flags.redis ?? (await this.#startRedis());
@@ -264,8 +266,6 @@ class Dev {
 
   /** Logs the cluster and the missing permissions. */
   async #lookAround(act: boolean): Promise<{ readonly cid: string; readonly server: string }> {
-    if (this.#flags.watchers > 1 && !act)
-      throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
     const access = (role: string) => kubeAccess(this.#kube, role, "dev");
     const watcher = await access("deltaloop-watcher");
     const connect = (config: KubeHttpConfig) => starting(createClient(config), config.server, this.#flags, this.#log);

@@ -26,8 +26,9 @@ import { describeError } from "@deltaloop/kube/client";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { tellStore } from "./health/store-metrics.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
-import { openWatcher, requireFitRedis } from "./watch/open-watcher.ts";
+import { openWatcher, requireFitRedis, watcherId } from "./watch/open-watcher.ts";
 import { forgetListed, watchListed } from "./watch/watch-listed.ts";
+import { shareClusters } from "./watch/cluster-shares.ts";
 import { watchClusters } from "./watch/watch-clusters.ts";
 
 interface WatchFlags extends StartupFlags, Partial<ClustersFlags> {
@@ -166,17 +167,28 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   await requireFitRedis(current, log);
   const shared = shareConnections(current, (error) => log.warn("redis connection failed", { error: describeError(error) }));
   await serveMetrics({ listen: flags.metrics, metrics, sample: () => undefined, livez: [], readyz: [shutdownCheck(ends)], log });
+  const random = createSystemRandom();
+  // In shadow mode there is no Lease that could decide.
+  const shares =
+    current.mode === "act"
+      ? shareClusters(watcherId(random), { members: shared.members(current), clock, random, log, metrics }, ends)
+      : undefined;
   await watchClusters(
     {
-      directory,
-      ...{ log, clock },
-      random: createSystemRandom(),
+      ...{ directory, log, clock, random, forget: forgetListed, ...(shares && { shares }) },
       serve: async (cluster, signal) =>
-        await watchListed(cluster, { ...flags, shared, log: (level) => logOf(flags, level, cluster.name) }, signal),
-      forget: forgetListed,
+        await watchListed(
+          cluster,
+          {
+            ...{ ...flags, shared, log: (level) => logOf(flags, level, cluster.name) },
+            onRole: (role) => shares?.note(cluster.cid, role),
+          },
+          signal,
+        ),
     },
     ends,
   );
+  await shares?.left;
   process.exit();
 }
 

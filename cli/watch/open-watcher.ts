@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 
 import { HOLE_RELIST_MS, UsageError } from "@deltaloop/base";
-import type { Clock, Log } from "@deltaloop/base";
+import type { Clock, Log, Random } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { acquireLease, createClusterRelease, createForeignWriteGuard, runWatcher, UPKEEP_TIMES } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
@@ -22,6 +22,7 @@ import { endOnForeignWrite } from "../cluster/end-on-foreign-write.ts";
 import { unsupported } from "../cluster/kubernetes-versions.ts";
 import { starting } from "../cluster/startup.ts";
 import type { StartupFlags } from "../cluster/startup.ts";
+import type { Role } from "./nominate.ts";
 
 export interface WatchedCluster extends StartupFlags {
   readonly live: LiveConfiguration;
@@ -38,6 +39,8 @@ export interface WatchedCluster extends StartupFlags {
    * Called when another controller writes the status of objects that deltaloop syncs. If absent, everything stops until `deltaloop resume`.
    */
   readonly onForeignWrite?: (found: Error) => void;
+  /** Called when this watcher's part in the cluster changes. */
+  readonly onRole?: (role: Role) => void;
 }
 
 export interface OpenedWatcher {
@@ -55,7 +58,7 @@ export interface OpenedWatcher {
  * @throws {UsageError} for a configuration that does not fit; {StartupError} if the API server does not answer in time
  */
 export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatcher> {
-  const { live, log, metrics, leaseNamespace, batchingWindowMs, idOf, onForeignWrite } = watched;
+  const { live, log, metrics, leaseNamespace, batchingWindowMs, idOf, onForeignWrite, onRole } = watched;
   const configuration = live.current;
   const { deployment, cluster, queues, mode } = configuration;
   const access = { ...watched.access, ...(metrics && { metrics }) };
@@ -82,7 +85,7 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
       isAnyKnown: mode === "act" && configuration.kubernetes === "any",
     },
   );
-  const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
+  const holder = watcherId(random);
   const namespace = leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
   const lease = { namespace, name: watcherLease(deployment), identity: holder };
   const guards = mode === "act" && configuration.guard !== "off";
@@ -92,11 +95,14 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
       ? createForeignWriteGuard({ store: outside.store, kube, clock, log }, { namespace, name: CANARY })
       : undefined;
   let leadership: Leadership | undefined;
+  const onHeld = (): void => onRole?.("waiting");
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {
     leadership =
       mode === "act"
-        ? await acquireLease({ reader: kube, writer: kube, clock, random, log, ...(metrics && { metrics }) }, lease, signal)
+        ? await acquireLease({ reader: kube, writer: kube, clock, random, log, onHeld, ...(metrics && { metrics }) }, lease, signal)
         : await Promise.resolve(unleased(clock));
+    if (leadership) onRole?.("leading");
+    leadership?.lost.addEventListener("abort", () => onRole?.("seeking"), { once: true });
     guard?.begin(clock.now() + serverAheadMs);
     return leadership;
   };
@@ -131,6 +137,11 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
       await guarding;
     },
   };
+}
+
+/** Identifies a start of a watcher. */
+export function watcherId(random: Random): string {
+  return `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
 }
 
 /** Checks whether Redis can hold a cache. @throws {UsageError} if it cannot */

@@ -8,6 +8,7 @@
 import type { Clock, Log, Random } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
+import type { ClusterShares } from "./cluster-shares.ts";
 
 export interface ClusterSupervisorPorts {
   readonly directory: Pick<ClusterDirectory, "follow">;
@@ -18,6 +19,8 @@ export interface ClusterSupervisorPorts {
   readonly serve: (cluster: ListedCluster, signal: AbortSignal) => Promise<void>;
   /** Deletes the cluster's keys in the Store. Stops early if `signal` aborts. */
   readonly forget: (cluster: ListedCluster, signal: AbortSignal) => Promise<void>;
+  /** This process's share of the clusters, if several watchers serve them. By default it serves all. */
+  readonly shares?: Pick<ClusterShares, "serve" | "failed">;
 }
 
 const [BACKOFF_MS, BACKOFF_MS_MAX] = [1_000, 30_000];
@@ -28,7 +31,7 @@ const RUNS_END_MS = 40_000;
 
 /** Resolves when `ends` has aborted and all sessions have ended. */
 export async function watchClusters(ports: ClusterSupervisorPorts, ends: AbortSignal): Promise<void> {
-  const { directory, log, clock, random, serve, forget } = ports;
+  const { directory, log, clock, random, serve, forget, shares } = ports;
   /** The present work for each cluster id, and how to end it. */
   const works = new Map<string, { readonly stop: AbortController; readonly ended: Promise<void> }>();
 
@@ -52,11 +55,17 @@ export async function watchClusters(ports: ClusterSupervisorPorts, ends: AbortSi
         (reason: unknown) => describeError(reason),
       );
       if (signal.aborted) return;
+      shares?.failed(cluster.cid);
       failures = clock.now() - startedMs > SETTLED_MS ? 1 : failures + 1;
       const delayMs = Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** (failures - 1)) * (0.5 + random.next() / 2);
       log.warn("cluster is not served; retrying", { cluster: cluster.name, error, delayMs: Math.round(delayMs) });
       await clock.after(delayMs, signal).catch(() => undefined);
     }
+  }
+
+  async function turns(cluster: ListedCluster, signal: AbortSignal): Promise<void> {
+    const run = async (turn: AbortSignal): Promise<void> => await session(cluster, turn);
+    await (shares ? shares.serve(cluster.cid, signal, run) : run(signal));
   }
 
   /** Deletes the keys of a removed cluster, twice (WC3). */
@@ -75,7 +84,7 @@ export async function watchClusters(ports: ClusterSupervisorPorts, ends: AbortSi
     log.info(`cluster ${kind}${kind === "added" && cluster.isPaused ? ", paused" : ""}`, { cluster: cluster.name, id: cluster.cid });
     if (kind === "removed") next(cluster.cid, async (signal) => await removal(cluster, signal));
     else if (cluster.isPaused) next(cluster.cid);
-    else next(cluster.cid, async (signal) => await session(cluster, signal));
+    else next(cluster.cid, async (signal) => await turns(cluster, signal));
   }, ends);
   await new Promise<void>((resolve) => (ends.aborted ? resolve() : ends.addEventListener("abort", () => resolve(), { once: true })));
   await Promise.all([...works.values()].map(({ ended }) => ended));

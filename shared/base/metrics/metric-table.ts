@@ -620,6 +620,14 @@ export const METRICS = {
     processes: ["watcher", "node"],
     where: "shared/kube/list-watch/list-watch.ts",
   },
+  deltaloop_clusters: {
+    type: "gauge",
+    labels: { role: ["seeking", "waiting", "leading"] },
+    unit: "count",
+    help: "Clusters by this watcher's part in them.",
+    processes: ["watcher"],
+    where: "cli/watch/cluster-shares.ts",
+  },
   deltaloop_terms_total: {
     type: "counter",
     labels: { end: ["stopped", "raise", "newEpoch", "fenced", "foreign", "failed"] },

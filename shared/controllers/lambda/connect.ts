@@ -1,8 +1,8 @@
 /** Connections of a Configuration: for functions, the watcher, and commands on a user's machine. */
-import { redisClient, createRedisStore } from "@deltaloop/store/redis";
+import { redisClient, createRedisMembers, createRedisStore } from "@deltaloop/store/redis";
 import { sqsCalls, createSqsDoorbells } from "@deltaloop/store/sqs";
 import type { SqsCalls } from "@deltaloop/store/sqs";
-import type { StoreIdentity, StoreOptions, Signer, Doorbells, Store } from "@deltaloop/store/ports";
+import type { StoreIdentity, StoreOptions, Signer, Doorbells, Members, Store } from "@deltaloop/store/ports";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -67,13 +67,17 @@ export interface SharedConnections {
 export function shareConnections(
   { redis, queues: { endpoint } }: Pick<Configuration, "redis" | "queues">,
   onError: (error: Error) => void,
-): SharedConnections {
+): SharedConnections & {
+  /** The watchers of a deployment, for a configuration that is not of one cluster. */
+  members(configuration: Pick<Configuration, "deployment" | "cluster" | "macKeys">): Members;
+} {
   const client = redisClient(redis).on("error", onError);
   const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   const durability = redis.durability ?? "C";
   return {
     makeStore: (options) => createRedisStore(client, { ...options, durability }),
     sqs,
+    members: ({ deployment, cluster, macKeys }) => createRedisMembers(client, { deployment, signer: createSigner(macKeys, cluster) }),
     close() {
       client.disconnect();
       sqs.close();

@@ -107,7 +107,7 @@ function isThere(pid: number): boolean {
 it.each([
   { args: ["dev", "site.ts", "--clusters", "."], why: "--clusters serves the built-in controllers only" },
   { args: ["dev", "--clusters", ".", "--kubeconfig", "kubeconfig"], why: "--kubeconfig applies to one cluster" },
-  { args: ["dev", "--clusters", ".", "--act", "--watchers", "2"], why: "--watchers applies to one cluster" },
+  { args: ["dev", "--clusters", ".", "--watchers", "2"], why: "--watchers needs --act" },
   { args: ["dev", "--allow", "exec"], why: "--allow needs --clusters" },
   { args: ["host", "--invocations", "x"], why: "name either --kubeconfig or --clusters" },
 ])("rejects $args", ({ args, why }) => {

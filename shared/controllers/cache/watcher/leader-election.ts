@@ -34,6 +34,8 @@ export interface LeasePorts {
   readonly random: Random;
   readonly log: Log;
   readonly metrics?: Metrics;
+  /** Called after each read that finds the Lease held by another process. */
+  readonly onHeld?: () => void;
 }
 
 export interface LeaseOptions {
@@ -134,6 +136,7 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
         const written = await write(ports, options, lease, { acquire: true, terms: termsText([...listed, token]) });
         return hold(ports, options, { lease: written, askedMs, listed, token, final, approved }, signal);
       }
+      ports.onHeld?.();
       if (holder !== waitingFor) log.info("waiting for the watcher's Lease", { lease: where, holder });
       waitingFor = holder;
     } catch (error) {
