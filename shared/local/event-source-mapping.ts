@@ -98,7 +98,7 @@ export function startEventSourceMapping(
         const wanted = Math.min(options.batchSize - waiting.length, RECEIVE_MAX);
         const messages = await collect();
         wasFull = messages.length >= wanted;
-        waiting = [...waiting, ...messages];
+        waiting = [...waiting, ...messages]; // read after the wait: invocations that ended meanwhile have dispatched some
       } catch (error) {
         log.warn("polling failed", { function: functionName, error: messageOf(error) });
         await clock.after(RETRY_POLL_MS, stopping.signal).catch(() => undefined);

@@ -281,6 +281,18 @@ it("EM7 does not wait between polls while each is full", async () => {
   await stopped(clock, mapping);
 });
 
+it("EM5 does not dispatch a message again that was dispatched during a poll", async () => {
+  const { clock, queue, answer, calls, mapping } = start();
+  answer(() => clock.after(300));
+  for (const body of ["a1", "a2"]) {
+    queue.send(body, "a");
+    await clock.advance(100);
+  }
+  await clock.advance(5_000);
+  expect(calls.map(({ bodies }) => bodies)).toEqual([["a1"], ["a2"]]);
+  await stopped(clock, mapping);
+});
+
 it("collects a batch of more than ten records during the batching window", async () => {
   const { clock, queue, calls, mapping } = start({ batchSize: 100, batchingWindowMs: 2_000 });
   for (let index = 0; index < 15; index++) queue.send(`${index}`);
