@@ -24,9 +24,11 @@ import { configurationOf, NO_CLUSTER, openClusters } from "./clusters/open-clust
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
 import { describeError } from "@deltaloop/kube/client";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
+import { cachedClusters } from "@deltaloop/store/redis";
 import { tellStore } from "./health/store-metrics.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 import { openWatcher, requireFitRedis, watcherId } from "./watch/open-watcher.ts";
+import { forgetUnlisted } from "./watch/forget-unlisted.ts";
 import { forgetListed, watchListed } from "./watch/watch-listed.ts";
 import { shareClusters } from "./watch/cluster-shares.ts";
 import { watchClusters } from "./watch/watch-clusters.ts";
@@ -162,7 +164,11 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   const log = logOf(flags, "info");
   const metrics = createPrometheusMetrics("watcher");
   const clock = createSystemClock();
-  const directory = await openClusters({ ...flags, clusters: folder }, flags.child ? log.debug : log.error); // `dev` reports them
+  let hasRejected = false;
+  const directory = await openClusters({ ...flags, clusters: folder }, (problem) => {
+    hasRejected = true;
+    (flags.child ? log.debug : log.error)(problem); // `dev` reports them
+  });
   const { current } = await configurationOf(NO_CLUSTER);
   await requireFitRedis(current, log);
   const shared = shareConnections(current, (error) => log.warn("redis connection failed", { error: describeError(error) }));
@@ -173,6 +179,15 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
     current.mode === "act"
       ? shareClusters(watcherId(random), { members: shared.members(current), clock, random, log, metrics }, ends)
       : undefined;
+  if (shares)
+    void forgetUnlisted(
+      {
+        ...{ directory, clock, log, ledByOthers: shares.ledByOthers, hasRejected: () => hasRejected },
+        cached: async (signal) => await cachedClusters(current.redis, current.deployment, signal),
+        forget: async (cid, signal) => await forgetListed({ cid }, signal),
+      },
+      ends,
+    );
   await watchClusters(
     {
       ...{ directory, log, clock, random, forget: forgetListed, ...(shares && { shares }) },

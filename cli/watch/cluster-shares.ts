@@ -28,6 +28,8 @@ export interface ClusterShares {
   note(cid: string, role: Role): void;
   /** Reports that a session of the cluster has failed (CX3). */
   failed(cid: string): void;
+  /** Clusters that other watchers lead; undefined before the first heartbeat. */
+  ledByOthers(): ReadonlySet<string> | undefined;
   /** Resolves when this watcher has left, after `ends` has aborted. */
   readonly left: Promise<void>;
 }
@@ -61,6 +63,7 @@ export function shareClusters(
   let moves: readonly string[] = [];
   let isFailing = false;
   let others = 0;
+  let ledByOthers: ReadonlySet<string> | undefined;
   let wake: (() => void) | undefined;
   let isStale = false;
 
@@ -88,6 +91,7 @@ export function shareClusters(
     if (live.length !== others) log.info("the number of other watchers changed", { from: others, to: live.length });
     others = live.length;
     const leaders = leadersOf(live);
+    ledByOthers = new Set(leaders.keys());
     for (const [cid, share] of shares) {
       if (leaders.has(cid) || share.role === "leading") delete share.unledSinceMs;
       else share.unledSinceMs ??= nowMs;
@@ -141,6 +145,7 @@ export function shareClusters(
   const left = run();
   return {
     left,
+    ledByOthers: () => ledByOthers,
     note(cid, role) {
       const share = shares.get(cid);
       if (!share || share.role === role) return;

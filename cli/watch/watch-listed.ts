@@ -5,7 +5,7 @@ import type { Variables } from "@deltaloop/controllers/configuration";
 import type { SharedConnections } from "@deltaloop/controllers/lambda";
 import type { ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { forgetCluster } from "@deltaloop/store/redis";
-import { accessTo, configurationOf } from "../clusters/open-clusters.ts";
+import { accessTo, configurationOf, NO_CLUSTER } from "../clusters/open-clusters.ts";
 import type { ClustersFlags } from "../clusters/options.ts";
 import type { StartupFlags } from "../cluster/startup.ts";
 import type { Role } from "./nominate.ts";
@@ -45,7 +45,7 @@ export async function watchListed(cluster: ListedCluster, options: Options, sign
   }
 }
 
-export async function forgetListed(cluster: ListedCluster, signal: AbortSignal): Promise<void> {
-  const { redis, deployment } = (await configurationOf(cluster)).current;
-  await forgetCluster(redis, deployment, cluster.cid, signal);
+export async function forgetListed({ cid }: Pick<ListedCluster, "cid">, signal: AbortSignal): Promise<void> {
+  const { redis, deployment } = (await configurationOf(NO_CLUSTER)).current;
+  await forgetCluster(redis, deployment, cid, signal);
 }

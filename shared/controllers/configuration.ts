@@ -1,4 +1,4 @@
-export { ConfigurationError, environmentOf, parseConfiguration, parseMacKeys } from "./lambda/configuration.ts";
+export { isListedId, ConfigurationError, environmentOf, parseConfiguration, parseMacKeys } from "./lambda/configuration.ts";
 export type { Configuration, Variables } from "./lambda/configuration.ts";
 export { liveConfiguration } from "./lambda/live-configuration.ts";
 export type { LiveConfiguration } from "./lambda/live-configuration.ts";

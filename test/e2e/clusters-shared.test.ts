@@ -24,6 +24,8 @@ const CLUSTERS = 8;
 const SHARED_MS_MAX = 60_000;
 const TAKEN_OVER_MS_MAX = 40_000;
 const WATCHERS_KEY = "dl:dev:watchers";
+/** The cache of a cluster that was removed while no watcher ran. */
+const REMOVED_KEY = `dl:dev:{${"f".repeat(32)}}:ep`;
 const missing = ensureRedisServer();
 
 describe.skipIf(missing)(`two watchers of one deployment${missing === undefined ? "" : `, skipped: ${missing}`}`, () => {
@@ -34,6 +36,7 @@ describe.skipIf(missing)(`two watchers of one deployment${missing === undefined 
     folder = await mkdtemp(join(tmpdir(), "deltaloop-e2e-shared-"));
     redis = await startRedis();
     own = new Redis(redis.url);
+    await own.hset(REMOVED_KEY, "epoch", "e1");
     for (let i = 0; i < CLUSTERS; i++) {
       const server = await startMemoryApiServer(`canary-${i}`);
       servers.push(server);
@@ -121,5 +124,6 @@ describe.skipIf(missing)(`two watchers of one deployment${missing === undefined 
     measured(`Kill of a watcher to available pods in all clusters: ${(performance.now() - killedAt).toFixed(0)} ms`);
     const after = await shared(2, SHARED_MS_MAX);
     expect([...after.keys()].filter((id) => before.includes(id))).toHaveLength(1);
+    expect(await own?.exists(REMOVED_KEY)).toBe(0);
   });
 });

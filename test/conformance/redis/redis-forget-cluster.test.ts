@@ -2,7 +2,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
-import { forgetCluster } from "../../../shared/store/redis/forget-cluster.ts";
+import { cachedClusters, forgetCluster } from "../../../shared/store/redis/forget-cluster.ts";
 import { startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 
@@ -40,4 +40,10 @@ it("deletes only the epoch if it is aborted, so that a new one is opened later",
   await forgetCluster({ url: server.url, cluster: false }, "dev", GONE, AbortSignal.abort());
   expect(await redis.exists(`dl:dev:{${GONE}}:ep`)).toBe(0);
   expect(await redis.keys(`dl:dev:{${GONE}}:*`)).toHaveLength(KEYS);
+});
+
+it("finds the clusters of the deployment that have a cache", async () => {
+  await fill();
+  const found = await cachedClusters({ url: server.url, cluster: false }, "dev", new AbortController().signal);
+  expect(found.toSorted()).toEqual([GONE, KEPT]);
 });
