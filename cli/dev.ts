@@ -337,6 +337,7 @@ class Dev {
     const child = await this.#keep("queue", () => {
       this.#queueRestarts++;
       const flags = ["--port", String(port), "--invocations", this.#invocations, "--concurrency", String(this.#invocationsMax())];
+      if (this.#flags.clusters !== undefined) flags.push("--fair");
       return startVerb("queue", flags, {});
     });
     return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // cli/queue.ts prints this JSON

@@ -14,12 +14,14 @@ import type { OwnSqs, LocalQueues } from "@deltaloop/local";
 import { consoleLog } from "@deltaloop/base/output";
 import { untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { wholeNumber } from "@deltaloop/base";
+import { claimOfDoorbell } from "./clusters/route-records.ts";
 
 interface QueueFlags {
   readonly port: number;
   readonly prefix: string;
   readonly invocations?: string;
   readonly concurrency: number;
+  readonly fair?: true;
   readonly child?: true;
 }
 
@@ -31,6 +33,7 @@ export function registerQueue(program: Command): void {
     .option("--prefix <name>", "prefix of the queues' names", "deltaloop")
     .option("--invocations <socket>", "socket where functions connect to be invoked; without it nothing polls the queues")
     .option("--concurrency <n>", "concurrent invocations of each sync function", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+    .option("--fair", "serve doorbells of clusters with fewer messages in flight first")
     .option("--child", "exit when standard input ends")
     .action(runQueue);
 }
@@ -72,6 +75,7 @@ async function poll(functions: Socket, { calls }: OwnSqs, { deltas, doorbells }:
     clock: createSystemClock(),
     log: consoleLog(flags.child ? "queue " : "", "info"),
     concurrency: flags.concurrency,
+    ...(flags.fair && { fairGroupOf: ({ body }) => claimOfDoorbell(body) ?? "" }),
   });
   await left;
   await polling.stop();

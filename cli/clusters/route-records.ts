@@ -29,8 +29,8 @@ export interface RouterPorts {
   readonly refresh: (cid: string) => Promise<unknown>;
   /** Maximum number of concurrent invocations for one cluster. */
   readonly share: number;
-  /** Sends doorbells again with a delay. */
-  readonly postpone: (bodies: readonly string[]) => Promise<void>;
+  /** Sends doorbells of a cluster again with a delay. */
+  readonly postpone: (cid: string, bodies: readonly string[]) => Promise<void>;
   readonly log: Pick<Log, "error" | "warn">;
 }
 
@@ -55,7 +55,10 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, lo
     if (target === undefined || authentic.length === 0) return [];
     const busy = running.get(cid) ?? 0;
     if (records === "doorbells" && busy >= share) {
-      await postpone(authentic.map(({ body }) => body));
+      await postpone(
+        cid,
+        authentic.map(({ body }) => body),
+      );
       return [];
     }
     running.set(cid, busy + 1);
@@ -91,7 +94,8 @@ function claimOfDelta(body: string): string | undefined {
   return CID.test(cid) ? cid : undefined;
 }
 
-function claimOfDoorbell(body: string): string | undefined {
+/** The cluster that a doorbell claims to be of. */
+export function claimOfDoorbell(body: string): string | undefined {
   const cid = parsed(body)?.c;
   return typeof cid === "string" && CID.test(cid) ? cid : undefined;
 }

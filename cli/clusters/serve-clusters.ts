@@ -77,15 +77,15 @@ export function serveClusters({ directory, open, queues, share, log }: ServedClu
     await served.get(cid)?.opening;
   }
 
-  async function postpone(QueueUrl: string, bodies: readonly string[]): Promise<void> {
-    const Entries = bodies.map((MessageBody, i) => ({ Id: String(i), MessageBody, DelaySeconds: POSTPONED_SECONDS }));
+  async function postpone(QueueUrl: string, MessageGroupId: string, bodies: readonly string[]): Promise<void> {
+    const Entries = bodies.map((MessageBody, i) => ({ Id: String(i), MessageBody, MessageGroupId, DelaySeconds: POSTPONED_SECONDS }));
     await sqs.call("SendMessageBatch", { QueueUrl, Entries });
   }
 
   function router(records: "deltas" | "doorbells", queueUrl: string, handlerOf: (handlers: FunctionHandlers) => SqsHandler): SqsHandler {
     return routeRecords({
       ...{ records, refresh, share, log },
-      postpone: async (bodies) => await postpone(queueUrl, bodies),
+      postpone: async (cid, bodies) => await postpone(queueUrl, cid, bodies),
       functionOf(cid) {
         const { functions, isPaused } = served.get(cid) ?? {};
         if (!functions || (isPaused && records === "doorbells")) return undefined; // SV2

@@ -25,6 +25,7 @@ import type { ItemChange, Store } from "@deltaloop/store/ports";
 import { createSqsMessageSource, sqsClient } from "@deltaloop/store/sqs";
 import { accessTo, configurationOf, NO_CLUSTER, openClusters } from "../clusters/open-clusters.ts";
 import { openFunctions } from "../clusters/open-functions.ts";
+import { claimOfDoorbell } from "../clusters/route-records.ts";
 import { serveClusters } from "../clusters/serve-clusters.ts";
 import { RunningSyncs } from "../health/running-syncs.ts";
 import { watchClusters } from "../watch/watch-clusters.ts";
@@ -113,6 +114,7 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
   const host = startFunctionHost({
     sources: { deltas: source(queues.deltas), doorbells: tableOf(CONTROLLERS, (controller) => source(queues.doorbells[controller])) },
     ...{ handlers, clock, log, concurrency: CONCURRENCY, onInvocation: options.onInvocation },
+    fairGroupOf: ({ body }) => claimOfDoorbell(body) ?? "",
   });
   const watching = watchClusters(
     {

@@ -12,7 +12,12 @@
  * EM7 While an invocation runs, the next poll waits for its end, at most GATHER_MS, unless the last poll was full. So a batch takes what
  *     arrived meanwhile, and processes are woken less often. An idle function gets a message at once.
  *
- * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses".
+ * EM7 With fair queues, a standard queue's groups with fewer messages in flight are served first, however many messages of another group were
+ *     sent before. A group alone is served without limit, and nothing is ordered. SQS documents this goal but no threshold, so the exact
+ *     order is ours and unproven on AWS. The emulator has no fair queues: this mapping receives FAIR_MESSAGES_MAX messages ahead.
+ *
+ * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses"; Amazon SQS Developer Guide,
+ * "Amazon SQS fair queues".
  */
 import type { SqsHandler } from "@deltaloop/controllers/lambda";
 import type { Clock, Log } from "@deltaloop/base";
@@ -30,6 +35,8 @@ export interface EventSourceMappingOptions {
   /** Standard queues only: time that a batch waits for further messages. Default 0. */
   readonly batchingWindowMs?: number;
   readonly maximumConcurrency: number;
+  /** Returns the message group of a message of a standard queue with fair queues (EM7). If absent, groups are those of a FIFO queue (EM5). */
+  readonly fairGroupOf?: (message: ReceivedMessage) => string;
   /** The function's timeout. */
   readonly timeoutMs: number;
   /** Whether FunctionResponseTypes contains ReportBatchItemFailures. Default true. */
@@ -60,6 +67,8 @@ export interface EventSourceMapping {
 /** Lambda's payload limit of one invocation. */
 const EVENT_BYTES_MAX = 6 * 1024 * 1024;
 const RECEIVE_MAX = 10;
+/** The messages of a burst of one group that cannot delay another group. Their visibility timeout is much longer than their wait. */
+const FAIR_MESSAGES_MAX = 1_000;
 const POLL_MS = 1_000;
 const DRAIN_MS_MAX = 5_000;
 const RETRY_POLL_MS = 1_000;
@@ -71,11 +80,13 @@ export function startEventSourceMapping(
   options: EventSourceMappingOptions,
 ): EventSourceMapping {
   const { source, clock, log } = ports;
-  const { functionName, maximumConcurrency } = options;
+  const { functionName, maximumConcurrency, fairGroupOf } = options;
   const stopping = new AbortController();
   /** Received messages that are not dispatched yet, in order. */
   let waiting: readonly ReceivedMessage[] = [];
   const busyGroups = new Set<string>();
+  /** Messages in flight of each group of a fair queue. */
+  const inFlight = new Map<string, number>();
   const running = new Set<Promise<void>>();
   let invocations = 0;
   let wakePoller: (() => void) | undefined;
@@ -86,7 +97,7 @@ export function startEventSourceMapping(
 
   async function poll(): Promise<void> {
     while (!stopping.signal.aborted) {
-      if (running.size >= maximumConcurrency || waiting.length >= options.batchSize) {
+      if (fairGroupOf ? waiting.length >= FAIR_MESSAGES_MAX : running.size >= maximumConcurrency || waiting.length >= options.batchSize) {
         await new Promise<void>((resolve) => (wakePoller = resolve));
         continue;
       }
@@ -117,7 +128,7 @@ export function startEventSourceMapping(
 
   /** Receives once, or repeatedly until the batching window ends. */
   async function collect(): Promise<readonly ReceivedMessage[]> {
-    const wanted = options.batchSize - waiting.length;
+    const wanted = (fairGroupOf ? FAIR_MESSAGES_MAX : options.batchSize) - waiting.length;
     const first = await receive(wanted, options.pollMs ?? POLL_MS);
     const windowMs = options.batchingWindowMs ?? 0;
     if (first.length === 0 || windowMs === 0) return first;
@@ -136,7 +147,7 @@ export function startEventSourceMapping(
   /** Invokes the handler with as many batches as concurrency allows (EM4). */
   function dispatch(): void {
     while (running.size < maximumConcurrency && !stopping.signal.aborted) {
-      const batch = nextBatch();
+      const batch = fairGroupOf ? nextFairBatch(fairGroupOf) : nextBatch();
       if (batch.length === 0) return;
       const invocation = invoke(batch).finally(() => {
         running.delete(invocation);
@@ -170,11 +181,46 @@ export function startEventSourceMapping(
     return batch;
   }
 
+  /** Takes messages one by one of the group with the fewest in flight, and of those of a group the first (EM7). */
+  function nextFairBatch(groupOf: (message: ReceivedMessage) => string): readonly ReceivedMessage[] {
+    const byGroup = Map.groupBy(waiting, groupOf);
+    const batch: ReceivedMessage[] = [];
+    let bytes = 0;
+    while (batch.length < options.batchSize && byGroup.size > 0) {
+      const [group, messages] = [...byGroup].reduce((a, b) => ((inFlight.get(b[0]) ?? 0) < (inFlight.get(a[0]) ?? 0) ? b : a));
+      const [message] = messages;
+      if (message === undefined) {
+        byGroup.delete(group);
+        continue;
+      }
+      bytes += Buffer.byteLength(message.body);
+      if (batch.length > 0 && bytes > EVENT_BYTES_MAX) break;
+      batch.push(message);
+      byGroup.set(group, messages.slice(1));
+      inFlight.set(group, (inFlight.get(group) ?? 0) + 1);
+    }
+    const taken = new Set(batch);
+    waiting = waiting.filter((message) => !taken.has(message));
+    return batch;
+  }
+
+  /** Frees the groups of a batch. */
+  function free(batch: readonly ReceivedMessage[]): void {
+    for (const message of batch) {
+      if (fairGroupOf) {
+        const group = fairGroupOf(message);
+        const left = (inFlight.get(group) ?? 1) - 1;
+        if (left === 0) inFlight.delete(group);
+        else inFlight.set(group, left);
+      } else if (message.group !== undefined) busyGroups.delete(message.group);
+    }
+  }
+
   async function invoke(batch: readonly ReceivedMessage[]): Promise<void> {
     const startedAtMs = clock.now();
     const { failed, error } = await outcomeOf(batch, `${functionName}-${++invocations}`);
     await removeDone(batch, failed);
-    for (const { group } of batch) if (group !== undefined) busyGroups.delete(group);
+    free(batch);
     if (error !== undefined) log.warn("invocation failed", { function: functionName, records: batch.length, error });
     options.onInvocation?.({
       function: functionName,

@@ -4,7 +4,7 @@
  */
 import type { Controller } from "@deltaloop/kube/objects";
 import type { Clock, Log } from "@deltaloop/base";
-import type { MessageSource } from "@deltaloop/store/ports";
+import type { MessageSource, ReceivedMessage } from "@deltaloop/store/ports";
 import { FUNCTION_TIMEOUT_SECONDS } from "@deltaloop/base";
 import { startEventSourceMapping } from "./event-source-mapping.ts";
 import type { EventSourceMapping, Invocation } from "./event-source-mapping.ts";
@@ -27,6 +27,8 @@ export interface FunctionHostOptions<N extends string = Controller> {
   readonly handlers: FunctionHandlers<N>;
   readonly clock: Clock;
   readonly log: Log;
+  /** The message group of a doorbell, if the queues serve several clusters (EM7). */
+  readonly fairGroupOf?: (message: ReceivedMessage) => string;
   /** Maximum concurrency of each sync function, like upstream's `--concurrent-*-syncs`. Default 5. */
   readonly concurrency?: number;
   /** Default: the timeout of deployed functions. */
@@ -48,12 +50,19 @@ export interface FunctionHost {
 
 /** Starts an event source mapping for each source. */
 export function startFunctionHost<N extends string = Controller>(options: FunctionHostOptions<N>): FunctionHost {
-  const { sources, handlers, clock, log, onInvocation } = options;
+  const { sources, handlers, clock, log, onInvocation, fairGroupOf } = options;
   const mappings = new Map<string, EventSourceMapping>();
-  const start = (functionName: string, source: MessageSource, handler: SqsHandler, maximumConcurrency: number, timeoutSeconds: number) => {
+  const start = (
+    functionName: string,
+    source: MessageSource,
+    handler: SqsHandler,
+    maximumConcurrency: number,
+    timeoutSeconds: number,
+    fair = {},
+  ) => {
     const queueArn = `arn:aws:sqs:us-east-1:000000000000:${functionName}`;
     const limits = { batchSize: BATCH_SIZE, maximumConcurrency, timeoutMs: timeoutSeconds * 1000 };
-    const mapping = { functionName, queueArn, handler, ...limits, ...(onInvocation && { onInvocation }) };
+    const mapping = { functionName, queueArn, handler, ...limits, ...fair, ...(onInvocation && { onInvocation }) };
     mappings.set(functionName, startEventSourceMapping({ source, clock, log }, mapping));
   };
   const limits = FUNCTION_TIMEOUT_SECONDS;
@@ -67,6 +76,7 @@ export function startFunctionHost<N extends string = Controller>(options: Functi
       handlers.sync[controller],
       options.concurrency ?? CONCURRENCY,
       options.syncTimeoutSeconds ?? limits.sync,
+      fairGroupOf && { fairGroupOf },
     );
   return { mappings, stop: async () => void (await Promise.all([...mappings.values()].map((mapping) => mapping.stop()))) };
 }

@@ -10,7 +10,7 @@ export interface SqsDoorbellsOptions {
   readonly queueUrls: { readonly [C in ControllerName]: string };
   /** Cluster id. */
   readonly cid: string;
-  /** Signs doorbells whose queues serve several clusters. */
+  /** Signs doorbells whose queues serve several clusters. Each cluster is then a message group: fair queues keep one from delaying others. */
   readonly signer?: Pick<Signer, "sign">;
 }
 
@@ -37,6 +37,7 @@ export function createSqsDoorbells(sqs: SqsCalls, options: SqsDoorbellsOptions):
       Id: String(index),
       MessageBody: JSON.stringify(signed(doorbellMessage(options.cid, bell))),
       DelaySeconds: delaySeconds(bell.delayMs),
+      ...(options.signer && { MessageGroupId: options.cid }),
     }));
     const answer = await sqs.call("SendMessageBatch", { QueueUrl, Entries }, { timeoutMs: CALL_TIMEOUT_MS });
     const first = answer.Failed?.[0];

@@ -293,6 +293,35 @@ it("EM5 does not dispatch a message again that was dispatched during a poll", as
   await stopped(clock, mapping);
 });
 
+it("EM7 serves a quiet group of a fair queue before the backlog of a group that was sent first", async () => {
+  const fairGroupOf = ({ body }: ReceivedMessage): string => body.split("-")[0] ?? "";
+  const { clock, queue, answer, calls, mapping } = start({ batchSize: 2, maximumConcurrency: 2, fairGroupOf });
+  answer(() => clock.after(1_000));
+  for (let index = 0; index < 60; index++) queue.send(`storm-${index}`);
+  await clock.advance(1_500);
+  for (const body of ["quiet-0", "quiet-1", "other-0"]) queue.send(body);
+  await clock.advance(2_500);
+  const before = calls.flatMap(({ bodies }) => bodies);
+  expect(before.slice(0, 8).every((body) => body.startsWith("storm"))).toBe(true);
+  expect(before.slice(8, 10).toSorted()).toEqual(["other-0", "quiet-0"]);
+  expect(before.slice(10, 14)).toContain("quiet-1"); // their groups are in flight now, as is the storm's
+  await clock.advance(120_000);
+  const seen = calls.flatMap(({ bodies }) => bodies);
+  expect(seen).toHaveLength(63); // the storm alone is served without limit
+  expect(new Set(seen).size).toBe(63);
+  await stopped(clock, mapping);
+});
+
+it("EM7 does not lock the groups of a fair queue", async () => {
+  const { clock, queue, answer, calls, mapping } = start({ batchSize: 1, maximumConcurrency: 3, fairGroupOf: () => "one" });
+  answer(() => clock.after(1_000));
+  for (let index = 0; index < 3; index++) queue.send(`${index}`, "one");
+  await clock.advance(100);
+  expect(calls).toHaveLength(3);
+  await clock.advance(5_000);
+  await stopped(clock, mapping);
+});
+
 it("collects a batch of more than ten records during the batching window", async () => {
   const { clock, queue, calls, mapping } = start({ batchSize: 100, batchingWindowMs: 2_000 });
   for (let index = 0; index < 15; index++) queue.send(`${index}`);

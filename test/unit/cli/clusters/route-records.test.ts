@@ -58,7 +58,7 @@ const it = base.extend<{ harness: Harness }>({
             if (cid === NEW) listed.add(NEW);
             await Promise.resolve();
           },
-          postpone: async (bodies) => void (await Promise.resolve(harness.postponed.push(...bodies))),
+          postpone: async (_cid, bodies) => void (await Promise.resolve(harness.postponed.push(...bodies))),
         }),
       ]),
     );
