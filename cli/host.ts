@@ -20,6 +20,7 @@ import { allowOption, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { serveClusters } from "./clusters/serve-clusters.ts";
 import { openFunctions } from "./clusters/open-functions.ts";
+import { createClusterLoad } from "./clusters/cluster-load.ts";
 import { printSync } from "./clusters/print-sync.ts";
 import { decides } from "./explain/describe.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
@@ -66,10 +67,14 @@ async function runHost(flags: HostFlags): Promise<void> {
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const metrics = createPrometheusMetrics("functions");
   const running = new RunningSyncs();
+  const load = createClusterLoad(createSystemClock());
   const metricsServer = {
     listen: flags.metrics,
     metrics,
-    sample: () => running.tell(metrics, Date.now()),
+    sample: () => {
+      running.tell(metrics, Date.now());
+      load.tell(metrics);
+    },
     livez: [],
   };
   const options = { metrics, running };
@@ -105,7 +110,7 @@ async function runHost(flags: HostFlags): Promise<void> {
     const shared = shareConnections(current, (error) => own.warn("redis connection failed", { error: describeError(error) }));
     handlers = serveClusters(
       {
-        ...{ directory, queues: current.queues, share: flags.share, log: own },
+        ...{ directory, queues: current.queues, share: flags.share, load, log: own },
         open: async (cluster) =>
           await openFunctions({
             ...{ ...options, shared },

@@ -56,7 +56,7 @@ export async function openFunctions({
 }: Options): Promise<OpenedFunctions> {
   const syncs = new SyncLog(onSync, Date.now);
   const trace = (line: TraceLine): void => {
-    running.trace(line, Date.now());
+    running.trace(live.current.cluster, line, Date.now());
     syncs.trace(line);
   };
   const accesses = await Promise.all(

@@ -11,6 +11,7 @@ import type { SQSBatchResponse, SQSRecord } from "aws-lambda";
 
 import type { Log } from "@deltaloop/base";
 import type { SqsHandler } from "@deltaloop/controllers/lambda";
+import type { LoadKind } from "./cluster-load.ts";
 import { doorbellParts } from "@deltaloop/store/ports";
 import type { DoorbellMessage, Signer } from "@deltaloop/store/ports";
 
@@ -31,12 +32,14 @@ export interface RouterPorts {
   readonly share: number;
   /** Sends doorbells of a cluster again with a delay. */
   readonly postpone: (cid: string, bodies: readonly string[]) => Promise<void>;
+  /** Called for each cluster that is served. */
+  readonly onLoad?: (cid: string, kind: LoadKind, by: number) => void;
   readonly log: Pick<Log, "error" | "warn">;
 }
 
 const CID = /^[0-9a-f]{32}$/;
 
-export function routeRecords({ records, functionOf, refresh, share, postpone, log }: RouterPorts): SqsHandler {
+export function routeRecords({ records, functionOf, refresh, share, postpone, onLoad, log }: RouterPorts): SqsHandler {
   const running = new Map<string, number>();
   const claimedBy = records === "deltas" ? claimOfDelta : claimOfDoorbell;
 
@@ -55,6 +58,7 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, lo
     if (target === undefined || authentic.length === 0) return [];
     const busy = running.get(cid) ?? 0;
     if (records === "doorbells" && busy >= share) {
+      onLoad?.(cid, "postponed", authentic.length);
       await postpone(
         cid,
         authentic.map(({ body }) => body),
@@ -62,9 +66,12 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, lo
       return [];
     }
     running.set(cid, busy + 1);
+    onLoad?.(cid, "invocations", 1);
     try {
       const answer = await target.handler({ Records: [...authentic] }, context);
-      return (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
+      const failed = (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
+      if (failed.length > 0) onLoad?.(cid, "failures", failed.length);
+      return failed;
     } finally {
       const left = (running.get(cid) ?? 1) - 1;
       if (left === 0) running.delete(cid);
@@ -80,6 +87,7 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, lo
           return await invoke(cid, own, context);
         } catch (error) {
           log.error("failed to process a cluster's records; they are redelivered", { cluster: cid, error: String(error) });
+          onLoad?.(cid, "failures", own.length);
           return own.map(({ messageId }) => messageId);
         }
       }),

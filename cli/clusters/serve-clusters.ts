@@ -13,6 +13,7 @@ import { describeError } from "@deltaloop/kube/client";
 import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
 import type { FunctionHandlers } from "@deltaloop/local";
 import { sqsCalls } from "@deltaloop/store/sqs";
+import type { ClusterLoad } from "./cluster-load.ts";
 import type { OpenedFunctions } from "./open-functions.ts";
 import { routeRecords } from "./route-records.ts";
 
@@ -22,6 +23,7 @@ export interface ServedClustersPorts {
   readonly queues: Configuration["queues"];
   /** Maximum number of concurrent invocations of one function for one cluster. */
   readonly share: number;
+  readonly load?: Pick<ClusterLoad, "count" | "forget">;
   readonly log: Log;
 }
 
@@ -31,6 +33,7 @@ const REOPEN_MS = 5_000;
 const POSTPONED_SECONDS = 1;
 
 interface Served {
+  readonly name: string;
   isPaused: boolean;
   /** Absent until they are open. */
   functions?: OpenedFunctions;
@@ -38,7 +41,7 @@ interface Served {
 }
 
 /** Serves the clusters until `ends` aborts. */
-export function serveClusters({ directory, open, queues, share, log }: ServedClustersPorts, ends: AbortSignal): FunctionHandlers {
+export function serveClusters({ directory, open, queues, share, load, log }: ServedClustersPorts, ends: AbortSignal): FunctionHandlers {
   const { endpoint } = queues;
   const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   const served = new Map<string, Served>();
@@ -54,12 +57,13 @@ export function serveClusters({ directory, open, queues, share, log }: ServedClu
         setTimeout(() => served.get(cluster.cid) === own && add(cluster), REOPEN_MS).unref();
       },
     );
-    const own: Served = { isPaused: cluster.isPaused, opening };
+    const own: Served = { name: cluster.name, isPaused: cluster.isPaused, opening };
     served.set(cluster.cid, own);
   }
 
   /** Stops serving a cluster, and closes its connections later (SV3). */
-  function remove({ cid }: ListedCluster): void {
+  function remove({ cid, name }: ListedCluster): void {
+    load?.forget(name);
     const { functions } = served.get(cid) ?? {};
     served.delete(cid);
     if (functions) setTimeout(() => void functions.close().catch(() => undefined), RUNS_END_MS).unref();
@@ -85,6 +89,10 @@ export function serveClusters({ directory, open, queues, share, log }: ServedClu
   function router(records: "deltas" | "doorbells", queueUrl: string, handlerOf: (handlers: FunctionHandlers) => SqsHandler): SqsHandler {
     return routeRecords({
       ...{ records, refresh, share, log },
+      onLoad(cid, kind, by) {
+        const { name } = served.get(cid) ?? {};
+        if (name !== undefined) load?.count(name, kind, by);
+      },
       postpone: async (cid, bodies) => await postpone(queueUrl, cid, bodies),
       functionOf(cid) {
         const { functions, isPaused } = served.get(cid) ?? {};

@@ -8,8 +8,8 @@ import type { Metrics } from "@deltaloop/base/metrics";
 export class RunningSyncs {
   readonly #started = new Map<string, { readonly controller: Controller; readonly sinceMs: number }>();
 
-  trace({ controller, key, kind }: TraceLine, nowMs: number): void {
-    const id = `${controller} ${key}`;
+  trace(cluster: string, { controller, key, kind }: TraceLine, nowMs: number): void {
+    const id = `${cluster} ${controller} ${key}`;
     if (kind === "started") this.#started.set(id, { controller, sinceMs: nowMs });
     if (kind === "ended") this.#started.delete(id);
   }

@@ -628,6 +628,17 @@ export const METRICS = {
     processes: ["watcher"],
     where: "cli/watch/cluster-shares.ts",
   },
+  deltaloop_cluster_load: {
+    type: "gauge",
+    labels: {
+      cluster: "names of the 20 busiest clusters of a directory, and `(rest)`",
+      kind: ["invocations", "failures", "postponed"],
+    },
+    unit: "count",
+    help: "Use of the functions in the last minute. `postponed`: doorbells beyond the cluster's share.",
+    processes: ["functions"],
+    where: "cli/clusters/cluster-load.ts",
+  },
   deltaloop_terms_total: {
     type: "counter",
     labels: { end: ["stopped", "raise", "newEpoch", "fenced", "foreign", "failed"] },

@@ -9,6 +9,8 @@ export interface PrometheusMetrics extends Metrics {
   readonly contentType: string;
   /** All metrics of the process in the exposition format, process_* and nodejs_* included. */
   text(): Promise<string>;
+  /** Removes all series of a metric. */
+  reset(name: MetricName): void;
   /** Removes the leader's metrics. */
   forgetLeading(): void;
 }
@@ -46,6 +48,7 @@ export function createPrometheusMetrics(process: MetricProcess): PrometheusMetri
   return {
     contentType: registry.contentType,
     text: () => registry.metrics(),
+    reset: (name) => gauges.get(name)?.reset(),
     forgetLeading,
     count: (name, labels, by = 1) => counters.get(name)?.inc(labels, by),
     set(name: MetricName, labels: Readonly<Record<string, string>>, value) {

@@ -23,6 +23,8 @@ interface Harness {
   /** The bodies that each cluster's handler received, in order. */
   readonly handled: (readonly [cid: string, bodies: readonly string[]])[];
   readonly postponed: string[];
+  /** Counts by `cluster kind`. */
+  readonly load: Record<string, number>;
   readonly refreshed: string[];
   /** The next calls of handlers wait for this. */
   gate: Promise<unknown>;
@@ -58,12 +60,13 @@ const it = base.extend<{ harness: Harness }>({
             if (cid === NEW) listed.add(NEW);
             await Promise.resolve();
           },
+          onLoad: (cid, kind, by) => void (harness.load[`${cid} ${kind}`] = (harness.load[`${cid} ${kind}`] ?? 0) + by),
           postpone: async (_cid, bodies) => void (await Promise.resolve(harness.postponed.push(...bodies))),
         }),
       ]),
     );
     const harness: Harness = {
-      ...{ handled: [], postponed: [], refreshed: [], gate: Promise.resolve(), failing: new Set() },
+      ...{ handled: [], postponed: [], load: {}, refreshed: [], gate: Promise.resolve(), failing: new Set() },
       async route(records, ...bodies) {
         const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body })) as SQSRecord[]; // the router reads only these fields
         const answer = await routers.get(records)?.({ Records }, {} as Context);
@@ -131,6 +134,7 @@ it("postpones doorbells of a cluster that uses its full share of invocations, an
   const hanging = [1, 2].map(async () => await harness.route("doorbells", signedBell(BLUE)));
   expect(await Promise.race([harness.route("doorbells", signedBell(BLUE)), promise])).toEqual([]);
   expect(harness.postponed).toEqual([signedBell(BLUE)]);
+  expect(harness.load).toMatchObject({ [`${BLUE} invocations`]: 2, [`${BLUE} postponed`]: 1 });
   harness.gate = Promise.resolve();
   await harness.route("doorbells", signedBell(RED));
   expect(harness.handled.map(([cid]) => cid)).toEqual([BLUE, BLUE, RED]);

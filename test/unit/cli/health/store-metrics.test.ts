@@ -43,10 +43,10 @@ it("exposes gates, due keys, parked keys, and the item counts of all lanes", asy
 
 it("exposes the elapsed time of syncs in progress", () => {
   const [metrics, running] = [countedMetrics(), new RunningSyncs()];
-  running.trace({ controller: "replicaset", key: "shop/a", kind: "started" }, 1_000);
-  running.trace({ controller: "replicaset", key: "shop/b", kind: "started" }, 3_000);
-  running.trace({ controller: "deployment", key: "shop/a", kind: "started" }, 0);
-  running.trace({ controller: "deployment", key: "shop/a", kind: "ended", outcome: "ok" }, 3_500);
+  running.trace("c1", { controller: "replicaset", key: "shop/a", kind: "started" }, 1_000);
+  running.trace("c1", { controller: "replicaset", key: "shop/b", kind: "started" }, 3_000);
+  running.trace("c1", { controller: "deployment", key: "shop/a", kind: "started" }, 0);
+  running.trace("c1", { controller: "deployment", key: "shop/a", kind: "ended", outcome: "ok" }, 3_500);
   running.tell(metrics, 4_000);
   expect(metrics.sums).toMatchObject({
     "workqueue_unfinished_work_seconds{name=replicaset}": 4,
@@ -54,4 +54,12 @@ it("exposes the elapsed time of syncs in progress", () => {
     "workqueue_unfinished_work_seconds{name=deployment}": 0,
     "workqueue_longest_running_processor_seconds{name=deployment}": 0,
   });
+});
+
+it("counts syncs of the same key in two clusters separately", () => {
+  const [metrics, running] = [countedMetrics(), new RunningSyncs()];
+  for (const cluster of ["c1", "c2"]) running.trace(cluster, { controller: "replicaset", key: "shop/a", kind: "started" }, 1_000);
+  running.trace("c2", { controller: "replicaset", key: "shop/a", kind: "ended", outcome: "ok" }, 2_000);
+  running.tell(metrics, 4_000);
+  expect(metrics.sums).toMatchObject({ "workqueue_unfinished_work_seconds{name=replicaset}": 3 });
 });
