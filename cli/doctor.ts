@@ -3,6 +3,7 @@
  * and the remedy of each check. Configured like the watcher.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { Option } from "commander";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
@@ -14,6 +15,8 @@ import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/co
 import { kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import { NAMESPACE, serviceAccount } from "@deltaloop/controllers/registry";
 import { judge } from "./doctor/judge.ts";
+import { runProbe } from "./doctor/probe.ts";
+import type { ProbeFlags } from "./doctor/probe.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./doctor/look.ts";
 import { reportAsObject, reportForPeople, withoutSecrets } from "./doctor/report.ts";
 import { readConfiguration } from "@deltaloop/local/processes";
@@ -27,7 +30,7 @@ import type { StartupFlags } from "./cluster/startup.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface DoctorFlags extends StartupFlags, EnvironmentFlags {
+interface DoctorFlags extends StartupFlags, EnvironmentFlags, ProbeFlags {
   readonly leaseNamespace?: string;
   readonly audit?: true;
   readonly output?: OutputFormat;
@@ -40,6 +43,9 @@ export function registerDoctor(program: Command): void {
   const command = program
     .command("doctor")
     .description("Checks API server, permissions, Redis, queues, watcher, cache and work queue.")
+    .addOption(new Option("--redis <url>", "check only whether this Redis accepts every command, before the first deployment"))
+    .option("--redis-cluster", "with --redis: it is a Redis Cluster, or ElastiCache Serverless")
+    .addOption(new Option("--redis-durability <class>", "with --redis: the durability class").choices(["A", "B", "C"]).default("C"))
     .option("--audit", `compare every object of the API server with its row in the cache; may take ${AUDIT_PART_MS / 1000} s`)
     .addOption(environmentOption());
   addOutputOption(command, "one object")
@@ -52,7 +58,7 @@ export function registerDoctor(program: Command): void {
     .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
     .addOption(startupTimeoutOption())
     .action(async (flags: DoctorFlags) => {
-      process.exitCode = await runDoctor(flags);
+      process.exitCode = flags.redis === undefined ? await runDoctor(flags) : await runProbe(flags, flags.redis);
       // A server that hangs keeps connections open, so the process exits explicitly, after the report is flushed.
       process.stdout.write("", () => process.exit());
     });
@@ -60,7 +66,12 @@ export function registerDoctor(program: Command): void {
     notes: [
       "Changes nothing. Exits with 1 when a check failed; warnings do not count. Takes up to 10 s without --audit. cli/README.md describes the checks and the fields of -o json.",
     ],
-    examples: ["doctor", "doctor --env prod.env --kubeconfig roles.yaml", "doctor --audit -o json"],
+    examples: [
+      "doctor",
+      "doctor --env prod.env --kubeconfig roles.yaml",
+      "doctor --audit -o json",
+      "doctor --redis rediss://user:password@host:6379",
+    ],
   });
 }
 

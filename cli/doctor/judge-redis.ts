@@ -37,7 +37,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
   else findings.push(role === undefined ? notChecked("redis.role", "not reported") : ok("redis.role", "primary"));
 
   if (policy === undefined) findings.push(notChecked("redis.policy", "not reported"));
-  else if (policy === "noeviction") findings.push(ok("redis.policy", policy));
+  else if (policy === "noeviction" || policy.startsWith("volatile-")) findings.push(ok("redis.policy", policy));
   else
     findings.push(
       failure(

@@ -2,6 +2,8 @@ export { cachedClusters, forgetCluster } from "./redis/forget-cluster.ts";
 export { redisClient } from "./redis/client.ts";
 export type { Durability } from "./redis/durable.ts";
 export { createRedisMembers } from "./redis/members.ts";
+export { probeCommands } from "./redis/command-probe.ts";
+export type { CommandFinding } from "./redis/command-probe.ts";
 export { createRedisProbe } from "./redis/probe.ts";
 export type { LaneFacts, OwnerIntents, StreamFacts } from "./redis/probe.ts";
 export { createRedisStore } from "./redis/redis-store.ts";

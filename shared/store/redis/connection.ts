@@ -4,6 +4,7 @@ import type { Redis } from "ioredis";
 import { oneWritePerTurn } from "./one-write.ts";
 import { requireVersion } from "./server.ts";
 import { SCRIPTS } from "./scripts/load.ts";
+import { PACKED } from "./scripts/layouts.ts";
 import type { ScriptName } from "./scripts/layouts.ts";
 
 /** A RESP2 reply: an integer, text, nil, or a list of these. */
@@ -26,11 +27,19 @@ export interface Connection {
 
 type Command = (numberOfKeys: number, keys: readonly string[], args: readonly string[]) => Promise<Reply>;
 
+/** ElastiCache Serverless refuses a request with more arguments. Source: AWS, Amazon ElastiCache, Valkey and Redis OSS configuration. */
+export const ARGUMENTS_MAX = 3_999;
+
 /** Prefix of the custom commands, which are defined on the client in addition to Redis' commands. */
 const PREFIX = "deltaloop:";
 
 /** The scripts' texts, by their parts: they take half a MiB, so the clients of a process share them. */
 const texts = new WeakMap<readonly [string, ...string[]], string>();
+
+/** The text of a script, whose SHA-1 names it in EVALSHA. */
+export function scriptText(script: ScriptName): string {
+  return textOf(SCRIPTS[script]);
+}
 
 function textOf(parts: readonly [string, ...string[]]): string {
   const text = texts.get(parts) ?? chunk(parts);
@@ -77,12 +86,20 @@ function connectionOf(client: Redis | Cluster): Connection {
       const command = commands[PREFIX + script];
       if (!command) throw new Error(`script ${script} is not defined`);
       beforeCommand();
-      return await checked(() => command.call(client, keys.length, keys, args));
+      return await checked(() => command.call(client, keys.length, keys, sentAs(keys, args)));
     },
     fields: (key, fields) => checked(() => client.hmget(key, ...fields)),
     replicated: (replicas, timeoutMs) => client.wait(replicas, timeoutMs),
     isCluster: client instanceof Cluster,
   };
+}
+
+/**
+ * Returns the arguments as sent: as one JSON text if there are too many for ElastiCache Serverless. A request also has its command, the
+ * script and the number of keys.
+ */
+function sentAs(keys: readonly string[], args: readonly string[]): readonly string[] {
+  return 3 + keys.length + args.length <= ARGUMENTS_MAX ? args : [PACKED, JSON.stringify(args)];
 }
 
 /**

@@ -48,10 +48,13 @@ export function versionProblem(version: string | undefined): string | undefined 
   return `Redis ${version} is too old: use Redis 6.2 or newer, or Valkey`;
 }
 
-/** Returns the problem with the eviction policy in `info` (section "memory"), if any. */
+/**
+ * Returns the problem with the eviction policy in `info` (section "memory"), if any. A `volatile-*` policy evicts keys with an expiry only:
+ * the memory of Events (`ev`), whose loss repeats an Event.
+ */
 export function evictionProblem(info: string): string | undefined {
   const policy = infoField(info, "maxmemory_policy");
-  if (policy === undefined || policy === "noeviction") return undefined;
+  if (policy === undefined || policy === "noeviction" || policy.startsWith("volatile-")) return undefined;
   return `Redis has maxmemory-policy ${policy} and would evict part of the cache: set it to noeviction (CONFIG SET maxmemory-policy noeviction, or the parameter group of the service)`;
 }
 

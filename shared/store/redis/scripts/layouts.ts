@@ -115,7 +115,10 @@ export function prelude(script: ScriptName, parts: readonly string[]): string {
 }
 
 /** Prepended to lib/base.lua. */
-export const COMMON_PRELUDE = "local epochKey, clock, epoch = KEYS[1], ARGV[1], ARGV[2]\n";
+/** In place of the clock, if the arguments follow as one JSON text. */
+export const PACKED = "json";
+export const COMMON_PRELUDE =
+  `local ARGV = ARGV[1] == "${PACKED}" and cjson.decode(ARGV[2]) or ARGV\n` + "local epochKey, clock, epoch = KEYS[1], ARGV[1], ARGV[2]\n";
 const FIRST_KEY = 2;
 const FIRST_ARG = 3;
 

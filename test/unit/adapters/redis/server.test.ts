@@ -5,8 +5,12 @@ import { evictionProblem, serverFacts, versionProblem } from "../../../../shared
 
 const info = (policy: string): string => `# Memory\r\nused_memory:1\r\nmaxmemory_policy:${policy}\r\nallocator:x\r\n`;
 
-it.each(["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])("rejects %s with a remedy", (policy) => {
+it.each(["allkeys-lru", "allkeys-random", "allkeys-lfu"])("rejects %s with a remedy", (policy) => {
   expect(evictionProblem(info(policy))).toMatch(new RegExp(`maxmemory-policy ${policy} .* set it to noeviction`));
+});
+
+it.each(["volatile-lru", "volatile-ttl"])("accepts %s, because it evicts no key without an expiry", (policy) => {
+  expect(evictionProblem(info(policy))).toBeUndefined();
 });
 
 it("accepts noeviction, and a service that does not report its policy", () => {
