@@ -19,7 +19,7 @@ export {
   isUnanswered,
   isUnauthorized,
 } from "./client/errors.ts";
-export { CALLS_AT_ONCE_MAX } from "./client/kube.ts";
+export { CALLS_AT_ONCE_MAX, lineOf } from "./client/kube.ts";
 export type {
   CreateRequest,
   DeleteRequest,
@@ -33,6 +33,7 @@ export type {
   PatchRequest,
   PatchType,
   Target,
+  WatchFrame,
   WatchQuery,
 } from "./client/kube.ts";
 export { createPager } from "./client/page-size.ts";

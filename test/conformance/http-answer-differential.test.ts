@@ -82,7 +82,7 @@ function ours(pieces: readonly Buffer[]): Result {
   } catch {
     return "refused";
   }
-  return reader.end() && reader.head !== undefined ? { code: reader.head.code, body: reader.text() } : "refused";
+  return reader.end() && reader.head !== undefined ? { code: reader.head.code, body: reader.bytes().toString() } : "refused";
 }
 
 /** Returns the response as node:http reads it from a socket on loopback. */

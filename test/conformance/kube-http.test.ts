@@ -17,9 +17,12 @@ import {
   UnansweredError,
 } from "../../shared/kube/client/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../shared/kube/client/kube.ts";
+import type { WatchFrame } from "../../shared/kube/client/kube.ts";
 import { retryBudgetUntil } from "../../shared/base/retry-budget.ts";
 import type { RetryBudget } from "../../shared/base/retry-budget.ts";
 import { VERSION } from "../../shared/base/version.ts";
+import { POD_FIELDS } from "../../shared/kube/strip/pod-fields.ts";
+import { encodeEvent, encodeList, encodeObject, framed } from "../support/protobuf-encoder.ts";
 
 const servers: Server[] = [];
 afterEach(() => {
@@ -300,6 +303,72 @@ it("KL2 throws a KubeApiError for an HTTP error status code", async () => {
   expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal)))).toBeInstanceOf(KubeApiError);
 });
 
+const PODS = ["a", "b"].map((name) => ({
+  metadata: { name, namespace: "shop", uid: name, resourceVersion: "7" },
+  spec: { hostname: "skipped" },
+}));
+const READ = PODS.map(({ metadata }) => ({ metadata: expect.objectContaining(metadata) }));
+
+/** Serves protobuf to a client that accepts it, as an API server does. */
+function protobuf(response: ServerResponse, code: number, bytes: Buffer, type = ""): void {
+  response.writeHead(code, { "content-type": `application/vnd.kubernetes.protobuf${type}` }).end(bytes);
+}
+
+it("KL9 asks for protobuf first when the caller names the fields, and only then", async () => {
+  const accepted: unknown[] = [];
+  const kube = await stub((request, response) => {
+    accepted.push(request.headers.accept);
+    json(response, 200, { metadata: { resourceVersion: "9" }, items: PODS });
+  });
+  const signal = new AbortController().signal;
+  expect((await kube.listPage("pods", { fields: POD_FIELDS }, signal)).items).toEqual(PODS);
+  await kube.listPage("pods", {}, signal);
+  await kube.newestVersion("pods", {}, signal);
+  await drain(kube.watch("pods", { ...WATCH, fields: POD_FIELDS }, signal));
+  const both = "application/vnd.kubernetes.protobuf,application/json";
+  expect(accepted).toEqual([both, "application/json", "application/json", both]);
+});
+
+it("KL9 decodes a page of protobuf to the caller's fields", async () => {
+  const kube = await stub((_request, response) =>
+    protobuf(response, 200, encodeList("Pod", { resourceVersion: "9", continue: "next" }, PODS)),
+  );
+  const page = await kube.listPage("pods", { fields: POD_FIELDS }, new AbortController().signal);
+  expect(page).toMatchObject({ resourceVersion: "9", continue: "next", items: READ });
+  expect(JSON.stringify(page)).not.toContain("skipped");
+});
+
+it("KL9 yields the frames of a protobuf stream as they arrive, and drops a partial one at its end", async () => {
+  const events = PODS.map((pod) => encodeEvent("ADDED", "Pod", pod));
+  const kube = await stub((_request, response) => {
+    const bytes = Buffer.concat([...events.map(framed), Buffer.from([0, 0, 1])]);
+    response.writeHead(200, { "content-type": "application/vnd.kubernetes.protobuf;stream=watch" }).write(bytes.subarray(0, 9));
+    setTimeout(() => response.end(bytes.subarray(9)), 30);
+  });
+  const groups = await drain(kube.watch("pods", { ...WATCH, fields: POD_FIELDS }, new AbortController().signal));
+  expect(groups.flat()).toEqual(events);
+});
+
+it("KL2 reads a rejection in protobuf", async () => {
+  const status = { status: "Failure", code: 410, reason: "Expired", message: "too old", details: { retryAfterSeconds: 3 } };
+  const kube = await stub((_request, response) => protobuf(response, 410, encodeObject("Status", status)));
+  const signal = new AbortController().signal;
+  for (const refused of [
+    kube.listPage("pods", { fields: POD_FIELDS }, signal),
+    drain(kube.watch("pods", { ...WATCH, fields: POD_FIELDS }, signal)),
+  ])
+    expect(await failure(refused)).toMatchObject({ code: 410, reason: "Expired", message: "too old", retryAfterSeconds: 3 });
+});
+
+it("KL9 reports protobuf that cannot be decoded as no response of an API server, and a rejection by its code", async () => {
+  let code = 200;
+  const kube = await stub((_request, response) => protobuf(response, code, Buffer.from("<html>")));
+  const page = (): Promise<unknown> => failure(kube.listPage("pods", { fields: POD_FIELDS }, new AbortController().signal));
+  expect(await page()).toMatchObject({ name: "NotKubernetesError", cause: { name: "MalformedProtobufError" } });
+  code = 403;
+  expect(await page()).toMatchObject({ code: 403, reason: "Forbidden" });
+});
+
 it("KL3 groups whole lines as they arrived, and drops the partial tail [informer T23]", async () => {
   const kube = await stub((_request, response) => {
     const bytes = Buffer.from('{"a":"🙂"}\n{"b":1}\n{"c":"ü"}\n{"torn');
@@ -316,7 +385,7 @@ it("KL4 yields the complete lines of a broken connection, and then reports it as
     response.writeHead(200).write('{"a":1}\n{"to');
     setTimeout(() => request.socket.destroy(), 30);
   });
-  const groups: (readonly string[])[] = [];
+  const groups: (readonly WatchFrame[])[] = [];
   const broken = failure(drain(kube.watch("pods", WATCH, new AbortController().signal), groups));
   expect(await broken).toBeInstanceOf(UnansweredError);
   expect(groups).toEqual([['{"a":1}']]);
@@ -330,7 +399,7 @@ it("KL5 aborts a silent stream, and restarts the timer with every chunk [informe
     },
     { inactivityMs: 600 },
   );
-  const groups: (readonly string[])[] = [];
+  const groups: (readonly WatchFrame[])[] = [];
   expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal), groups))).toBeInstanceOf(UnansweredError);
   expect(groups).toHaveLength(3);
 });
@@ -528,9 +597,9 @@ it("KL7 retries a page but not a watch, and ends the wait on an abort", async ()
 });
 
 async function drain(
-  stream: AsyncIterable<readonly string[]>,
-  groups: (readonly string[])[] = [],
-): Promise<readonly (readonly string[])[]> {
+  stream: AsyncIterable<readonly WatchFrame[]>,
+  groups: (readonly WatchFrame[])[] = [],
+): Promise<readonly (readonly WatchFrame[])[]> {
   for await (const lines of stream) groups.push(lines);
   return groups;
 }

@@ -4,12 +4,19 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exactText, parseExact } from "../../shared/base/exact-json.ts";
 import type { ReplicaSet } from "../../shared/kube/objects/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isTooLargeResourceVersion, KubeApiError } from "../../shared/kube/client/errors.ts";
+import { lineOf } from "../../shared/kube/client/kube.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/kube/client/kube.ts";
+import { parseWatchLine } from "../../shared/kube/list-watch/watch-line.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { POD_FIELDS } from "../../shared/kube/strip/pod-fields.ts";
+import { strip } from "../../shared/kube/strip/strip.ts";
 
 export interface KubeUnderTest {
   readonly kube: KubeReader & KubeWriter & KubeWatch;
   /** A namespace without objects; no other client writes ReplicaSets or Leases there, and no controller acts on them. */
   readonly namespace: string;
+  /** Whether the server sends protobuf. */
+  readonly protobuf?: true;
   close(): Promise<void>;
 }
 
@@ -220,7 +227,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
         { ...query, allowWatchBookmarks: true, timeoutSeconds: 20 },
         ending.signal,
       )) {
-        seen.push(...lines.map((line) => JSON.parse(line) as WatchEvent));
+        seen.push(...lines.map((line) => JSON.parse(lineOf(line)) as WatchEvent));
         if (seen.at(-1)?.type === "BOOKMARK") await create(replicaSet("streamed-after"));
         if (seen.at(-1)?.object.metadata.name === "streamed-after") break;
       }
@@ -246,6 +253,44 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
         AbortSignal.timeout(10_000),
       );
       expect(BigInt(selected)).toBeGreaterThanOrEqual(BigInt(newest));
+    });
+
+    it("KL9 lists and streams the same fields of pods as with JSON", async () => {
+      const { kube, namespace, protobuf } = subject;
+      const signal = AbortSignal.timeout(30_000);
+      const { uid } = (await create(replicaSet("k9"))).metadata;
+      const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "k9", uid, controller: true };
+      const annotations = { "controller.kubernetes.io/pod-deletion-cost": "-3", text: "größer 🙂" };
+      const always = { name: "sidecar", image: "i", restartPolicy: "Always" };
+      for (const podName of ["k9-1", "k9-2"]) {
+        const metadata = { name: podName, labels: { name: podName, z: "1", a: "2" }, annotations, ownerReferences: [owner] };
+        const spec = { containers: [{ name: "c", image: "i" }], initContainers: [always] };
+        await kube.create({ resource: "pods", namespace, body: { apiVersion: "v1", kind: "Pod", metadata, spec } });
+      }
+      const texts = (objects: readonly unknown[]): readonly string[] =>
+        objects.map((object) => JSON.stringify(strip("pods", object, createDigester("k9")))).filter((text) => text.includes("k9-"));
+      const whole = await kube.listPage("pods", {}, signal);
+      const want = texts(whole.items);
+      expect(want).toHaveLength(2);
+      const first = await kube.listPage("pods", { limit: 1, fields: POD_FIELDS }, signal);
+      const rest = await kube.listPage("pods", { continue: first.continue ?? "", fields: POD_FIELDS }, signal);
+      expect(texts([...first.items, ...rest.items])).toEqual(want);
+      expect(first.resourceVersion).toBe(rest.resourceVersion);
+
+      const query = { resourceVersion: whole.resourceVersion, resourceVersionMatch: "NotOlderThan", sendInitialEvents: true } as const;
+      const objects: unknown[] = [];
+      const stream = kube.watch("pods", { ...query, allowWatchBookmarks: true, timeoutSeconds: 20, fields: POD_FIELDS }, signal);
+      reading: for await (const frames of stream)
+        for (const frame of frames) {
+          expect(typeof frame).toBe(protobuf ? "object" : "string");
+          const event = parseWatchLine(frame, POD_FIELDS);
+          if (event.kind === "bookmark" && event.endsInitialEvents) break reading;
+          if (event.kind !== "change") throw new Error(event.kind);
+          objects.push(event.object);
+        }
+      expect(texts(objects).toSorted()).toEqual(want.toSorted());
+      const expired = kube.listPage("pods", { continue: "nonsense", fields: POD_FIELDS }, signal);
+      expect(await failure(expired)).toMatchObject({ code: 400, reason: "BadRequest" });
     });
 
     it("KL4 ends a watch cleanly at its timeout", async () => {
@@ -297,7 +342,7 @@ async function collect(
 ): Promise<readonly WatchEvent[]> {
   const events: WatchEvent[] = [];
   for await (const lines of kube.watch("replicasets", query, signal)) {
-    events.push(...lines.map((line) => parseExact(line) as WatchEvent));
+    events.push(...lines.map((line) => parseExact(lineOf(line)) as WatchEvent));
     if (events.length >= count) break;
   }
   return events;

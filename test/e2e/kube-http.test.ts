@@ -20,6 +20,6 @@ if ("missing" in binaries) {
       namespace: "",
       body: { apiVersion: "v1", kind: "Namespace", metadata: { name: "suite" } },
     });
-    return { kube, namespace: "suite", close: () => controlPlane.stop() };
+    return { kube, namespace: "suite", protobuf: true, close: () => controlPlane.stop() };
   });
 }

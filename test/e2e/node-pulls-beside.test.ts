@@ -15,6 +15,7 @@ import { podOf, podReady } from "../harness/node-processes/pods.ts";
 import type { PodView } from "../harness/node-processes/pods.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
+import { lineOf } from "../../shared/kube/client/kube.ts";
 
 const SECONDS = 1_000;
 /** Maximum number of compared reasons per container; later ones repeat. */
@@ -95,7 +96,7 @@ async function followReasons(cluster: Cluster, reasons: Record<string, string[]>
   try {
     for await (const lines of cluster.client.watch("pods", query, signal))
       for (const line of lines) {
-        const { object } = JSON.parse(line) as { readonly object: PodView }; // a watch of pods
+        const { object } = JSON.parse(lineOf(line)) as { readonly object: PodView }; // a watch of pods
         for (const { name, state } of object.status.containerStatuses ?? []) {
           const seen = (reasons[`${object.metadata.name}/${name}`] ??= []);
           const reason = state.waiting?.reason ?? (state.running === undefined ? "ended" : "running");

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
+import { lineOf } from "../../shared/kube/client/kube.ts";
 
 interface Owner {
   readonly metadata: { readonly name: string; readonly uid: string; readonly generation?: number; readonly deletionTimestamp?: string };
@@ -399,7 +400,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       };
       const follow = async (): Promise<void> => {
         for await (const lines of cluster.client.watch("replicationcontrollers", query, ending.signal))
-          events.push(...lines.map((line) => JSON.parse(line) as { readonly type: string; readonly object: Owner }));
+          events.push(...lines.map((line) => JSON.parse(lineOf(line)) as { readonly type: string; readonly object: Owner }));
       };
       const ended = follow().catch(() => undefined);
       return {

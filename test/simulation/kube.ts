@@ -18,6 +18,7 @@ import type { Fault } from "../fault-profile/fault-profile.ts";
 import { eventWithNewFields, withNewFields } from "../fault-profile/new-fields.ts";
 import { deniedByWebhook, INTERNAL_ERROR, tooManyRequests, unavailable } from "../fault-profile/refusals.ts";
 import type { Refusal } from "../fault-profile/refusals.ts";
+import { lineOf } from "../../shared/kube/client/kube.ts";
 
 export interface KubeOptions {
   readonly server: ApiServer;
@@ -188,7 +189,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
     await clock.after(2 + below(20), signal);
     const stream = options.outages ? { ...call, signal: AbortSignal.any([signal, options.outages.cut]) } : call;
     for await (const arrived of faultless.lines(stream)) {
-      let lines = arrived;
+      let lines = arrived.map(lineOf);
       await clock.after(1 + below(15), signal);
       if (chance(faults().watch)) {
         const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent", "newer"][below(9)];

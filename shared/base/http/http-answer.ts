@@ -69,8 +69,8 @@ export class AnswerReader {
   }
 
   /** Returns the body up to `bodyBytesMax`. */
-  text(): string {
-    return this.#body.text();
+  bytes(): Buffer {
+    return this.#body.bytes();
   }
 
   /** Whether the body exceeds `bodyBytesMax`; the rest is not read. */
@@ -296,8 +296,8 @@ class Bytes {
     this.#length += to - from;
   }
 
-  text(): string {
-    return this.#buffer.toString("utf8", 0, this.#length);
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
   }
 
   #makeRoom(more: number): void {

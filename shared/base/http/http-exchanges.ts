@@ -34,8 +34,10 @@ export interface Request {
 }
 
 export interface Answer extends Head {
+  /** As text; decoded on each access. */
   readonly body: string;
-  /** Whether the body exceeds `bytesMax`; `body` is then its first part. */
+  readonly bytes: Buffer;
+  /** Whether the body exceeds `bytesMax`; `body` and `bytes` are then its first part. */
   readonly isCut: boolean;
 }
 
@@ -354,13 +356,20 @@ class Connection {
     const { head, keepsConnection, isCut } = call.reader;
     const socket = this.#socket;
     if (head === undefined || socket === undefined) return; // a complete response always has a head
-    const body = call.reader.text();
+    const bytes = call.reader.bytes();
     this.#release(call);
     // A server that responds early may not read the rest of the request as its body.
     const isWritten = !socket.destroyed && socket.writableLength === 0;
     const isKept = keepsConnection && isWritten && this.#rest(head, socket) && this.#owner.onIdle();
     if (!isKept) this.end();
-    call.resolve({ ...head, body, isCut });
+    call.resolve({
+      ...head,
+      bytes,
+      isCut,
+      get body() {
+        return bytes.toString();
+      },
+    });
   }
 
   /** Starts the idle period. Returns false if the server's keep-alive hint leaves no idle time. */

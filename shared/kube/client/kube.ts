@@ -4,6 +4,7 @@
  */
 import type { CachedResource, Resource } from "../objects/resources.ts";
 import type { KubeObject } from "../objects/wire.ts";
+import type { Fields } from "../protobuf/fields.ts";
 import type { RetryBudget } from "@deltaloop/base";
 
 /** Concurrent calls of one client. Further calls queue, so callers should not start more at a time. */
@@ -126,17 +127,33 @@ export interface ReplaceRequest extends Target, CallOptions {
  * KL5 no byte for `inactivityMs` aborts the stream (UnansweredError).
  * KL6 aborting the signal ends the call and closes the connection.
  * KL7 a page is retried like any read (KC4). A rejected watch is not: the caller's back-off handles Retry-After and counts rejections.
+ * KL9 with `fields`, the server may send protobuf: a page's items are then decoded to these fields, and the entries of a stream are frames
+ *    (Buffers), each a WatchEvent. A server that sends JSON all the same sends whole objects.
  * KL8 `newestVersion` is a quorum read: it is not less than any version of the resource observed before the call, unless the
  *    server's history regressed.
  */
 export interface KubeWatch<R extends Resource = CachedResource> {
   listPage(resource: R, query: ListQuery, signal: AbortSignal): Promise<ListPage>;
-  watch(resource: R, query: WatchQuery, signal: AbortSignal): AsyncIterable<readonly string[]>;
+  watch(resource: R, query: WatchQuery, signal: AbortSignal): AsyncIterable<readonly WatchFrame[]>;
   /** Returns the resourceVersion that a list would have now. */
   newestVersion(resource: R, query: Pick<ListQuery, "fieldSelector">, signal: AbortSignal): Promise<string>;
 }
 
-export interface ListQuery {
+/** One event of a stream: a line of JSON, or a protobuf frame, which only a query with `fields` returns. */
+export type WatchFrame = string | Buffer;
+
+/** The line of a watch without `fields`. @throws {TypeError} for a protobuf frame, a bug of the adapter */
+export function lineOf(frame: WatchFrame): string {
+  if (typeof frame !== "string") throw new TypeError("a protobuf frame in a watch that did not ask for one");
+  return frame;
+}
+
+/** The fields that the caller reads of each object (KL9). Not with `metadataOnly`. */
+interface Projected {
+  readonly fields?: Fields;
+}
+
+export interface ListQuery extends Projected {
   readonly fieldSelector?: string;
   readonly limit?: number;
   readonly continue?: string;
@@ -153,7 +170,7 @@ export interface ListPage {
   readonly items: readonly unknown[];
 }
 
-export interface WatchQuery {
+export interface WatchQuery extends Projected {
   readonly fieldSelector?: string;
   readonly resourceVersion?: string;
   /** Set both or none: first the initial objects, then a bookmark that marks their end, then changes (WatchList). */

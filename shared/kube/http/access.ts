@@ -15,6 +15,15 @@ export interface RequestSpec {
   readonly contentType?: string;
   /** Default: application/json. */
   readonly accept?: string;
+  /** Decodes responses that the server sends as protobuf, if `accept` permits them. */
+  readonly protobuf?: ProtobufDecoder;
+}
+
+/** Handed in by the watch, so that bundles without watches have no decoder. */
+export interface ProtobufDecoder {
+  readonly success: (body: Buffer) => unknown;
+  /** Returns a Status as its JSON. */
+  readonly failure: (body: Buffer) => unknown;
 }
 
 /** Credentials of a request. */

@@ -17,7 +17,7 @@ import {
 import { AnswerTooLargeError, isTooLargeResourceVersion, NotKubernetesError, NotSentError, UnansweredError } from "../client/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../client/kube.ts";
 import type { RetryBudget } from "@deltaloop/base";
-import type { Head, Headers, Exchanges } from "@deltaloop/base/http";
+import type { Answer, Head, Headers, Exchanges } from "@deltaloop/base/http";
 import { createAccess } from "./access.ts";
 import type { Access, RequestSpec, Identity } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
@@ -27,7 +27,7 @@ import { createDeadline, unansweredWithin } from "./deadline.ts";
 import type { Deadline } from "./deadline.ts";
 import { retryAfterMs } from "./retry.ts";
 import type { Ending } from "./retry.ts";
-import { isSuccess, NO_ANSWER, statusError, unanswered } from "./status-error.ts";
+import { isProtobuf, isSuccess, NO_ANSWER, refusalText, statusError, unanswered } from "./status-error.ts";
 
 /**
  * Limit of a response. A page of 500 pods is 5 MB. An object is up to 1.5 MB in etcd and 9 MB as JSON, where a control character takes
@@ -81,7 +81,7 @@ export function createCalls(
       const sent = await sendInTurn(call, retryBudget).catch((error: unknown) => {
         throw error instanceof NotSentError && retries > 0 ? last : error;
       });
-      if (sent.kind === "success") return parse(sent.body);
+      if (sent.kind === "success") return decoded(call, sent.answer);
       last = sent.kind === "noAnswer" ? sent.error : statusError(sent.code, sent.headers, sent.body, { earlierUnanswered });
       // Differs from client-go, which retries ten times: here the caller lists again immediately, without this resourceVersion (informer
       // §2.4).
@@ -133,12 +133,13 @@ export function createCalls(
         ...{ timeoutMs, late, bytesMax: ANSWER_BYTES_MAX, onHead },
         ...(call.signal && { signal: call.signal }),
       });
-      const { code: status, headers, body: text } = answer;
+      const { code: status, headers } = answer;
       if (isSuccess(status)) {
-        if (!answer.isCut) return { kind: "success", body: text };
+        if (!answer.isCut) return { kind: "success", answer };
         throw new AnswerTooLargeError(`the response to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
       }
       if (status === 401) access.reject(who);
+      const text = refusalText(headers, answer.bytes, call.protobuf);
       return { kind: "answer", code: status, headers, body: text, retryAfter: headers["retry-after"] };
     } catch (error) {
       call.signal?.throwIfAborted();
@@ -158,7 +159,7 @@ export function createCalls(
 
 /** Outcome of one attempt. */
 type Sent =
-  | { readonly kind: "success"; readonly body: string }
+  | { readonly kind: "success"; readonly answer: Answer }
   | (Ending & { readonly kind: "answer"; readonly headers: Headers; readonly body: string })
   | (Ending & { readonly kind: "noAnswer"; readonly error: unknown });
 
@@ -180,11 +181,12 @@ function createQueueing(ms: number, caller: AbortSignal | undefined): { signal()
   };
 }
 
-/** A success whose body is not JSON counts as no response: it comes from a proxy in front of the server. */
-function parse(body: string): unknown {
+/** A success that cannot be decoded counts as no response: it comes from a proxy in front of the server. */
+function decoded({ protobuf }: Call, answer: Answer): unknown {
+  const isJson = protobuf === undefined || !isProtobuf(answer.headers);
   try {
-    return parseExact(body);
+    return isJson ? parseExact(answer.body) : protobuf.success(answer.bytes);
   } catch (cause) {
-    throw new NotKubernetesError("the response is not JSON", { cause });
+    throw new NotKubernetesError(`the response is not ${isJson ? "JSON" : "protobuf"}`, { cause });
   }
 }

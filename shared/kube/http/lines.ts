@@ -1,11 +1,13 @@
 /**
- * A streamed response as lines. An API server under load closes slow watchers (its buffers hold ten events), so bytes are read from the
- * socket as they arrive and split into lines only on demand.
+ * A streamed response as lines, or as protobuf frames. An API server under load closes slow watchers (its buffers hold ten events), so bytes
+ * are read from the socket as they arrive and split only on demand.
  */
 import type { AnswerStream } from "@deltaloop/base/http";
 import { UnansweredError } from "../client/errors.ts";
+import type { WatchFrame } from "../client/kube.ts";
+import { createFrameSplitter } from "./frame-splitter.ts";
 import { createLineSplitter } from "./line-splitter.ts";
-import { isFailure, statusError, unanswered } from "./status-error.ts";
+import { isFailure, isProtobuf, statusError, unanswered } from "./status-error.ts";
 
 /** Default of `readAheadBytesMax`. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024 * 1024;
@@ -19,15 +21,15 @@ export interface ReadOptions {
   readonly readAheadBytesMax?: number | undefined;
 }
 
-/** Yields complete lines in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops. */
-export async function* linesOf(response: AnswerStream, signal: AbortSignal, options: ReadOptions): AsyncGenerator<readonly string[]> {
-  const splitter = createLineSplitter();
+/** Yields complete lines or frames in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops. */
+export async function* linesOf(response: AnswerStream, signal: AbortSignal, options: ReadOptions): AsyncGenerator<readonly WatchFrame[]> {
+  const splitter: Splitter = isProtobuf(response.headers) ? createFrameSplitter() : createLineSplitter();
   let first = true;
   for await (const chunk of drain(response, signal, options)) {
     const lines = split(splitter, chunk);
     if (first && lines[0] !== undefined) {
       first = false;
-      throwIfStatus(lines[0]);
+      if (typeof lines[0] === "string") throwIfStatus(lines[0]);
     }
     if (lines.length > 0) yield lines;
   }
@@ -111,11 +113,15 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, option
   }
 }
 
-function split(splitter: ReturnType<typeof createLineSplitter>, chunk: Buffer): readonly string[] {
+interface Splitter {
+  push(chunk: Buffer): readonly WatchFrame[];
+}
+
+function split(splitter: Splitter, chunk: Buffer): readonly WatchFrame[] {
   try {
     return splitter.push(chunk);
   } catch (cause) {
-    throw new UnansweredError("the stream contains a line that is too long", { cause });
+    throw new UnansweredError("the stream contains an event that is too long", { cause });
   }
 }
 

@@ -1,5 +1,8 @@
 import { KubeApiError, UnansweredError } from "../client/errors.ts";
 import { messageOf } from "../objects/errors.ts";
+import type { Headers } from "@deltaloop/base/http";
+import { PROTOBUF } from "../protobuf/fields.ts";
+import type { ProtobufDecoder } from "./access.ts";
 
 /** client-go's code label for requests without a response. */
 export const NO_ANSWER = "<error>";
@@ -52,6 +55,21 @@ export function statusError(
       ...(field === undefined ? {} : { field }),
     })),
   });
+}
+
+/** Whether a response is Kubernetes protobuf. */
+export function isProtobuf(headers: Headers): boolean {
+  return headers["content-type"]?.startsWith(PROTOBUF) === true;
+}
+
+/** Returns the body of an unsuccessful response as JSON; an empty text if it cannot be decoded. */
+export function refusalText(headers: Headers, body: Buffer, protobuf: ProtobufDecoder | undefined): string {
+  if (protobuf === undefined || !isProtobuf(headers)) return body.toString();
+  try {
+    return JSON.stringify(protobuf.failure(body));
+  } catch {
+    return "";
+  }
 }
 
 /** The error for a missing or incomplete response. */

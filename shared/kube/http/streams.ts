@@ -1,20 +1,23 @@
 /** Streamed responses of one API server, for watches. Each stream has its own connection. */
 import { unlessAborted } from "@deltaloop/base";
 import type { AnswerStream } from "@deltaloop/base/http";
+import type { WatchFrame } from "../client/kube.ts";
 import type { Access, RequestSpec } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { createDeadline, unansweredWithin } from "./deadline.ts";
 import { drain, linesOf } from "./lines.ts";
-import { isSuccess, NO_ANSWER, STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
+import { isSuccess, NO_ANSWER, refusalText, STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 
 /** Timeout of a list page, and of the head of a watch response: the API server's request limit. */
 export const LIST_TIMEOUT_MS = 60_000;
 const INACTIVITY_MS = 100_000;
 
 export interface KubeStreams {
-  /** The lines of a streamed response to a GET (KL2 to KL6). */
-  lines(call: Pick<RequestSpec, "path" | "query" | "accept"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
+  /** The lines or frames of a streamed response to a GET (KL2 to KL6, KL9). */
+  lines(
+    call: Pick<RequestSpec, "path" | "query" | "accept" | "protobuf"> & { readonly signal: AbortSignal },
+  ): AsyncIterable<readonly WatchFrame[]>;
 }
 
 export function createStreams(config: KubeHttpConfig, access: Access, exchangesOf: Connections): KubeStreams {
@@ -24,7 +27,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
 
   return { lines };
 
-  async function* lines({ signal, ...call }: Parameters<KubeStreams["lines"]>[0]): AsyncGenerator<readonly string[]> {
+  async function* lines({ signal, ...call }: Parameters<KubeStreams["lines"]>[0]): AsyncGenerator<readonly WatchFrame[]> {
     yield* linesOf(await openStream(call, signal), signal, reads);
   }
 
@@ -38,7 +41,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
       const answer = await counted(exchangesOf(who.certificate).stream(request, bounds), deadline.signal);
       if (isSuccess(answer.code)) return answer;
       if (answer.code === 401) access.reject(who);
-      throw statusError(answer.code, answer.headers, await refusalIn(answer, deadline.signal));
+      throw statusError(answer.code, answer.headers, refusalText(answer.headers, await refusalIn(answer, deadline.signal), spec.protobuf));
     } finally {
       deadline.clear();
     }
@@ -58,7 +61,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
     }
   }
 
-  async function refusalIn(answer: AnswerStream, signal: AbortSignal): Promise<string> {
+  async function refusalIn(answer: AnswerStream, signal: AbortSignal): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
     for await (const chunk of drain(answer, signal, reads)) {
@@ -66,6 +69,6 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
       bytes += chunk.length;
       if (bytes > STATUS_BYTES_MAX) break;
     }
-    return Buffer.concat(chunks).toString("utf8");
+    return Buffer.concat(chunks);
   }
 }

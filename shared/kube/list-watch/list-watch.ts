@@ -8,6 +8,7 @@
  * LW4 errors of `list` and `listed` end the loop, as does a list below the floor; the Reflector handles all other failures.
  * LW5 the objects of a WatchList are delivered as pages when they arrive, unbuffered. The server's newest version is requested first and is
  *     the list's minimum version, so that the listener knows it before the first object.
+ * LW6 with `fields`, lists and watches are requested as protobuf. After protobuf that cannot be decoded, only JSON is requested.
  *
  * Source: client-go tools/cache/reflector.go ListAndWatch, watchList.
  */
@@ -16,7 +17,9 @@ import { compareResourceVersions, isResourceVersion } from "../objects/resource-
 import { describeError } from "../client/describe-error.ts";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import { isForbidden, isInvalid, isUnauthorized, UnansweredError } from "../client/errors.ts";
-import type { KubeWatch, ListPage, ListQuery } from "../client/kube.ts";
+import type { KubeWatch, ListPage, ListQuery, WatchFrame } from "../client/kube.ts";
+import { MalformedProtobufError } from "../protobuf/decode.ts";
+import type { Fields } from "../protobuf/fields.ts";
 import { METRICS } from "@deltaloop/base/metrics";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { createPager } from "../client/page-size.ts";
@@ -29,6 +32,8 @@ export interface ListWatchOptions<R extends Resource> {
   readonly kube: KubeWatch<R>;
   readonly resource: R;
   readonly fieldSelector?: string;
+  /** The fields that the listener reads, so that the server may send protobuf (KL9). */
+  readonly fields?: Fields | undefined;
   /** The version from which the watch resumes; absent if a list must come first. */
   readonly resumeFrom?: string | undefined;
   /** The greatest version up to which any part of the cache is complete. */
@@ -92,11 +97,14 @@ export class ListWatch<R extends Resource = CachedResource> {
   #listing: Listing | undefined;
   /** Set while the stream sends the initial events of a WatchList. */
   #streaming: Streaming | undefined;
+  /** Absent: JSON is requested (LW6). */
+  #fields: Fields | undefined;
   /** The error that ends the loop (LW4). */
   #fatal: { readonly error: unknown } | undefined;
 
   constructor(options: ListWatchOptions<R>, listener: Listener) {
     this.#options = options;
+    this.#fields = options.fields;
     this.#listener = listener;
     [this.#state, this.#step] = startReflector(options.resumeFrom, options.known);
   }
@@ -146,6 +154,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (by === "pages" || (await this.#watchList(signal))) await this.#listPages(rv, signal);
     } catch (error) {
       if (signal.aborted || this.#fatal) return;
+      if (error instanceof Error && error.cause instanceof MalformedProtobufError) this.#fields = undefined;
       this.#failed("warn", "list failed", error);
       this.#next({ kind: "listFailed", error });
     }
@@ -163,7 +172,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     const { kube, resource } = this.#options;
     const pager = createPager();
     const ask = (query: ListQuery): Promise<ListPage> =>
-      pager((limit) => kube.listPage(resource, { ...this.#selector(), limit, ...query }, signal));
+      pager((limit) => kube.listPage(resource, { ...this.#selector(), ...this.#projected(), limit, ...query }, signal));
     let page = await ask(asOf(noOlder(rv, listing.floor)));
     const { resourceVersion } = page;
     this.#checkFloor(resourceVersion);
@@ -173,6 +182,10 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (page.continue === undefined) return resourceVersion;
       page = await ask({ continue: page.continue });
     }
+  }
+
+  #projected(): Pick<ListQuery, "fields"> {
+    return this.#fields === undefined ? {} : { fields: this.#fields };
   }
 
   #selector(): Pick<ListQuery, "fieldSelector"> {
@@ -225,7 +238,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     const { clock, kube, random, resource } = this.#options;
     const timeoutSeconds = WATCH_SECONDS_MIN + Math.floor(random.next() * (WATCH_SECONDS_MIN + 1));
     const initial = this.#streaming && ({ sendInitialEvents: true, resourceVersionMatch: "NotOlderThan" } as const);
-    const query = { ...this.#selector(), resourceVersion: rv, ...initial, allowWatchBookmarks: true, timeoutSeconds };
+    const query = { ...this.#selector(), ...this.#projected(), resourceVersion: rv, ...initial, allowWatchBookmarks: true, timeoutSeconds };
     const openedMs = clock.now();
     let events = 0;
     let opened = false;
@@ -259,10 +272,11 @@ export class ListWatch<R extends Resource = CachedResource> {
   }
 
   /** @returns whether the watch continues; otherwise the connection is dropped */
-  async #lines(lines: readonly string[]): Promise<boolean> {
+  async #lines(lines: readonly WatchFrame[]): Promise<boolean> {
     try {
       for (const text of lines) {
-        const line = parseWatchLine(text);
+        const line = parseWatchLine(text, this.#fields);
+        if (line.kind === "undecodable" && typeof text !== "string") this.#fields = undefined;
         if (this.#streaming ? !(await this.#initialLine(line, this.#streaming)) : (await this.#line(line)) !== "continue") return false;
       }
       return true;

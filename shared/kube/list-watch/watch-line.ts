@@ -1,6 +1,10 @@
-/** One line of a watch stream, decoded. Source: apimachinery pkg/apis/meta/v1/watch.go WatchEvent. */
+/** One event of a watch stream, decoded. Source: apimachinery pkg/apis/meta/v1/watch.go WatchEvent. */
 import { parseExact } from "@deltaloop/base";
 import { KubeApiError } from "../client/errors.ts";
+import { messageOf } from "../objects/errors.ts";
+import type { WatchFrame } from "../client/kube.ts";
+import { decodeEvent } from "../protobuf/envelope.ts";
+import type { Fields } from "../protobuf/fields.ts";
 
 export type WatchLine =
   | { readonly kind: "change"; readonly type: "A" | "M" | "D"; readonly object: unknown; readonly rv: string | undefined }
@@ -16,12 +20,15 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 const TYPE_SHOWN = 64;
 const TYPES: Readonly<Record<string, "A" | "M" | "D">> = { ADDED: "A", MODIFIED: "M", DELETED: "D" };
 
-export function parseWatchLine(line: string): WatchLine {
+const NONE: Fields = {};
+
+/** `fields`: those that a protobuf frame is decoded to. */
+export function parseWatchLine(line: WatchFrame, fields = NONE): WatchLine {
   let event: { readonly type?: unknown; readonly object?: StatusLike };
   try {
-    event = parseExact(line) as typeof event; // each field is checked below
-  } catch {
-    return { kind: "undecodable", why: "not JSON" }; // a SyntaxError quotes the line
+    event = (typeof line === "string" ? parseExact(line) : decodeEvent(line, fields)) as typeof event; // each field is checked below
+  } catch (error) {
+    return { kind: "undecodable", why: typeof line === "string" ? "not JSON" : messageOf(error) }; // a SyntaxError quotes the line
   }
   if (typeof event?.type !== "string" || typeof event.object !== "object" || event.object === null)
     return { kind: "undecodable", why: "not a watch event" };

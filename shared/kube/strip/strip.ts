@@ -18,8 +18,9 @@ import type { Labels, PodTemplateSpec } from "../objects/wire.ts";
 import { MalformedObjectError } from "../objects/errors.ts";
 import { isResourceVersion } from "../objects/resource-version.ts";
 import { type CachedResource, objectKey } from "../objects/resources.ts";
-
-const DELETION_COST = "controller.kubernetes.io/pod-deletion-cost";
+import { listIn, messageIn } from "../protobuf/fields.ts";
+import type { PartOf } from "../protobuf/fields.ts";
+import { DELETION_COST, POD_FIELDS } from "./pod-fields.ts";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -44,7 +45,7 @@ function stripResource(resource: CachedResource, object: unknown, digester: Dige
   if (!isObject(object)) throw new MalformedObjectError(resource, "not an object");
   switch (resource) {
     case "pods":
-      return isObject(object["metadata"]) ? projectPod(object, object["metadata"]) : flatPod(object);
+      return isObject(object["metadata"]) ? projectPod(object) : flatPod(object);
     case "replicasets":
     case "replicationcontrollers":
       return stripWorkload(resource, object, digester);
@@ -59,32 +60,34 @@ function stripResource(resource: CachedResource, object: unknown, digester: Dige
   }
 }
 
-/** The projection of a whole pod (replicaset §2). */
-function projectPod(pod: JsonObject, metadata: JsonObject): CachedPod {
+/** The projection of a whole pod (replicaset §2). It reads only the fields of the table, because a decoded protobuf pod has no others. */
+function projectPod(pod: PartOf<typeof POD_FIELDS>): CachedPod {
+  const metadata = messageIn(pod, POD_FIELDS, "metadata");
+  const spec = messageIn(pod, POD_FIELDS, "spec");
+  const status = messageIn(pod, POD_FIELDS, "status");
+  const [META, SPEC, STATUS] = [POD_FIELDS.metadata[2], POD_FIELDS.spec[2], POD_FIELDS.status[2]];
   const out: Mutable<CachedPod> = identity("pods", metadata);
-  const spec = isObject(pod["spec"]) ? pod["spec"] : {};
-  const status = isObject(pod["status"]) ? pod["status"] : {};
 
-  if (isNonEmptyObject(metadata["labels"])) out.labels = metadata["labels"] as Labels;
-  const deletionCost = isObject(metadata["annotations"]) ? metadata["annotations"][DELETION_COST] : undefined;
+  if (isNonEmptyObject(metadata.labels)) out.labels = metadata.labels as Labels;
+  const deletionCost = isObject(metadata.annotations) ? metadata.annotations[DELETION_COST] : undefined;
   if (typeof deletionCost === "string") out.deletionCost = deletionCost;
-  for (const reference of listOf(metadata["ownerReferences"])) {
-    if (reference["controller"] !== true) continue;
-    out.owner = { kind: textOf(reference["kind"]), name: textOf(reference["name"]), uid: textOf(reference["uid"]) };
+  for (const reference of listIn(metadata, META, "ownerReferences")) {
+    if (reference.controller !== true) continue;
+    out.owner = { kind: textOf(reference.kind), name: textOf(reference.name), uid: textOf(reference.uid) };
     break;
   }
-  copyText(out, "creationTimestamp", metadata["creationTimestamp"]);
-  copyText(out, "deletionTimestamp", metadata["deletionTimestamp"]);
-  copyText(out, "nodeName", spec["nodeName"]);
-  copyText(out, "phase", status["phase"]);
-  for (const condition of listOf(status["conditions"])) {
-    if (condition["type"] !== "Ready") continue;
-    out.ready = readyOf(condition["status"], condition["lastTransitionTime"]);
+  copyText(out, "creationTimestamp", metadata.creationTimestamp);
+  copyText(out, "deletionTimestamp", metadata.deletionTimestamp);
+  copyText(out, "nodeName", spec.nodeName);
+  copyText(out, "phase", status.phase);
+  for (const condition of listIn(status, STATUS, "conditions")) {
+    if (condition.type !== "Ready") continue;
+    out.ready = readyOf(condition.status, condition.lastTransitionTime);
     break;
   }
-  const restarts = restartsMax(status["containerStatuses"], undefined);
+  const restarts = restartsMax(listIn(status, STATUS, "containerStatuses"), undefined);
   if (restarts > 0) out.restarts = restarts;
-  const sidecarRestarts = restartsMax(status["initContainerStatuses"], sidecarNames(spec["initContainers"]));
+  const sidecarRestarts = restartsMax(listIn(status, STATUS, "initContainerStatuses"), sidecarNames(listIn(spec, SPEC, "initContainers")));
   if (sidecarRestarts > 0) out.sidecarRestarts = sidecarRestarts;
   return out;
 }
@@ -112,15 +115,18 @@ function readyOf(status: unknown, since: unknown): NonNullable<CachedPod["ready"
 }
 
 /** Returns the names of restartable init containers. Source: pkg/api/v1/pod/util.go IsRestartableInitContainer. */
-function sidecarNames(initContainers: unknown): readonly unknown[] {
-  return listOf(initContainers).flatMap((container) => (container["restartPolicy"] === "Always" ? [container["name"]] : []));
+function sidecarNames(initContainers: readonly { readonly name?: unknown; readonly restartPolicy?: unknown }[]): readonly unknown[] {
+  return initContainers.flatMap(({ name, restartPolicy }) => (restartPolicy === "Always" ? [name] : []));
 }
 
 /** Highest restartCount of all containers, or of the named containers. */
-function restartsMax(statuses: unknown, names: readonly unknown[] | undefined): number {
+function restartsMax(
+  statuses: readonly { readonly name?: unknown; readonly restartCount?: unknown }[],
+  names: readonly unknown[] | undefined,
+): number {
   let max = 0;
   if (names?.length === 0) return max;
-  for (const { name, restartCount } of listOf(statuses)) {
+  for (const { name, restartCount } of statuses) {
     if (typeof restartCount === "number" && restartCount > max && (names === undefined || names.includes(name))) max = restartCount;
   }
   return max;
@@ -221,10 +227,6 @@ function keyOf(metadata: { readonly namespace?: unknown; readonly name?: unknown
 
 function copyText(out: Mutable<CachedPod>, field: "creationTimestamp" | "deletionTimestamp" | "nodeName" | "phase", value: unknown): void {
   if (isText(value)) out[field] = value;
-}
-
-function listOf(value: unknown): readonly JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 function textOf(value: unknown): string {

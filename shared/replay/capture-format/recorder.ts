@@ -7,7 +7,7 @@ import { exactText, parseExact, parseRounded } from "@deltaloop/base";
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { EvidenceResource } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
-import { KubeApiError } from "@deltaloop/kube/client";
+import { KubeApiError, lineOf } from "@deltaloop/kube/client";
 import type { KubeWatch, ListPage, ListQuery, WatchQuery } from "@deltaloop/kube/client";
 import { CAPTURE_FORMAT } from "./capture.ts";
 import { isEvidenceResource } from "./recorded-resources.ts";
@@ -31,6 +31,11 @@ export interface RecorderOptions {
   readonly yieldsVersions?: boolean;
   /** Resolves once the output takes more: awaited between pages, groups of lines and parts of a new file. */
   readonly room?: () => Promise<void>;
+}
+
+/** A capture has whole objects, as JSON. */
+function whole<Q extends ListQuery | WatchQuery>({ fields: _fields, ...query }: Q): Omit<Q, "fields"> {
+  return query;
 }
 
 export interface RecordingWatch extends KubeWatch<RecordedResource> {
@@ -140,7 +145,7 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     },
     async listPage(resource: RecordedResource, query: ListQuery, signal: AbortSignal): Promise<ListPage> {
       const of = stateOf(resource);
-      const page = await kube.listPage(resource, query, signal).catch((error: unknown) => {
+      const page = await kube.listPage(resource, whole(query), signal).catch((error: unknown) => {
         delete of.listing;
         throw error;
       });
@@ -169,9 +174,9 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
         throw new KubeApiError({ code: 422, reason: "Invalid", message: "a capture supports paginated lists only" });
       let how = "clean";
       try {
-        for await (const group of kube.watch(resource, query, signal)) {
+        for await (const group of kube.watch(resource, whole(query), signal)) {
           await restarting?.end;
-          const passed = group.map((line) => putEvent(resource, line));
+          const passed = group.map((line) => putEvent(resource, lineOf(line)));
           await room?.();
           yield passed;
         }

@@ -19,7 +19,7 @@ import type { ApiRequest } from "../../../shared/api-server/rest/request-info.ts
 import { createInProcessClient, createInProcessKube } from "../../../shared/api-server/in-process-client.ts";
 import { startFunctionHost } from "../../../shared/local/function-host.ts";
 import type { Clock } from "../../../shared/base/clock.ts";
-import type { KubeWatch } from "../../../shared/kube/client/kube.ts";
+import type { KubeWatch, WatchFrame } from "../../../shared/kube/client/kube.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/base/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
@@ -91,7 +91,7 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
     ...kube,
     async *watch(...[resource, query, signal]: Parameters<KubeWatch["watch"]>) {
       if (resource !== which) return void (yield* kube.watch(resource, query, signal));
-      const arrived: { readonly dueMs: number; readonly lines: readonly string[] }[] = [];
+      const arrived: { readonly dueMs: number; readonly lines: readonly WatchFrame[] }[] = [];
       let wake = (): void => undefined;
       let ended = false;
       const reading = (async () => {

@@ -1,11 +1,11 @@
 /** A watch that delivers its events late. */
 import type { Clock } from "../../../shared/base/clock.ts";
-import type { KubeWatch } from "../../../shared/kube/client/kube.ts";
+import type { KubeWatch, WatchFrame } from "../../../shared/kube/client/kube.ts";
 
 /** Every line arrives `ms` later, in order. */
 export function late(watch: KubeWatch["watch"], clock: Clock, ms: number): KubeWatch["watch"] {
   return async function* (resource, query, signal) {
-    const lines: { readonly group: readonly string[]; readonly atMs: number }[] = [];
+    const lines: { readonly group: readonly WatchFrame[]; readonly atMs: number }[] = [];
     let [wake, isEnded, failure] = [(): void => undefined, false, undefined as unknown];
     const reading = (async () => {
       for await (const group of watch(resource, query, signal)) {

@@ -3,10 +3,14 @@ import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { HistoryRegressedError, ListWatch, type Listener } from "../../../shared/kube/list-watch/list-watch.ts";
 import { AnswerTooLargeError, KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
-import type { KubeWatch, ListPage, WatchQuery } from "../../../shared/kube/client/kube.ts";
+import type { KubeWatch, ListPage, WatchFrame, WatchQuery } from "../../../shared/kube/client/kube.ts";
+import { NotKubernetesError } from "../../../shared/kube/client/errors.ts";
+import { MalformedProtobufError } from "../../../shared/kube/protobuf/decode.ts";
+import { POD_FIELDS } from "../../../shared/kube/strip/pod-fields.ts";
+import { encodeEvent } from "../../support/protobuf-encoder.ts";
 import { recordingLog } from "../recording-log.ts";
 
-type Lines = readonly string[];
+type Lines = readonly WatchFrame[];
 const IDLE_MS = 1_000_000_000;
 
 /** One watch: groups of lines or waits (ms), then its end: `close` or an error. Without one it stays open. */
@@ -19,6 +23,8 @@ interface Script {
   readonly watches?: readonly Watch[];
   readonly resumeFrom?: string;
   readonly known?: string;
+  /** Whether the listener reads only the fields of POD_FIELDS. */
+  readonly reads?: true;
   readonly floor?: string;
   readonly random?: number;
   readonly listed?: () => void;
@@ -63,15 +69,17 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
       if (next instanceof Error) throw next;
       return next;
     },
-    async listPage(_, { resourceVersion, resourceVersionMatch = "", limit, continue: token }) {
-      asked.push(`${clock.now()} list ${token ?? resourceVersion ?? "latest"} ${resourceVersionMatch} ${limit}`.replace("  ", " "));
+    async listPage(_, { resourceVersion, resourceVersionMatch = "", limit, continue: token, fields }) {
+      const of = fields === undefined ? "" : " fields";
+      asked.push(`${clock.now()} list ${token ?? resourceVersion ?? "latest"} ${resourceVersionMatch} ${limit}${of}`.replace("  ", " "));
       const next = lists.shift() ?? reset;
       if (next instanceof Error) throw next;
       return next;
     },
     async *watch(_, query, signal) {
       queries.push(query);
-      asked.push(`${clock.now()} ${query.sendInitialEvents ? "watchList" : "watch"} ${query.resourceVersion}`);
+      const of = query.fields === undefined ? "" : " fields";
+      asked.push(`${clock.now()} ${query.sendInitialEvents ? "watchList" : "watch"} ${query.resourceVersion}${of}`);
       for (const step of [...(watches.shift() ?? []), IDLE_MS]) {
         if (step === "close") return;
         if (step instanceof Error) throw step;
@@ -99,7 +107,8 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
     ...(script.room && { room: script.room }),
   };
   const { resumeFrom, known, random = 0 } = script;
-  const loop = new ListWatch({ kube, resource: "pods", resumeFrom, known, clock, random: { next: () => random }, log }, listener);
+  const fields = script.reads && POD_FIELDS;
+  const loop = new ListWatch({ kube, resource: "pods", fields, resumeFrom, known, clock, random: { next: () => random }, log }, listener);
   let failed: unknown;
   const running = loop.run(ends.signal).catch((error: unknown) => (failed = error));
   await meanwhile?.(loop);
@@ -108,6 +117,51 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
   await running;
   return { asked, queries, told, log, failed };
 }
+
+describe("LW6 protobuf", () => {
+  const frame = (type: string, name: string, rv: number): Buffer => encodeEvent(type, "Pod", object(name, rv));
+  const ended = encodeEvent("BOOKMARK", "Pod", {
+    metadata: { resourceVersion: "20", annotations: { "k8s.io/initial-events-end": "true" } },
+  });
+  const broken = Buffer.from("k8s");
+
+  it("is requested for streamed lists and watches, whose frames may be protobuf or JSON", async () => {
+    const { asked, told } = await play({
+      reads: true,
+      newest: ["18", "25"],
+      watches: [[[frame("ADDED", "a", 3), line("ADDED", "b", 7)], [ended, frame("MODIFIED", "b", 21)], "close"]],
+    });
+    expect(told).toEqual(["1: a not before 18", "1: b not before 18", "1: whole at 20", "M b 21"]);
+    expect(asked.slice(1, 2)).toEqual(["0 watchList 18 fields"]);
+    expect(asked.at(-1)).toMatch(/watch 21 fields$/);
+  });
+
+  it("is no longer requested after a frame of a list that cannot be decoded", async () => {
+    const { asked, told } = await play({
+      reads: true,
+      watches: [[[frame("ADDED", "a", 3), broken]], [[line("ADDED", "a", 3), end(20)]]],
+    });
+    expect(told.at(-1)).toBe("2: whole at 20");
+    expect(asked.filter((text) => text.includes("watchList"))).toEqual(["0 watchList 999 fields", "800 watchList 999"]);
+  });
+
+  it("is no longer requested after a frame of a watch that cannot be decoded, and the watch loses nothing", async () => {
+    const { asked, told } = await play({
+      reads: true,
+      resumeFrom: "5",
+      watches: [[[frame("ADDED", "a", 6), broken]], [[line("ADDED", "b", 7)]]],
+    });
+    expect(told).toEqual(["A a 6", "A b 7"]);
+    expect(asked.filter((text) => !text.includes("newest"))).toEqual(["0 watch 5 fields", "800 watch 6"]);
+  });
+
+  it("is no longer requested after a page that cannot be decoded", async () => {
+    const error = new NotKubernetesError("the response is not protobuf", { cause: new MalformedProtobufError("truncated") });
+    const { asked, told } = await play({ reads: true, watches: [[unsupported]], lists: [error, page(7, ["a"])] });
+    expect(told).toEqual(["2: a not before 7", "2: whole at 7"]);
+    expect(asked.filter((text) => text.includes("list "))).toEqual(["0 list latest 500 fields", "800 list latest 500"]);
+  });
+});
 
 describe("WatchList", () => {
   it("[informer T16] delivers objects and changes as they arrive, then reports completion, and continues on the same connection", async () => {

@@ -8,6 +8,7 @@ import type { CachedVersions } from "../../../shared/controllers/cache/watcher/l
 import { ResourceStream } from "../../../shared/controllers/cache/watcher/resource-stream.ts";
 import { KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
 import type { KubeWatch, ListPage, ListQuery } from "../../../shared/kube/client/kube.ts";
+import { POD_FIELDS } from "../../../shared/kube/strip/pod-fields.ts";
 import { recordingLog } from "../recording-log.ts";
 
 type Lines = readonly string[];
@@ -69,14 +70,16 @@ async function play(
   const leftLists = [...lists];
   const leftWatches = [...watches];
   const kube: KubeWatch = {
-    async listPage(_, query: ListQuery) {
+    async listPage(_, { fields, ...query }: ListQuery) {
+      expect(fields).toBe(POD_FIELDS);
       asked.push(`${clock.now()} list ${JSON.stringify(query)}`);
       const next = leftLists.shift() ?? new UnansweredError("the script has no further response");
       if (next instanceof Error) throw next;
       return next;
     },
     newestVersion: async () => streamsAt ?? "999",
-    async *watch(_, { resourceVersion, allowWatchBookmarks, timeoutSeconds, sendInitialEvents }, signal) {
+    async *watch(_, { resourceVersion, allowWatchBookmarks, timeoutSeconds, sendInitialEvents, fields }, signal) {
+      expect(fields).toBe(POD_FIELDS);
       if (sendInitialEvents && streamsAt === undefined) throw new KubeApiError({ code: 422, reason: "Invalid" });
       if (!allowWatchBookmarks || timeoutSeconds < 300 || timeoutSeconds > 600)
         throw new Error("a watch must request bookmarks and 300 to 600 s");

@@ -15,6 +15,7 @@ import { heldCapture } from "../../../shared/replay/capture-format/capture-strea
 import { objectChanges } from "../../../shared/replay/explain/changes.ts";
 import { recordingWatch } from "../../../shared/replay/capture-format/recorder.ts";
 import { anyText } from "../../support/any-text.ts";
+import { lineOf } from "../../../shared/kube/client/kube.ts";
 
 const MINIMAL = `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{"kind":"Pod","metadata":{"namespace":"shop","name":"web-1","uid":"u","resourceVersion":"7"}}}`;
 
@@ -383,7 +384,8 @@ describe("a recorder whose output is slow", () => {
     const restarted = recorder.restart();
     const passed: string[] = [];
     const watched = (async () => {
-      for await (const group of recorder.watch("pods", { allowWatchBookmarks: true, timeoutSeconds: 1 }, signal)) passed.push(...group);
+      for await (const group of recorder.watch("pods", { allowWatchBookmarks: true, timeoutSeconds: 1 }, signal))
+        passed.push(...group.map(lineOf));
     })();
     recorder.denied("nodes");
     await Promise.resolve();

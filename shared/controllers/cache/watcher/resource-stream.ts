@@ -12,6 +12,7 @@ import { cachedAs, needsMetadataOnly } from "../cache-registry.ts";
 import type { CacheRegistry } from "../cache-registry.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ListWatch } from "@deltaloop/kube/list-watch";
+import { POD_FIELDS } from "@deltaloop/kube/strip";
 import type { Listener, Listing } from "@deltaloop/kube/list-watch";
 import { ListedRows } from "./listed-rows.ts";
 import type { CachedVersions } from "./listed-rows.ts";
@@ -72,7 +73,8 @@ export class ResourceStream implements Listener {
     this.accepted = known;
     const { feeds, registry = NO_VIEWS } = ports;
     const kube = feeds.every(({ view }) => needsMetadataOnly(registry, view)) ? metadataOf(ports.kube) : ports.kube;
-    this.#loop = new ListWatch({ ...ports, kube, resource, resumeFrom, known }, this);
+    const fields = feeds.every(({ view }) => view === "pods") ? POD_FIELDS : undefined;
+    this.#loop = new ListWatch({ ...ports, kube, resource, fields, resumeFrom, known }, this);
   }
 
   /** Aborts the current request and lists again. */

@@ -8,6 +8,7 @@ import { createClient } from "../../../../shared/kube/http/client.ts";
 import { rawClientOf } from "../../../support/raw-client.ts";
 import type { RawClient } from "../../../support/raw-client.ts";
 import { CONFIGMAPS, MERGE, START_MS } from "./fixture.ts";
+import { lineOf } from "../../../../shared/kube/client/kube.ts";
 
 async function setUpHttp() {
   const server = createApiServer({ clock: createVirtualClock(START_MS), random: createSeededRandom(1) });
@@ -17,7 +18,8 @@ async function setUpHttp() {
 
 /** Watches ConfigMaps until the signal aborts or the server ends the watch. */
 async function follow(client: RawClient, onLine: (line: string) => void, signal: AbortSignal): Promise<void> {
-  for await (const lines of client.watch("configmaps", { allowWatchBookmarks: false, timeoutSeconds: 60 }, signal)) lines.forEach(onLine);
+  for await (const lines of client.watch("configmaps", { allowWatchBookmarks: false, timeoutSeconds: 60 }, signal))
+    lines.map(lineOf).forEach(onLine);
 }
 
 /** Returns the outcome, so that no rejection is unhandled while the test checks something else. */
