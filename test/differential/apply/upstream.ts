@@ -15,7 +15,8 @@ export async function fieldManagerProgram(): ReturnType<typeof testProgram> {
 /** Sends a request as JSON and returns the response. */
 type Ask = (question: object) => Promise<unknown>;
 
-function start(program: string, test: string): { readonly ask: Ask; readonly close: () => void } {
+/** Starts a Go test that answers questions on its standard input. */
+export function start(program: string, test: string): { readonly ask: Ask; readonly close: () => void } {
   const child = spawn(program, [`-test.run=^${test}$`, "-test.timeout=0"], { stdio: ["pipe", "pipe", "pipe"], env: {} });
   let complaints = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => (complaints = (complaints + text).slice(-10_000)));
