@@ -8,7 +8,7 @@
  * LW4 errors of `list` and `listed` end the loop, as does a list below the floor; the Reflector handles all other failures.
  * LW5 the objects of a WatchList are delivered as pages when they arrive, unbuffered. The server's newest version is requested first and is
  *     the list's minimum version, so that the listener knows it before the first object.
- * LW6 with `fields`, lists and watches are requested as protobuf. After protobuf that cannot be decoded, only JSON is requested.
+ * LW6 with `fields`, lists and watches are requested as protobuf, lists by pages (RF5). After protobuf that cannot be decoded, only JSON is requested.
  *
  * Source: client-go tools/cache/reflector.go ListAndWatch, watchList.
  */
@@ -106,7 +106,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     this.#options = options;
     this.#fields = options.fields;
     this.#listener = listener;
-    [this.#state, this.#step] = startReflector(options.resumeFrom, options.known);
+    [this.#state, this.#step] = startReflector(options.resumeFrom, options.known, options.fields !== undefined);
   }
 
   /** Ends the current request and lists again. */

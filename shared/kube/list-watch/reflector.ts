@@ -11,7 +11,8 @@
  * RF4 every other failure is followed by a delay: 0.8 s doubling to 30 s, jittered, longer if the server requests it.
  * RF5 a list is streamed (WatchList). If the server rejects that, the list is read by pages at once, and so are all later ones if the
  *     server does not support WatchList. If two streams in a row break before they are complete, pages are read, too: the reader may be too
- *     slow for a stream.
+ *     slow for a stream. A list as protobuf is always read by pages: the server encodes events faster than it produces them, and then
+ *     writes each to the socket on its own (20,000 pods: 1.2 s of the server's CPU instead of 0.4 s).
  * RF6 a watch is resumed only after the server's newest version was found not to be older than the known one. An older one means another
  *    history, in which the watch would be silent (kubernetes#107457), so everything is listed again.
  *
@@ -30,7 +31,7 @@ export interface ReflectorState {
   readonly known?: string;
   /** Whether the server rejected the last resourceVersion, so that the next list has none (RF3). */
   readonly unavailable: boolean;
-  /** Whether the server does not support WatchList (RF5). */
+  /** Whether the server does not support WatchList, or lists are requested as protobuf (RF5). */
   readonly pagesOnly: boolean;
   /** Number of consecutive WatchLists that began and did not complete. */
   readonly brokenOff: number;
@@ -98,11 +99,16 @@ const BROKEN_OFF_MAX = 2;
 
 /**
  * The first request of a stream: a list, or a watch from the version at which the cache is complete. `known`: the greatest cached version,
- * if greater.
+ * if greater. `pagesOnly`: lists are not streamed.
  */
-export function startReflector(resumeFrom: string | undefined, known = resumeFrom): readonly [ReflectorState, ReflectorStep] {
-  if (resumeFrom === undefined) return [FRESH_REFLECTOR, listFrom(FRESH_REFLECTOR, 0, "nothing is cached")];
-  const state = { ...FRESH_REFLECTOR, rv: resumeFrom, ...(known !== undefined && { known }) };
+export function startReflector(
+  resumeFrom: string | undefined,
+  known = resumeFrom,
+  pagesOnly = false,
+): readonly [ReflectorState, ReflectorStep] {
+  const fresh = { ...FRESH_REFLECTOR, pagesOnly };
+  if (resumeFrom === undefined) return [fresh, listFrom(fresh, 0, "nothing is cached")];
+  const state = { ...fresh, rv: resumeFrom, ...(known !== undefined && { known }) };
   return [state, watchFrom(state, 0, "resumed")];
 }
 

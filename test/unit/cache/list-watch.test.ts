@@ -120,29 +120,17 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
 
 describe("LW6 protobuf", () => {
   const frame = (type: string, name: string, rv: number): Buffer => encodeEvent(type, "Pod", object(name, rv));
-  const ended = encodeEvent("BOOKMARK", "Pod", {
-    metadata: { resourceVersion: "20", annotations: { "k8s.io/initial-events-end": "true" } },
-  });
   const broken = Buffer.from("k8s");
 
-  it("is requested for streamed lists and watches, whose frames may be protobuf or JSON", async () => {
+  it("is requested for lists, by pages, and for watches, whose events may be protobuf or JSON", async () => {
     const { asked, told } = await play({
       reads: true,
-      newest: ["18", "25"],
-      watches: [[[frame("ADDED", "a", 3), line("ADDED", "b", 7)], [ended, frame("MODIFIED", "b", 21)], "close"]],
+      newest: ["25"],
+      lists: [page(20, ["a", "b"])],
+      watches: [[[frame("MODIFIED", "a", 21), line("MODIFIED", "b", 22)], "close"]],
     });
-    expect(told).toEqual(["1: a not before 18", "1: b not before 18", "1: whole at 20", "M b 21"]);
-    expect(asked.slice(1, 2)).toEqual(["0 watchList 18 fields"]);
-    expect(asked.at(-1)).toMatch(/watch 21 fields$/);
-  });
-
-  it("is no longer requested after a frame of a list that cannot be decoded", async () => {
-    const { asked, told } = await play({
-      reads: true,
-      watches: [[[frame("ADDED", "a", 3), broken]], [[line("ADDED", "a", 3), end(20)]]],
-    });
-    expect(told.at(-1)).toBe("2: whole at 20");
-    expect(asked.filter((text) => text.includes("watchList"))).toEqual(["0 watchList 999 fields", "800 watchList 999"]);
+    expect(told).toEqual(["1: a b not before 20", "1: whole at 20", "M a 21", "M b 22"]);
+    expect(asked).toEqual(["0 list latest 500 fields", "0 watch 20 fields", "0 newest", "0 watch 22 fields"]);
   });
 
   it("is no longer requested after a frame of a watch that cannot be decoded, and the watch loses nothing", async () => {
@@ -157,7 +145,7 @@ describe("LW6 protobuf", () => {
 
   it("is no longer requested after a page that cannot be decoded", async () => {
     const error = new NotKubernetesError("the response is not protobuf", { cause: new MalformedProtobufError("truncated") });
-    const { asked, told } = await play({ reads: true, watches: [[unsupported]], lists: [error, page(7, ["a"])] });
+    const { asked, told } = await play({ reads: true, lists: [error, page(7, ["a"])] });
     expect(told).toEqual(["2: a not before 7", "2: whole at 7"]);
     expect(asked.filter((text) => text.includes("list "))).toEqual(["0 list latest 500 fields", "800 list latest 500"]);
   });

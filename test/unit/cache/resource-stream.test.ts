@@ -59,6 +59,8 @@ async function play(
   forMs = 200_000,
   meanwhile?: (stream: ResourceStream) => void,
 ) {
+  // Lists of pods are not streamed.
+  const resource = streamsAt === undefined ? "pods" : "replicasets";
   const clock = createVirtualClock(0);
   const asked: string[] = [];
   const timeouts: number[] = [];
@@ -71,7 +73,7 @@ async function play(
   const leftWatches = [...watches];
   const kube: KubeWatch = {
     async listPage(_, { fields, ...query }: ListQuery) {
-      expect(fields).toBe(POD_FIELDS);
+      expect(fields).toBe(resource === "pods" ? POD_FIELDS : undefined);
       asked.push(`${clock.now()} list ${JSON.stringify(query)}`);
       const next = leftLists.shift() ?? new UnansweredError("the script has no further response");
       if (next instanceof Error) throw next;
@@ -79,7 +81,7 @@ async function play(
     },
     newestVersion: async () => streamsAt ?? "999",
     async *watch(_, { resourceVersion, allowWatchBookmarks, timeoutSeconds, sendInitialEvents, fields }, signal) {
-      expect(fields).toBe(POD_FIELDS);
+      expect(fields).toBe(resource === "pods" ? POD_FIELDS : undefined);
       if (sendInitialEvents && streamsAt === undefined) throw new KubeApiError({ code: 422, reason: "Invalid" });
       if (!allowWatchBookmarks || timeoutSeconds < 300 || timeoutSeconds > 600)
         throw new Error("a watch must request bookmarks and 300 to 600 s");
@@ -114,12 +116,12 @@ async function play(
     quarantine: async (what: string, where: string, why: string) => void quarantined.push(`${what}, ${where}: ${why}`),
   };
   const feed = {
-    view: "pods" as const,
+    view: resource,
     sink,
     openGeneration: async () => ({ generation: ++generation, floor }),
     ...(cached && { cachedVersions: async () => cached }),
   };
-  const stream = new ResourceStream({ ...ports, feeds: [feed] }, "pods", resumeFrom);
+  const stream = new ResourceStream({ ...ports, feeds: [feed] }, resource, resumeFrom);
   let failed: unknown;
   const running = stream.run(ends.signal).catch((error: unknown) => (failed = error));
   meanwhile?.(stream);
