@@ -4,7 +4,14 @@ import { hostname } from "node:os";
 import { HOLE_RELIST_MS, UsageError } from "@deltaloop/base";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
-import { acquireLease, createClusterRelease, createForeignWriteGuard, runWatcher, UPKEEP_TIMES } from "@deltaloop/controllers/cache";
+import {
+  acquireLease,
+  createClusterRelease,
+  createForeignWriteGuard,
+  runWatcher,
+  sweepWhenDue,
+  UPKEEP_TIMES,
+} from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
 import { connectLive } from "@deltaloop/controllers/lambda";
@@ -113,17 +120,18 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
     close: () => outside.close(),
     async run(signal) {
       const guarding = guard?.run(signal);
+      const ports = {
+        ...outside,
+        ...(metrics && { metrics }),
+        kube,
+        queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }),
+        log,
+        lead,
+        release,
+        ...(guard && { guard }),
+      };
       await runWatcher(
-        {
-          ...outside,
-          ...(metrics && { metrics }),
-          kube,
-          queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }),
-          log,
-          lead,
-          release,
-          ...(guard && { guard }),
-        },
+        idOf === "directory" ? sweepWhenDue(ports) : ports,
         {
           cluster,
           clusterUid: identity.uid,

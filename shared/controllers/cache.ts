@@ -25,5 +25,6 @@ export { ResourceStream } from "./cache/watcher/resource-stream.ts";
 export { UPKEEP_TIMES } from "./cache/watcher/upkeep.ts";
 export type { UpkeepTimes } from "./cache/watcher/upkeep.ts";
 export { isForeign, LEASE_APPROVED, LEASE_TERMS, lineageText, parseTerms, tokenText } from "./cache/watcher/lineage.ts";
+export { sweepWhenDue } from "./cache/watcher/due-sweeps.ts";
 export { runWatcher, SharedCacheError } from "./cache/watcher/watcher.ts";
 export type { WatcherOptions, WatcherPorts } from "./cache/watcher/watcher.ts";

@@ -105,6 +105,8 @@ export interface WorkQueue {
    * expired, if the controller's gate is open.
    */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
+  /** Milliseconds until the earliest queued key is due: 0 while one is overdue or a run is in progress; undefined without both. */
+  dueIn(epoch: string): Promise<number | undefined>;
   /** Returns queued and running keys with their times, for users and tests. */
   queued(
     controller: ControllerName,

@@ -63,6 +63,14 @@ export function createWorkQueue(context: Context): WorkQueue {
       return parseBells(context.catalog, names, call.keys, await context.run(call));
     },
 
+    async dueIn(epoch) {
+      const names = context.names.of(epoch);
+      const table = context.keys("dueIn", {});
+      const call = table.call(epoch, readerArgs(context, names, table, context.catalog.controllers));
+      const ms = asNumber(await context.run(call));
+      return ms < 0 ? undefined : ms;
+    },
+
     async sweep(epoch) {
       const names = context.names.of(epoch);
       const resources = [...new Set(context.catalog.controllers.flatMap((controller) => infoIn(context.catalog, controller).reads))];

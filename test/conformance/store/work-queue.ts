@@ -299,6 +299,23 @@ export function workQueueCases(open: OpenStore): void {
     expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
   });
 
+  it("dueIn is the time until the earliest key is due, and 0 during a run, whose end may make any key due", async ({ harness }) => {
+    const dueIn = () => harness.store.dueIn(harness.epoch);
+    expect(await harness.store.dueIn("other")).toBeUndefined();
+    await add(harness, 0);
+    const { run } = await harness.taken(C, KEY);
+    expect(await dueIn()).toBe(0);
+    await harness.store.done(run, { kind: "ok" });
+    expect(await dueIn()).toBeUndefined();
+    await add(harness, 90_000, "shop/later");
+    await add(harness, 30_000);
+    expect(await dueIn()).toBe(30_000);
+    await harness.pass(10_000);
+    expect(await dueIn()).toBe(20_000);
+    await harness.pass(25_000);
+    expect(await dueIn()).toBe(0);
+  });
+
   it("WQ5 [informer T67] a lost doorbell is replaced within 7 s, by a redelivery or by the sweeper", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // the applier is then killed
     await harness.pass(5_000);

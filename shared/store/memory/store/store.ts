@@ -153,7 +153,7 @@ function queueVerbs(
   data: MemoryData,
   options: MemoryStoreOptions,
   clock: StoreClock,
-): Verbs<"add" | "take" | "renew" | "done" | "resync" | "sweep" | "queued" | "parked"> {
+): Verbs<"add" | "take" | "renew" | "done" | "resync" | "sweep" | "dueIn" | "queued" | "parked"> {
   return {
     add: async (name, controller, key, delayMs) => {
       const epoch = epochNamed(data, name);
@@ -189,9 +189,18 @@ function queueVerbs(
       return resyncKeys(queue, spreadMs, nowMs).map((key) => doorbell(epoch, controller, key, queue.ready.get(key) ?? nowMs, nowMs));
     },
     sweep: async (name) => sweep(data, name, options, clock.now()),
+    dueIn: async (name) => dueIn(data, name, clock.now()),
     queued: async (controller) => queuedKeys(data.epoch && queueOf(data.epoch, controller)),
     parked: async (controller) => parkedKeys(data.epoch && queueOf(data.epoch, controller)),
   };
+}
+
+function dueIn(data: MemoryData, name: string, nowMs: number): number | undefined {
+  const epoch = epochNamed(data, name);
+  const queues = epoch ? data.catalog.controllers.map((controller) => queueOf(epoch, controller)) : [];
+  if (queues.some(({ runs }) => runs.size > 0)) return 0;
+  const earliest = queues.flatMap(({ ready }) => [...ready.values()]).reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+  return Number.isFinite(earliest) ? Math.max(0, earliest - nowMs) : undefined;
 }
 
 /** Returns the doorbells of lost or overdue keys (WQ5). Omits keys of a controller whose gate is closed: a worker could not take them. */

@@ -40,6 +40,7 @@ export const LAYOUTS = {
   // work-queue
   add: { keys: { queue: "queue" }, args: { key: "text", delayMs: "number" } },
   done: { keys: { queue: "queue", limiter: "key" }, args: { key: "text", token: "text", outcome: "text", delayMs: "number" } },
+  dueIn: { keys: {}, args: READERS },
   parked: { keys: { queue: "queue" }, args: {} },
   queued: { keys: { queue: "queue" }, args: {} },
   renew: { keys: { queue: "queue", stop: "key" }, args: { key: "text", token: "text", heedsStop: "flag" } },

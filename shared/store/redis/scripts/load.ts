@@ -67,6 +67,7 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   claimPeriodicJob: [readFileSync(new URL("./epochs/claim-periodic-job.lua", import.meta.url), "utf8")],
   correlateEvents: [eventRules, readFileSync(new URL("./audit/correlate-events.lua", import.meta.url), "utf8")],
   done: [queue, ending, readFileSync(new URL("./work-queue/done.lua", import.meta.url), "utf8")],
+  dueIn: [readFileSync(new URL("./work-queue/due-in.lua", import.meta.url), "utf8")],
   forgeries: [readFileSync(new URL("./audit/forgeries.lua", import.meta.url), "utf8")],
   forgetOpened: [readFileSync(new URL("./epochs/forget-opened.lua", import.meta.url), "utf8")],
   lineage: [lineage, readFileSync(new URL("./epochs/lineage.lua", import.meta.url), "utf8")],
