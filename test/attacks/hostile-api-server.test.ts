@@ -32,17 +32,19 @@ const ROLLOUT_MS_MAX = 30_000;
 const DEEP = 200_000;
 
 /** What the server sends instead of a genuine answer; undefined for the genuine one. */
+type Answer = (path: string, genuine: JsonObject, victim: string) => { code?: number; headers?: object; body: string } | undefined;
+
 interface Lie {
   readonly name: string;
-  readonly answer?: (path: string, genuine: JsonObject, victim: string) => { code?: number; headers?: object; body: string } | undefined;
+  readonly answer?: Answer;
   /** Replaces each line of a stream. */
   readonly line?: (genuine: string) => string;
 }
 
-const lists = (body: (genuine: JsonObject) => string): Lie["answer"] => {
+const lists = (body: (genuine: JsonObject) => string): Answer => {
   return (path, genuine) => (/\/(?:pods|replicasets|deployments|replicationcontrollers)$/.test(path) ? { body: body(genuine) } : undefined);
 };
-const at = (part: string, body: unknown): Lie["answer"] => {
+const at = (part: string, body: unknown): Answer => {
   return (path) => (path.includes(part) ? { body: JSON.stringify(body) } : undefined);
 };
 const object = (metadata: unknown): string => JSON.stringify({ type: "ADDED", object: { metadata, spec: {}, status: {} } });

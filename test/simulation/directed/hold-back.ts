@@ -1,5 +1,7 @@
 /** A watch that stands still for a part of its events, as that of an API server whose own cache is behind. */
 import type { Clock } from "../../../shared/base/clock.ts";
+import { lineOf } from "../../../shared/kube/client/kube.ts";
+import type { WatchFrame } from "../../../shared/kube/client/kube.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
 import type { Plan } from "./plans.ts";
 
@@ -23,7 +25,10 @@ interface WatchLine {
   readonly object: LiveObject;
 }
 
-export async function* holdBack(batches: AsyncIterable<readonly string[]>, options: HoldBackOptions): AsyncGenerator<readonly string[]> {
+export async function* holdBack(
+  batches: AsyncIterable<readonly WatchFrame[]>,
+  options: HoldBackOptions,
+): AsyncGenerator<readonly string[]> {
   const { clock, plan, number, onEvent, onHold } = options;
   let { isListing } = options;
   let held: string[] | undefined;
@@ -49,7 +54,8 @@ export async function* holdBack(batches: AsyncIterable<readonly string[]>, optio
       if (outcome.done === true) return;
       next = iterator.next();
       const passed: string[] = [];
-      for (const line of outcome.value) {
+      for (const frame of outcome.value) {
+        const line = lineOf(frame);
         const { type, object } = JSON.parse(line) as WatchLine; // lines of the API server
         const isEvent = !isListing && (type === "ADDED" || type === "MODIFIED" || type === "DELETED");
         if (line.includes(LISTED)) isListing = false;

@@ -9,7 +9,7 @@ import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
 import type { Store } from "../../../shared/store/ports/store.ts";
 import { CONTROLLERS, tableOf } from "../../../shared/kube/objects/resources.ts";
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
-import type { KubeReader, KubeWatch, KubeWriter } from "../../../shared/kube/client/kube.ts";
+import type { KubeReader, KubeWatch, KubeWriter, WatchFrame, WatchQuery } from "../../../shared/kube/client/kube.ts";
 import type { SqsHandler } from "../../../shared/controllers/lambda/sqs-handler.ts";
 import type { FunctionWiring } from "../../../shared/controllers/lambda/wiring.ts";
 import type { MakeHandlers } from "../../../shared/local/assemble-system.ts";
@@ -139,7 +139,7 @@ class Run {
   }
 
   watcher(kube: Kube, clock: Clock): Kube {
-    const watch: Kube["watch"] = (resource, query, signal) => {
+    const watch = (resource: CachedResource, query: WatchQuery, signal: AbortSignal): AsyncIterable<readonly WatchFrame[]> => {
       const plan = this.#plan?.pattern !== "crash" && this.#plan?.resource === resource ? this.#plan : undefined;
       return holdBack(kube.watch(resource, query, signal), {
         ...{ clock, plan, isListing: query.sendInitialEvents === true },
