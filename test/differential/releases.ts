@@ -1,5 +1,5 @@
 /**
- * `npm run releases [-- v1.37.2 …]`: for each release that can be built, compares our template hashes, syncs and sequences with upstream's;
+ * `npm run releases [-- v1.37.2 …]`: for each release that can be built, compares our template hashes, decoded pods, syncs and sequences with upstream's;
  * then runs `deltaloop capture` and `shadow` on its control plane, handovers between its controllers and ours, and upstream's own tests
  * with deltaloop's controllers. Prints a table with minutes and disk space; exits with 1 if anything differs.
  */
@@ -15,6 +15,7 @@ const VITEST = [...RUN, "node_modules/vitest/vitest.mjs", "run", "--project"];
 const SUITES = {
   templates: [...VITEST, "adapters", "test/differential/templates.test.ts"],
   keys: [...VITEST, "adapters", "test/differential/keys.test.ts"],
+  protobuf: [...VITEST, "adapters", "test/differential/protobuf.test.ts"],
   syncs: [...RUN, "test/differential/run.ts", "--seeds", "100"],
   sequences: [...RUN, "test/differential/run.ts", "--sequence", "--seeds", "25"],
   live: [...VITEST, "e2e", "test/e2e/shadow.test.ts"],
@@ -22,7 +23,7 @@ const SUITES = {
   "e2e tests": [...RUN, "test/upstream/run.ts"],
 } as const;
 /** Suites that run only for releases that deltaloop's controllers support. */
-const ACTING_ONLY: readonly (keyof typeof SUITES)[] = ["keys", "syncs", "sequences", "hand-over", "e2e tests"];
+const ACTING_ONLY: readonly (keyof typeof SUITES)[] = ["keys", "protobuf", "syncs", "sequences", "hand-over", "e2e tests"];
 
 const asked = process.argv.slice(2);
 const unknown = asked.filter((version) => !BUILDABLE.includes(version));

@@ -5,7 +5,13 @@ import { resourcePath } from "./path.ts";
 import { asObject, serverTimeout } from "./reader.ts";
 import { isStatus } from "./status-error.ts";
 
-/** Mutating calls. Every write but DELETE sends a field manager. */
+/**
+ * Mutating calls. Every write but DELETE sends a field manager.
+ *
+ * Responses are JSON. A created pod as protobuf, decoded to the fields that are cached, took 238 instead of 322 µs of CPU per call with a
+ * small pod and 355 instead of 373 with a large one, and 4 to 12 % less of the server's. The spread was larger, every bundle would contain
+ * the decoder, and code that reads another field of the response would fail only on a real API server.
+ */
 export function createWriter(client: KubeCalls): KubeWriter {
   const send = (call: Call, retryBudget: RetryBudget | undefined): Promise<unknown> =>
     client.json({ ...call, query: { ...call.query, timeout: serverTimeout(client, retryBudget) }, ...(retryBudget && { retryBudget }) });

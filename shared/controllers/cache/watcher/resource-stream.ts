@@ -73,6 +73,7 @@ export class ResourceStream implements Listener {
     this.accepted = known;
     const { feeds, registry = NO_VIEWS } = ports;
     const kube = feeds.every(({ view }) => needsMetadataOnly(registry, view)) ? metadataOf(ports.kube) : ports.kube;
+    // Only pods as protobuf. Workloads are cached whole, and a digest includes fields of templates that no table knows yet.
     const fields = feeds.every(({ view }) => view === "pods") ? POD_FIELDS : undefined;
     this.#loop = new ListWatch({ ...ports, kube, resource, fields, resumeFrom, known }, this);
   }
