@@ -135,7 +135,7 @@ it.each(
 )(
   "the watcher keeps at most 120 bytes and the key of each object during a list ($name), and nothing afterwards",
   async ({ cached, streamed }) => {
-    const resource = streamed ? "replicasets" : "pods"; // lists of pods are not streamed
+    const resource: "pods" | "replicasets" = streamed ? "replicasets" : "pods"; // lists of pods are not streamed
     const ends = new AbortController();
     const clock = createVirtualClock(START_MS);
     const digester = createDigester("laws");

@@ -1,7 +1,7 @@
 /**
- * `npm run releases [-- v1.37.2 …]`: for each release that can be built, compares our template hashes, decoded pods, syncs and sequences with upstream's;
- * then runs `deltaloop capture` and `shadow` on its control plane, handovers between its controllers and ours, and upstream's own tests
- * with deltaloop's controllers. Prints a table with minutes and disk space; exits with 1 if anything differs.
+ * `npm run releases [-- v1.37.2 …]`: for each release that can be built, compares our template hashes, decoded pods, syncs and sequences with
+ * upstream's; then runs `deltaloop capture` and `shadow` on its control plane, handovers between its controllers and ours, and upstream's own
+ * tests with deltaloop's controllers. Prints a table with minutes and disk space; exits with 1 if anything differs.
  */
 import { spawnSync } from "node:child_process";
 import { statfsSync } from "node:fs";

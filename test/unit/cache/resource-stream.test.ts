@@ -60,7 +60,7 @@ async function play(
   meanwhile?: (stream: ResourceStream) => void,
 ) {
   // Lists of pods are not streamed.
-  const resource = streamsAt === undefined ? "pods" : "replicasets";
+  const resource: "pods" | "replicasets" = streamsAt === undefined ? "pods" : "replicasets";
   const clock = createVirtualClock(0);
   const asked: string[] = [];
   const timeouts: number[] = [];
