@@ -1,7 +1,7 @@
 /**
  * What encloses objects in `application/vnd.kubernetes.protobuf`: the envelope of a response, lists, Statuses and watch events.
  *
- * Source: apimachinery pkg/runtime/types.proto (Unknown), pkg/apis/meta/v1/generated.proto (ListMeta, Status, WatchEvent).
+ * Source: apimachinery pkg/runtime/types.go Unknown, pkg/apis/meta/v1/types.go ListMeta, Status, pkg/apis/meta/v1/watch.go WatchEvent.
  */
 import { decodeMessage, forEachPart, MalformedProtobufError } from "./decode.ts";
 import type { Fields } from "./fields.ts";
