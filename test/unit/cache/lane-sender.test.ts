@@ -304,19 +304,28 @@ test("[informer T83] uses different groups and ids for the same objects in two c
   expect(two.filter((name) => one.includes(name))).toEqual([]);
 });
 
-test("a newer state of an object replaces the older one in the unsent message, but a delete or another uid does not", async () => {
-  const { clock, sender, sent } = setUp();
-  sender.live(item("a", 1, { type: "A" }));
-  sender.live(item("a", 2));
-  sender.live(item("a", 3, { type: "D" }));
-  sender.live(item("a", 4, { uid: "other", type: "A" }));
-  await clock.runUntilIdle();
-  expect(sent().map((envelope) => ("items" in envelope ? envelope.items.map(({ t, rv }) => t + rv) : []))).toEqual([
-    ["M2"],
-    ["D3"],
-    ["A4"],
-  ]);
+test("a newer state of an object replaces the older one in the unsent message", async () => {
+  expect(await packed(["A", 1], ["M", 2])).toEqual([["M2"]]);
+  expect(await packed(["M", 1], ["M", 2])).toEqual([["M2"]]);
 });
+
+test("a delete replaces the last state of an object that existed before the unsent message", async () => {
+  expect(await packed(["M", 1], ["M", 2], ["D", 3])).toEqual([["D3"]]);
+});
+
+test("an object that was created and deleted at once travels as both, and nothing replaces a delete", async () => {
+  expect(await packed(["A", 1], ["M", 2], ["D", 3], ["A", 4, "other"])).toEqual([["M2"], ["D3"], ["A4"]]);
+  expect(await packed(["M", 1], ["D", 2], ["M", 1])).toEqual([["D2"], ["M1"]]);
+  expect(await packed(["M", 1], ["D", 2], ["A", 3, "other"])).toEqual([["D2"], ["A3"]]);
+});
+
+/** The messages of these events of one object: each item as its type and version. */
+async function packed(...events: readonly (readonly ["A" | "M" | "D", number, string?])[]): Promise<readonly (readonly string[])[]> {
+  const { clock, sender, sent } = setUp();
+  for (const [type, rv, uid] of events) sender.live(item("a", rv, { type, ...(uid !== undefined && { uid }) }));
+  await clock.runUntilIdle();
+  return sent().map((envelope) => ("items" in envelope ? envelope.items.map(({ t, rv }) => t + rv) : []));
+}
 
 test("[informer T14] sends the watermark of a bookmark to every lane, after earlier items", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);

@@ -6,7 +6,8 @@
  * LS2 one call holds messages of several lanes, the next ones of each in order; no lane is in two calls at once. A failed message
  *    is sent again under the same id before any later one of its lane.
  * LS3 a watermark or heartbeat first closes the lane's open pack, so that it never covers items that come after it.
- * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
+ * LS4 within an open pack a newer state of the same uid replaces the older one, and a delete the last state of an object that existed
+ *    before the pack. Nothing replaces a delete, and another uid replaces nothing.
  * LS5 a pack that holds nothing but own writes has a longer batching window; until it is sent, other items of its lane join it.
  * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue rejects permanently is
  *    sent again under the same number and id without its objects, which the applier then reads live.
@@ -238,9 +239,11 @@ export class LaneSender implements DeltaSink {
     const place = lane.open?.places.get(item.key);
     if (lane.open && place) {
       const size = lane.open.size + packed.size - (lane.open.items[place.index]?.size ?? 0);
-      if (place.uid === item.uid && place.type !== "D" && item.type !== "D" && size <= PACK_CHARACTERS_MAX) {
+      const isReplaced = place.uid === item.uid && (item.type === "D" ? place.type === "M" : place.type !== "D");
+      if (isReplaced && size <= PACK_CHARACTERS_MAX) {
         lane.open.size = size;
         lane.open.items[place.index] = packed;
+        if (item.type === "D") lane.open.places.set(item.key, { ...place, type: "D" });
         this.#wait(lane.open, item);
         return;
       }
