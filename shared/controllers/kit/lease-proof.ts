@@ -46,6 +46,8 @@ export interface SeenCheckpoint {
 export interface LeaseProof {
   /** Obtains the proof, from the Lease if necessary (LP3). @throws {UnprovenError} */
   require(epoch: string, token: TermToken | undefined): Promise<void>;
+  /** Whether there is a proof now, so that a call may start without `require`. */
+  holds(epoch: string, token: TermToken | undefined): boolean;
   /** Ends the current proof (LP2). */ connectionFailed(): void;
   /** LP5: the greatest checkpoint seen so far; read it before `take`. */
   seen(): SeenCheckpoint | undefined;
@@ -112,12 +114,15 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
     throw new UnprovenError(`Lease ${lease.namespace}/${lease.name}: ${why}`);
   }
 
+  /** LP2, LP4 */
+  const holds: LeaseProof["holds"] = (epoch, token) => !token || (proven?.of === `${epoch} ${token.term}` && clock.now() < proven.untilMs);
+
   return {
+    holds,
     async require(epoch, token) {
-      if (!token) return; // LP4
+      if (!token || holds(epoch, token)) return;
       const of = `${epoch} ${token.term}`;
       const nowMs = clock.now();
-      if (proven?.of === of && nowMs < proven.untilMs) return;
       if (refused?.of === of && nowMs < refused.untilMs) throw new UnprovenError(`Lease ${lease.namespace}/${lease.name}: ${refused.why}`);
       if (asking?.of !== of) {
         const answer = ask(of, token).finally(() => {

@@ -18,10 +18,9 @@ export function withProof<P extends Pick<SyncPorts, "reader" | "gateway" | "stor
         await require();
         return await store.registerIntents(...request);
       },
-      writeThrough: async (...request) => {
-        await require();
-        return await store.writeThrough(...request);
-      },
+      // Sent in the same turn of the event loop if there is a proof, so that an early follow-up's `take` is sent after it (GO6).
+      writeThrough: (...request) =>
+        proof.holds(epoch, token) ? store.writeThrough(...request) : require().then(() => store.writeThrough(...request)),
       correlateEvents: async (...request) => {
         await require();
         return await store.correlateEvents(...request);

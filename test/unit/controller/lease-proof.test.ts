@@ -5,6 +5,7 @@ import { expect, it as base } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { LEASE_TERMS } from "../../../shared/controllers/cache/watcher/lineage.ts";
 import { createLeaseProof, PROOF_MS, provenReader, UnprovenError } from "../../../shared/controllers/kit/lease-proof.ts";
+import { withProof } from "../../../shared/controllers/kit/proven-ports.ts";
 import { UnansweredError } from "../../../shared/kube/client/errors.ts";
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import { recordingLog } from "../recording-log.ts";
@@ -51,6 +52,27 @@ it("rejects a term that the Lease lists with a smaller count; an older build's e
   await expect(s.proof.require("e1", { term: "a", count: 5 })).rejects.toThrow("does not list a.5");
   await s.proof.require("e1", undefined);
   expect(s.state.gets).toBe(1);
+});
+
+it("a write-through with a verification is sent before its caller continues, so that a take that follows it arrives later", async ({
+  s,
+}) => {
+  const sent: string[] = [];
+  const store = { writeThrough: () => Promise.resolve(sent.push("writeThrough")) };
+  const ports = { reader: {}, gateway: {}, store, proof: s.proof } as never; // only `store` is used
+  const run = { epoch: "e1", lineage: { token: TOKEN } } as never; // withProof reads no other field
+  const proven: { readonly store: typeof store } = withProof(ports, run);
+  const first = proven.store.writeThrough();
+  expect(sent).toEqual([]); // the Lease is read first
+  await first;
+  expect(sent).toHaveLength(1);
+  const second = proven.store.writeThrough();
+  expect(sent).toHaveLength(2);
+  await second;
+  s.proof.connectionFailed();
+  s.state.terms = "b.0";
+  await expect(proven.store.writeThrough()).rejects.toThrow(UnprovenError);
+  expect(sent).toHaveLength(2);
 });
 
 it("LP3 a response that is ten seconds old, because the process was paused, is not used, and the Lease is read again", async ({ s }) => {
