@@ -44,6 +44,7 @@ export interface RemoteFunctions {
 /** Returns handlers that invoke the functions at the other end of `connection`. */
 export function remoteFunctions(connection: Duplex): RemoteFunctions {
   const pending = new Map<number, PromiseWithResolvers<SQSBatchResponse | undefined>>();
+  const write = lineWriter(connection);
   const { promise: left, resolve: leave } = Promise.withResolvers<void>();
   let invocations = 0;
   let hasEnded = false;
@@ -69,7 +70,7 @@ export function remoteFunctions(connection: Duplex): RemoteFunctions {
       const id = ++invocations;
       const waiting = Promise.withResolvers<SQSBatchResponse | undefined>();
       pending.set(id, waiting);
-      writeLine(connection, {
+      write({
         id,
         functionName,
         requestId: context.awsRequestId,
@@ -106,7 +107,7 @@ export function serveFunctions(connection: Duplex, handlers: FunctionHandlers, {
     ...CONTROLLERS.map((controller) => [syncFunction(controller), handlers.sync[controller]] as const),
   ]);
   const ended = new Promise<void>((resolve) => connection.once("close", () => resolve()));
-  const reply = (message: ReplyMessage): void => writeLine(connection, message);
+  const reply: (message: ReplyMessage) => void = lineWriter(connection);
 
   async function invoke({ id, functionName, requestId, event, remainingMs }: InvocationMessage): Promise<void> {
     const endsMs = clock.now() + remainingMs;
@@ -129,8 +130,17 @@ function connectionClosed(): Error {
   return new Error("the connection to the process of the functions is closed");
 }
 
-function writeLine(connection: Duplex, line: InvocationMessage | ReplyMessage): void {
-  if (connection.writable) connection.write(`${JSON.stringify(line)}\n`);
+/** Returns a function that writes a line. The lines of one iteration of the event loop share a write, because each wakes the other process. */
+function lineWriter(connection: Duplex): (line: InvocationMessage | ReplyMessage) => void {
+  let lines = "";
+  return (line) => {
+    if (lines === "")
+      setImmediate(() => {
+        if (connection.writable) connection.write(lines);
+        lines = "";
+      });
+    lines += `${JSON.stringify(line)}\n`;
+  };
 }
 
 function readLines(connection: Duplex, read: (line: unknown) => void): void {
