@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { Command, Option } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createClient, createWatch, kubeOver } from "@deltaloop/kube/http";
-import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
 import { CACHED_RESOURCES, messageOf } from "@deltaloop/kube/objects";
 import { environmentOf } from "@deltaloop/controllers/configuration";
 import type { Configuration } from "@deltaloop/controllers/configuration";
@@ -24,22 +24,21 @@ import { consoleLog } from "@deltaloop/base/output";
 import { DEV_FOLDER, environmentFile } from "./cluster/environment-file.ts";
 import { shutGate } from "@deltaloop/controllers/cache";
 import { absolutePaths, kubeAccess, kubeconfigPath, pinContext } from "@deltaloop/kube/kubeconfig";
-import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
+import type { KubeFlags, ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { SUPPORTED_VERSIONS, unsupported } from "./cluster/kubernetes-versions.ts";
+import { EXIT_UPSTREAM_ACTIVE } from "./cluster/end-on-foreign-write.ts";
 import { redisFailure } from "./cluster/redis-failure.ts";
 import { reviewRights } from "./cluster/rights.ts";
 import { starting, startupTimeoutOption } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
-import type { ReplayedSync } from "@deltaloop/replay/replay";
+import type { ReplayedSync } from "@deltaloop/replay/sync-log";
 import type { LivePage } from "./explain/timeline/open-page.ts";
 import { allowOption, clustersFlags, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
 import { followListed } from "./dev/listed-clusters.ts";
-import { startNodes } from "./dev/nodes.ts";
 import type { OwnDevFlags } from "./own/dev.ts";
 import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
-import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 
 interface DevFlags extends StartupFlags, Partial<ClustersFlags> {
   readonly yes?: true;
@@ -130,6 +129,8 @@ async function runBuiltIn(flags: DevFlags, command: Command): Promise<number> {
   const [one] = givenOptions(command).filter((option) => ONE_CLUSTER_OPTIONS.includes(option.attributeName()));
   if (flags.clusters !== undefined && one) throw new UsageError(`${one.long} applies to one cluster: remove it, or remove --clusters`);
   if (flags.clusters === undefined && flags.allow?.length) throw new UsageError("--allow needs --clusters");
+  if (flags.watchers > 1 && !flags.act)
+    throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
   const [ofFiles] = givenOptions(command).filter((option) => ["yes", "builtIn", "crds"].includes(option.attributeName()));
   if (ofFiles) throw new UsageError(`${ofFiles.long} applies to controllers in files: name a file`);
   return await new Dev(flags).run(untilSignalled());
@@ -205,10 +206,12 @@ class Dev {
       if (watchers > 1 && !act)
         throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
       if (clusters === undefined) this.#kube = await pinContext(this.#kube);
-      const { cid, server } = clusters === undefined ? await this.#lookAround(act) : NO_CLUSTER;
-      const redis = this.#flags.redis ?? (await this.#startRedis());
-      const { endpoint, queues } = await this.#startQueue();
-      const configuration = this.#configuration({ cid, server }, redis, queueUrls(endpoint, queues));
+      const [looked, redis, { endpoint, queues }] = await allOf([
+        clusters === undefined ? this.#lookAround(act) : { ...NO_CLUSTER, reviewed: undefined },
+        this.#flags.redis ?? this.#startRedis(),
+        this.#startQueue(),
+      ]);
+      const configuration = this.#configuration(looked, redis, queueUrls(endpoint, queues));
       const environment = environmentOf({ ...configuration, leaseNamespace: this.#flags.leaseNamespace });
       let lost: Error | undefined;
       store = openCache(
@@ -234,7 +237,7 @@ class Dev {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
         await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment));
       }
-      await functions;
+      await Promise.all([functions, looked.reviewed]);
       if (clusters !== undefined) {
         const directory = await openClusters(this.#flags, this.#log.error);
         const options = { directory, configuration, folder: this.#folder.path, log: this.#log };
@@ -246,7 +249,7 @@ class Dev {
       this.#markLostMessages(() => [only]);
       this.#sayHowToLook(environment);
       if (this.#flags.nodes !== undefined)
-        startNodes(
+        (await import("./dev/nodes.ts")).startNodes(
           await kubeAccess(this.#kube, "deltaloop-nodes", "nodes"),
           this.#flags.nodes,
           this.#flags.bindPods === true,
@@ -264,8 +267,8 @@ class Dev {
     return this.#exitCode;
   }
 
-  /** Logs the cluster and the missing permissions. */
-  async #lookAround(act: boolean): Promise<{ readonly cid: string; readonly server: string }> {
+  /** Identifies the cluster. `reviewed` resolves once the missing permissions are logged; the components start meanwhile. */
+  async #lookAround(act: boolean): Promise<Pick<ListedCluster, "cid" | "server"> & { readonly reviewed: Promise<void> }> {
     const access = (role: string) => kubeAccess(this.#kube, role, "dev");
     const watcher = await access("deltaloop-watcher");
     const connect = (config: KubeHttpConfig) => starting(createClient(config), config.server, this.#flags, this.#log);
@@ -277,16 +280,27 @@ class Dev {
     const why = unsupported(gitVersion);
     if (why !== undefined && act && !this.#flags.anyKubernetes) throw new UsageError(`${why}. To act anyway, add --any-kubernetes`);
     if (why !== undefined) this.#log.warn(why);
-    const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace, connect }).catch((error: unknown) => {
-      throw new UsageError(`${watcher.server} cannot be used: ${messageOf(error)}`);
+    this.#log.info(`cluster ${cid} at ${watcher.server}`);
+    const reviewed = this.#review(access, connect, watcher.server);
+    reviewed.catch(() => undefined); // an earlier failure ends the command without waiting for it
+    return { cid, server: watcher.server, reviewed };
+  }
+
+  async #review(
+    access: (role: string) => Promise<KubeHttpConfig>,
+    connect: (config: KubeHttpConfig) => Pick<KubeClient, "json">,
+    server: string,
+  ): Promise<void> {
+    const { act = false, leaseNamespace } = this.#flags;
+    const rights = await reviewRights(access, { act, leaseNamespace, connect }).catch((error: unknown) => {
+      throw new UsageError(`${server} cannot be used: ${messageOf(error)}`);
     });
     const lacking = rights.filter(({ allowed }) => !allowed);
-    this.#log.info(`cluster ${cid} at ${watcher.server}; has ${rights.length - lacking.length} of ${rights.length} required permissions`);
+    this.#log.info(`has ${rights.length - lacking.length} of ${rights.length} required permissions`);
     for (const [role, needed] of Map.groupBy(rights, (right) => right.role))
       this.#log.info(`${role} needs: ${needed.map(({ what }) => what).join(", ")}`);
     for (const { role, what } of lacking) this.#log.warn(`missing permission: ${what}`, { role });
     if (lacking.length > 0) this.#log.warn("kubectl apply -f infra/manifests/rbac.yaml grants each role its permissions");
-    return { cid, server: watcher.server };
   }
 
   #kubeFlags(): readonly string[] {
@@ -427,6 +441,12 @@ class Dev {
     await this.#redis?.stop();
     this.#folder.remove();
   }
+}
+
+/** Waits for all, so that each is either started or not, and throws the error of the first that failed. */
+async function allOf<T extends readonly unknown[]>(starts: T): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  await Promise.allSettled(starts);
+  return await Promise.all(starts);
 }
 
 function modeText(act: boolean): string {

@@ -11,7 +11,7 @@ import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import { openCache, redisStore, shareConnections } from "@deltaloop/controllers/lambda";
 import type { FunctionHandlers } from "@deltaloop/local";
 import { serveFunctions } from "@deltaloop/local";
-import type { ReplayedSync } from "@deltaloop/replay/replay";
+import type { ReplayedSync } from "@deltaloop/replay/sync-log";
 import { readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog } from "@deltaloop/base/output";
 import type { LogLevel } from "@deltaloop/base/output";

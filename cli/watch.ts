@@ -14,6 +14,7 @@ import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { followSecrets, readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog, jsonLog } from "@deltaloop/base/output";
 import type { LogLevel } from "@deltaloop/base/output";
+import { EXIT_UPSTREAM_ACTIVE } from "./cluster/end-on-foreign-write.ts";
 import { startupTimeoutOption } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { type LoggingFormat, loggingFormatOption } from "./output/logging-format-option.ts";
@@ -46,7 +47,6 @@ interface WatchFlags extends StartupFlags, Partial<ClustersFlags> {
   readonly loggingFormat: LoggingFormat;
 }
 
-export const EXIT_UPSTREAM_ACTIVE = 3;
 /**
  * Exit code after which the supervisor restarts the watcher, which then starts a new epoch with a new digest key and connects with new
  * passwords.

@@ -4,6 +4,9 @@ import { claimOf, createInquiry } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, InquiryPorts } from "@deltaloop/controllers/cache";
 import type { ForeignWrite } from "@deltaloop/store/ports";
 
+/** Exit code of a process that this guard has ended. */
+export const EXIT_UPSTREAM_ACTIVE = 3;
+
 /** Another controller writes to the same objects. The user must stop one of the two controllers. */
 export class UpstreamActiveError extends Error {
   override readonly name = "UpstreamActiveError";

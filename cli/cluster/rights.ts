@@ -23,6 +23,8 @@ export async function reviewRights(access: (role: string) => Promise<KubeHttpCon
   return reviews.flat();
 }
 
+/** Each concurrent request has its own connection, and a TLS handshake costs more than a review. */
+const AT_ONCE_MAX = 3;
 const READS = new Set(["get", "list", "watch"]);
 
 /** Same as reviewRights, but for one role. */
@@ -34,27 +36,33 @@ export async function reviewRole(
   const client = connect(config);
   const asked = [...questions(role.clusterRules), ...(act ? questions(role.namespaceRules, leaseNamespace) : [])];
   const relevant = asked.filter(({ verb }) => act || READS.has(verb));
-  return Promise.all(
-    relevant.map(async ({ verb, rule, namespace }): Promise<Right> => {
-      const [resource = "", subresource] = rule.resource.split("/");
-      const resourceAttributes = { verb, group: rule.apiGroup, resource, subresource, name: rule.name, namespace };
-      const body = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
-      const answer = await client.json({ method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body });
-      const { status } = answer as { readonly status?: { readonly allowed?: boolean } }; // the response is a review
-      const group = rule.apiGroup === "" ? "" : `.${rule.apiGroup}`;
-      const where = namespace === undefined ? "" : ` in namespace ${namespace}`;
-      return {
-        role: role.name,
-        what: `${verb} ${resource}${group}${subresource === undefined ? "" : `/${subresource}`}${where}`,
-        allowed: status?.allowed === true,
-      };
-    }),
-  );
+  const reviews: Right[] = [];
+  for (let next = 0; next < relevant.length; next += AT_ONCE_MAX)
+    reviews.push(...(await Promise.all(relevant.slice(next, next + AT_ONCE_MAX).map((question) => review(role, client, question)))));
+  return reviews;
 }
 
-function questions(
-  rules: readonly Rule[],
-  namespace?: string,
-): readonly { readonly verb: string; readonly rule: Rule; readonly namespace: string | undefined }[] {
+async function review({ name }: Role, client: Pick<KubeClient, "json">, { verb, rule, namespace }: Question): Promise<Right> {
+  const [resource = "", subresource] = rule.resource.split("/");
+  const resourceAttributes = { verb, group: rule.apiGroup, resource, subresource, name: rule.name, namespace };
+  const body = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
+  const answer = await client.json({ method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body });
+  const { status } = answer as { readonly status?: { readonly allowed?: boolean } }; // the response is a review
+  const group = rule.apiGroup === "" ? "" : `.${rule.apiGroup}`;
+  const where = namespace === undefined ? "" : ` in namespace ${namespace}`;
+  return {
+    role: name,
+    what: `${verb} ${resource}${group}${subresource === undefined ? "" : `/${subresource}`}${where}`,
+    allowed: status?.allowed === true,
+  };
+}
+
+interface Question {
+  readonly verb: string;
+  readonly rule: Rule;
+  readonly namespace: string | undefined;
+}
+
+function questions(rules: readonly Rule[], namespace?: string): readonly Question[] {
   return rules.flatMap((rule) => rule.verbs.map((verb) => ({ verb, rule, namespace })));
 }

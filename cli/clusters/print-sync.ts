@@ -1,5 +1,5 @@
 import { printable } from "@deltaloop/base/output";
-import type { ReplayedSync } from "@deltaloop/replay/replay";
+import type { ReplayedSync } from "@deltaloop/replay/sync-log";
 import { describeTrace } from "../explain/describe.ts";
 
 /** Prints what a sync decided, on standard error; `cluster` is a prefix. */

@@ -1,7 +1,7 @@
 /** Describes each decision in one line. The caller prints the controller and the key. */
 import type { Condition, Labels } from "@deltaloop/kube/objects";
 import type { Replaced, TraceLine, Write } from "@deltaloop/controllers/kit";
-import type { ReplayedSync } from "@deltaloop/replay/replay";
+import type { ReplayedSync } from "@deltaloop/replay/sync-log";
 import { counted } from "../output/counted.ts";
 import { printable } from "@deltaloop/base/output";
 import { reasonInWords } from "./reason-words.ts";

@@ -4,5 +4,4 @@ export { SeenLife } from "./closed/life.ts";
 export type { UserRequest } from "./closed/user-requests.ts";
 export { replay } from "./engine/replay.ts";
 export type { ReplayOptions, ReplaySummary } from "./engine/replay.ts";
-export { SyncLog } from "./engine/sync-log.ts";
 export type { ReplayedSync } from "./engine/sync-log.ts";

@@ -14,7 +14,7 @@ export interface LocalRedis {
   stop(): Promise<void>;
 }
 
-const START_POLL_MS = 50;
+const START_POLL_MS = 10;
 const STOP_GRACE_MS = 500;
 
 /**
@@ -75,11 +75,19 @@ async function reachable(url: string, signal: AbortSignal): Promise<boolean> {
   return false;
 }
 
-/** Returns a free loopback port. Another process may take it before the caller does. */
+/** Ports that this process has chosen: the system may offer a port again before its first user listens. */
+const chosen = new Set<number>();
+
+/** Returns a free loopback port, each one once. Another process may take it before the caller does. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
+  for (;;) {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const address = server.address();
+    await new Promise((resolve) => server.close(resolve));
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    if (chosen.has(port)) continue;
+    chosen.add(port);
+    return port;
+  }
 }
