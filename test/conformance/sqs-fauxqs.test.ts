@@ -8,8 +8,7 @@ import { createSqsDoorbells } from "../../shared/store/sqs/doorbells.ts";
 import { createSqsMessageSource } from "../../shared/store/sqs/message-source.ts";
 import type { ReceivedMessage } from "../../shared/store/ports/delta-queue.ts";
 import type { Doorbell, DoorbellMessage } from "../../shared/store/ports/doorbells.ts";
-import { spawnFauxqs, startFauxqs, type OwnSqs } from "../../shared/local/fauxqs.ts";
-import { createQueues } from "../../shared/local/queues.ts";
+import { startFauxqs, type OwnSqs } from "../../shared/local/fauxqs.ts";
 import { doorbellUrls, freshQueues, portsBy, sqsPortsConformance } from "./sqs-ports.ts";
 
 let sqs: OwnSqs;
@@ -59,17 +58,6 @@ portsBy(
   () => client,
   () => sqs.calls,
 );
-
-describe("queues", () => {
-  it("run in a separate process that ends on request", async () => {
-    const child = await spawnFauxqs();
-    const other = sqsClient({ endpoint: child.endpoint });
-    await createQueues(other, "child");
-    other.destroy();
-    await child.stop();
-    expect(() => process.kill(child.pid, 0)).toThrow();
-  });
-});
 
 describe("the delta queue on fauxqs, in addition to the port's suite", () => {
   it("splits entries that exceed one call, in order", async () => {

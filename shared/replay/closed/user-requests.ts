@@ -29,12 +29,6 @@ export interface UserRequests {
 
 const REVISION = "deployment.kubernetes.io/revision";
 
-export function userRequestsOf(changes: readonly Change[]): UserRequests {
-  const seen = new UserRequestCollector();
-  for (const change of changes) seen.see(change);
-  return seen.userRequests;
-}
-
 /** Processes changes in the order of versions. */
 export class UserRequestCollector {
   readonly #known = new Map<string, LiveObject>();

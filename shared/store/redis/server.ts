@@ -18,15 +18,6 @@ export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Pr
   }
 }
 
-/**
- * Requires an eviction policy that evicts no key.
- *
- * @throws {UnfitRedisError} if the server may evict keys; accepts a server that does not report its policy
- */
-export async function requireNoEviction(client: Redis | Cluster): Promise<void> {
-  throwIf(evictionProblem(await client.info("memory")));
-}
-
 /** Requires a supported version. @throws {UnfitRedisError} if the server is too old; accepts a server that rejects INFO */
 export async function requireVersion(client: Redis | Cluster): Promise<void> {
   const info = await client.info("server").catch((error: unknown) => {

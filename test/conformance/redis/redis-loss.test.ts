@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 
 import { NotReplicatedError } from "../../../shared/store/redis/durable.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
-import { requireNoEviction, UnfitRedisError } from "../../../shared/store/redis/server.ts";
+import { inspectRedis, UnfitRedisError } from "../../../shared/store/redis/server.ts";
 import { createServerClock } from "../../harness/store/server-clock.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -129,14 +129,14 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
   });
 
   it("SL3 marks the Store as damaged when a lane is missing or keys were evicted", async () => {
-    const { client } = await start();
+    const { server, client } = await start();
     const harness = await rigOn(client, "C").synced();
     expect((await checkpoint(harness, 1)).kind).toBe("ok");
     const [ep = ""] = await client.keys("*:ep");
     const evicted = (await client.hget(ep, "evicted")) ?? "";
     expect(evicted.split("\u001F")).toEqual([expect.stringMatching(/^[0-9a-f]{40}$/), "0"]);
     await client.config("SET", "maxmemory-policy", "allkeys-random");
-    await expect(requireNoEviction(client)).rejects.toThrow(UnfitRedisError);
+    await expect(inspectRedis({ url: server.url, cluster: false })).rejects.toThrow(UnfitRedisError);
     await client.set("somebody's", "x".repeat(1_000_000));
     await client.config("SET", "maxmemory", String(Number(/used_memory:(\d+)/.exec(await client.info("memory"))?.[1]) - 500_000));
     await client.set("more", "x").catch(() => undefined);
@@ -146,7 +146,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
 
     await client.flushall();
     await client.config("SET", "maxmemory-policy", "noeviction");
-    await requireNoEviction(client);
+    await inspectRedis({ url: server.url, cluster: false });
     const whole = await rigOn(client, "C").synced();
     await client.del((await client.keys("*:l:pods:0"))[0] ?? "");
     expect(await whole.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods: lane 0 is missing" });

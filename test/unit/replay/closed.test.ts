@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture-format/capture.ts";
 import { disagreements } from "../../../shared/replay/closed/agreement.ts";
-import { userRequestsOf } from "../../../shared/replay/closed/user-requests.ts";
+import { UserRequestCollector } from "../../../shared/replay/closed/user-requests.ts";
 import type { UserRequests } from "../../../shared/replay/closed/user-requests.ts";
 import { changesOf } from "../../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../../shared/replay/shadow/states.ts";
@@ -30,9 +30,10 @@ function userRequests(...lines: readonly Line[]): UserRequests {
   const text = lines
     .map(([type, of]) => JSON.stringify(type === "item" ? { t: T, k: "item", object: of } : { t: T, type, object: of }))
     .join("\n");
-  return userRequestsOf(
-    changesOf(parseCapture(text, "f"), { name: "f", digester: createDigester("a key of this test alone"), malformed: () => undefined }),
-  );
+  const options = { name: "f", digester: createDigester("a key of this test alone"), malformed: () => undefined };
+  const seen = new UserRequestCollector();
+  for (const change of changesOf(parseCapture(text, "f"), options)) seen.see(change);
+  return seen.userRequests;
 }
 
 describe("HP1 HP2 derived user requests", () => {

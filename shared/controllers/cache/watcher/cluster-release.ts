@@ -80,11 +80,6 @@ export function createClusterRelease(
   };
 }
 
-/** Returns a release that never changes, for a recording. */
-export function fixedRelease(name: string): ClusterRelease {
-  return { look: () => Promise.resolve(), current: () => name };
-}
-
 /** Wraps `kube` so that it reads the release whenever a stream connects or lists. */
 export function lookingAtRelease<R extends Resource = CachedResource>(
   kube: KubeWatch<R>,
