@@ -5,9 +5,11 @@
 import { rmSync } from "node:fs";
 import { createServer } from "node:net";
 import type { Socket } from "node:net";
+import { setTimeout as after } from "node:timers/promises";
 import type { Command } from "commander";
 import { createSqsMessageSource, sqsClient } from "@deltaloop/store/sqs";
-import { createSystemClock } from "@deltaloop/base/system";
+import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
+import type { MessageSource } from "@deltaloop/store/ports";
 import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
 import { startFauxqs, startFunctionHost, createQueues, remoteFunctions } from "@deltaloop/local";
 import type { OwnSqs, LocalQueues } from "@deltaloop/local";
@@ -61,9 +63,26 @@ async function invokeThere(path: string, connected: (functions: Socket) => void)
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(path, resolve));
 }
 
+/** Maximum delay of a poll while several processes poll. */
+const POLL_JITTER_MS = 50;
+const random = createSystemRandom();
+let connections = 0;
+
+/** SQS gives a message to any of its pollers, fauxqs to the one that polled first, which would always be the same process. */
+function shared(source: MessageSource): MessageSource {
+  return {
+    ...source,
+    async receive(options) {
+      if (connections > 1) await after(random.next() * POLL_JITTER_MS);
+      return await source.receive(options);
+    },
+  };
+}
+
 /** Polls while the functions are connected. Several connected processes share the messages, like Lambda's execution environments. */
 async function poll(functions: Socket, { calls }: OwnSqs, { deltas, doorbells }: LocalQueues, flags: QueueFlags): Promise<void> {
-  const source = (queueUrl: string) => createSqsMessageSource(calls, { queueUrl });
+  const source = (queueUrl: string) => shared(createSqsMessageSource(calls, { queueUrl }));
+  connections++;
   const { handlers, left } = remoteFunctions(functions);
   const polling = startFunctionHost({
     sources: {
@@ -78,6 +97,7 @@ async function poll(functions: Socket, { calls }: OwnSqs, { deltas, doorbells }:
     ...(flags.fair && { fairGroupOf: ({ body }) => claimOfDoorbell(body) ?? "" }),
   });
   await left;
+  connections--;
   await polling.stop();
   functions.end();
 }
