@@ -31,6 +31,8 @@ export interface RedisFault {
   readonly pauseMsMax?: number;
 }
 
+const DUMP = "dump.rdb";
+
 export const REDIS_FAULTS: readonly RedisFault[] = [
   { name: "FLUSHALL", strike: async ({ admin }) => void (await admin.flushall()) },
   { name: "half the keys deleted", strike: deleteHalf },
@@ -49,14 +51,28 @@ async function deleteHalf({ admin }: Behind): Promise<void> {
   await admin.del(...keys.filter((key, index) => index % 2 === 0 && !key.endsWith(":ep")));
 }
 
-export async function rollBack({ admin, replace }: Behind): Promise<void> {
+export async function rollBack(redis: Behind): Promise<void> {
+  const directory = await saveDump(redis);
+  await sleep(2_000);
+  await restoreDump(redis, directory);
+  await rm(directory, { recursive: true, force: true });
+}
+
+/** Saves the Store's RDB file. @returns a temporary directory that contains it, which the caller removes */
+export async function saveDump({ admin }: Behind): Promise<string> {
   await admin.save();
   const [, source = ""] = (await admin.config("GET", "dir")) as string[]; // an option and its value
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-dump-"));
-  await copyFile(join(source, "dump.rdb"), join(directory, "dump.rdb"));
-  await sleep(2_000);
-  await replace(() => startRedis("--dir", directory));
-  await rm(directory, { recursive: true, force: true });
+  await copyFile(join(source, DUMP), join(directory, DUMP));
+  return directory;
+}
+
+/** Replaces Redis by a new one with that RDB file. The file stays as it is. */
+export async function restoreDump({ replace }: Behind, directory: string): Promise<void> {
+  const copy = await mkdtemp(join(tmpdir(), "deltaloop-dump-"));
+  await copyFile(join(directory, DUMP), join(copy, DUMP));
+  await replace(() => startRedis("--dir", copy));
+  await rm(copy, { recursive: true, force: true });
 }
 
 async function failOver({ current, replace }: Behind): Promise<void> {

@@ -1,0 +1,78 @@
+/**
+ * A real Redis is set back by minutes in the middle of three rollouts, while no watcher leads: an operator restores an old RDB file, or a
+ * replica that had stopped replicating takes over. The file holds rows of pods that are long gone.
+ */
+import { rm } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { LEASE_TERMS, parseTerms, STILL_MS } from "../../shared/controllers/cache/watcher/lineage.ts";
+import { eventually, isRunning, killHard, measured, OWN_NAMESPACE, whereRealPartsAre } from "../support/e2e.ts";
+import { startLossRig } from "../support/loss-rig.ts";
+import type { LossRig } from "../support/loss-rig.ts";
+import { restoreDump, saveDump } from "../support/redis-faults.ts";
+
+const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${OWN_NAMESPACE}/leases/deltaloop-watcher-dev`;
+const AGE_MS = 120_000;
+/** The time until the Lease of a killed leader expires, then a list, because the Store is not the one of its last checkpoint. */
+const LISTED_MS_MAX = 30_000;
+const LED_MS_MAX = 30_000;
+
+await whereRealPartsAre("a Store restored from an old file", () => {
+  describe("three rollouts complete after the Store was restored, while no watcher led,", () => {
+    let rig: LossRig;
+    let dump: string;
+    let savedAt: number;
+    /** The term of the saved epoch. */
+    let term: string;
+    beforeAll(async () => {
+      rig = await startLossRig();
+      term = (await terms()).at(-1) ?? "";
+      [dump, savedAt] = [await saveDump(rig.redis), performance.now()];
+      await rig.settles("a rollout between the file and its restore", () => Promise.resolve());
+    });
+    afterAll(async () => {
+      await rig?.stop();
+      if (dump !== undefined) await rm(dump, { recursive: true, force: true });
+    });
+
+    /** The terms in the Lease, oldest first. */
+    const terms = async (): Promise<readonly string[]> => {
+      const lease = await rig.cluster.get<{ readonly metadata: { readonly annotations?: Readonly<Record<string, string>> } }>(LEASE);
+      return parseTerms(lease?.metadata.annotations?.[LEASE_TERMS]).map((token) => token.term);
+    };
+    const pidOf = async (component: "watcher" | "functions"): Promise<number> =>
+      await eventually(`the ${component} run`, () => {
+        const pid = rig.dev.pids()[component] ?? 0;
+        return pid !== 0 && isRunning(pid) && pid;
+      });
+    const restored = async (components: readonly ("watcher" | "functions")[]): Promise<void> => {
+      for (const component of components) killHard(await pidOf(component));
+      measured(`the restored file is ${((performance.now() - savedAt) / 1_000).toFixed(0)} s old`);
+      await restoreDump(rig.redis, dump);
+    };
+
+    it("from a file of two minutes ago", async () => {
+      await sleep(AGE_MS - (performance.now() - savedAt));
+      expect((await terms()).at(-1)).toBe(term);
+      const limits = { pauseMsMax: LISTED_MS_MAX, settledMsMax: LISTED_MS_MAX };
+      await rig.settles("restored from a file of two minutes ago", () => restored(["watcher"]), limits);
+    });
+
+    it("from the same file, and the functions, which knew a newer checkpoint, were restarted, too", async () => {
+      expect(await terms()).toContain(term);
+      const limits = { pauseMsMax: LISTED_MS_MAX, settledMsMax: LISTED_MS_MAX };
+      await rig.settles("restored, functions restarted", () => restored(["watcher", "functions"]), limits);
+    });
+
+    it("from a file so old that the Lease no longer lists its term", async () => {
+      for (let listed = await terms(); listed.includes(term);) {
+        process.kill(await pidOf("watcher"), "SIGTERM");
+        const before = listed.at(-1);
+        listed = await eventually("the next watcher leads", async () => ((now) => now.at(-1) !== before && now)(await terms()), LED_MS_MAX);
+      }
+      const limits = { pauseMsMax: LISTED_MS_MAX + STILL_MS, settledMsMax: LISTED_MS_MAX + STILL_MS };
+      await rig.settles("restored from a file whose term is not listed", () => restored(["watcher", "functions"]), limits);
+    });
+  });
+});
