@@ -22,6 +22,9 @@ const PODS = "/api/v1/namespaces/shop/pods";
 /** Delay in ms after the etcd snapshot, so that the clone's Lease holds a smaller term count than the last one that the Store confirmed. */
 const OLDER_MS = 6_000;
 const WATCHED_MS = 45_000;
+/** A busy machine takes longer to start the clone's processes. */
+const REPORTED_MS_MAX = 180_000;
+const REPORT = "two clusters share this cache";
 /** Pods that are deleted one after the other, so that the clone's functions also get messages about them. */
 const DELETED = 10;
 const REFUSED = "cannot verify from the watcher's Lease that this cluster's watcher owns the cache";
@@ -102,23 +105,25 @@ export async function clonedCluster({ bumpRevision, sharesQueues }: Clone): Prom
         const copy = sharesQueues ? startBeside(dev, kubeconfig) : [startDev(kubeconfig)];
         const said = (): string => copy.map((each) => each.output()).join("");
         let most = 0;
-        for (const from = performance.now(); performance.now() - from < WATCHED_MS; await after(250))
+        const from = performance.now();
+        const watchedMs = (): number => performance.now() - from;
+        for (; watchedMs() < WATCHED_MS || (watchedMs() < REPORTED_MS_MAX && !said().includes(REPORT)); await after(250))
           most = Math.max(most, (await names(production)).length);
-        measured(`${title}: ${ALL} pods wanted, ${most} at most in ${WATCHED_MS / 1000} s beside it`);
+        measured(`${title}: ${ALL} pods wanted, ${most} at most in ${(watchedMs() / 1_000).toFixed(0)} s beside it`);
         expect({ most, epoch: await epoch(), pods: await names(production) }).toEqual({ most: ALL, ...before });
-        expect(said()).toContain("two clusters share this cache");
+        expect(said()).toContain(REPORT);
         expect(await names(clone)).toEqual([]);
 
         const seconds: number[] = [];
         for (let i = 0; i < (sharesQueues ? DELETED : 1); i++) {
-          const from = performance.now();
+          const deletedAt = performance.now();
           const [gone = ""] = await names(production);
           await production.kubectl("delete", "pod", gone, "-n", "shop", "--force", "--grace-period=0");
           await eventually("production replaces a pod beside the clone", async () => {
             const now = await names(production);
             return now.length === ALL && !now.includes(gone);
           });
-          seconds.push((performance.now() - from) / 1_000);
+          seconds.push((performance.now() - deletedAt) / 1_000);
         }
         measured(`${title}: production replaced a pod after ${seconds.map((each) => each.toFixed(1)).join(", ")} s`);
         if (sharesQueues) expect(said()).toContain(REFUSED);
