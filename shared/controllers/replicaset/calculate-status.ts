@@ -93,7 +93,10 @@ export function statusWrite(rs: CachedReplicaSet, owner: Owner, status: ReplicaS
     stored.terminatingReplicas === status.terminatingReplicas &&
     (stored.observedGeneration ?? 0) === status.observedGeneration &&
     sameConditions(stored.conditions ?? [], status.conditions ?? []);
-  return isStored ? undefined : { kind: "UpdateStatus", owner, resourceVersion: rs.metadata.resourceVersion, status, absent: [] };
+  if (isStored) return undefined;
+  // The field does not exist before Kubernetes 1.35.
+  const absent = owner.resource === "replicasets" && status.terminatingReplicas === undefined ? (["terminatingReplicas"] as const) : [];
+  return { kind: "UpdateStatus", owner, resourceVersion: rs.metadata.resourceVersion, status, absent };
 }
 
 /** Unchanged conditions are the same objects, so a shallow comparison suffices. */

@@ -33,7 +33,14 @@ export function canonicalWrite({ kind, metadata, spec, status }: LiveObject, now
   };
   if (kind === "Deployment") return { revision: annotations?.["deployment.kubernetes.io/revision"], ...fields };
   if (subresource === "status") return { name: metadata.name, ...fields };
-  return { name: metadata.name, labels, annotations, ownerReferences, spec, ...fields };
+  return { name: metadata.name, labels, annotations, ownerReferences, spec: withoutUnsetTime(spec), ...fields };
+}
+
+/** Before Kubernetes 1.34, Go wrote a template's unset creationTimestamp as null. */
+function withoutUnsetTime(spec: Json | undefined): Json | undefined {
+  const template = spec?.["template"] as Json | undefined; // an owner's spec has a pod template
+  const { creationTimestamp = null, ...metadata } = (template?.["metadata"] ?? {}) as Json;
+  return template === undefined || creationTimestamp !== null ? spec : { ...spec, template: { ...template, metadata } };
 }
 
 interface Container {

@@ -147,6 +147,14 @@ describe("values compared by shadow", () => {
     expect([same(said(2n ** 53n), said(2n ** 53n)), same(said(2n ** 53n), said(2n ** 53n + 1n))]).toEqual([true, false]);
   });
 
+  it("do not include a template's creationTimestamp of null, which Kubernetes before 1.34 writes", () => {
+    const said = (metadata: object): unknown => {
+      const written = rs(1, { spec: { template: { ...template, metadata: { ...template.metadata, ...metadata } } } });
+      return canonicalWrite(written as unknown as LiveObject, nowMs, "");
+    };
+    expect([same(said({ creationTimestamp: null }), said({})), same(said({ creationTimestamp: NOW }), said({}))]).toEqual([true, false]);
+  });
+
   it("reports a difference in a template or another component's annotation without its values", () => {
     const said = (value: string): unknown =>
       canonicalWrite(

@@ -798,6 +798,15 @@ describe("deleting", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 2 });
   });
 
+  it("writes the status on a release without terminatingReplicas", async () => {
+    const harness = await harnessOf({ replicas: 3 }, three);
+    await harness.publish("1.34");
+    await harness.sync();
+    expect(harness.logged).toEqual([]);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 3, observedGeneration: 1 });
+    expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("terminatingReplicas");
+  });
+
   it("[replicaset 42] ignores a pod that is already deleted, without a failure or Event, and does not count it again", async () => {
     const harness = await harnessOf({ replicas: 0 }, three.slice(0, 1));
     harness.api.script = { "delete pods": refusal(404, "NotFound", "gone") };
