@@ -43,6 +43,8 @@ export type {
   Proof,
   QuarantineEntry,
   RecordChange,
+  Heartbeat,
+  HeartbeatLane,
   ResourceHealth,
   Row,
   SliceRef,

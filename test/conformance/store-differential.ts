@@ -17,6 +17,7 @@ import type {
   Effect,
   Intent,
   ItemChange,
+  HeartbeatLane,
   NamespaceCount,
   Outcome,
   PackHeader,
@@ -494,6 +495,23 @@ class Life {
     );
   }
 
+  async #heartbeat(): Promise<void> {
+    const lanes: HeartbeatLane[] = [];
+    let header: PackHeader | undefined;
+    for (const resource of CACHED_RESOURCES) {
+      const lane = this.#below(LANES[resource]);
+      header = await this.#header(resource, lane, "W");
+      const sequence = this.#chance(0.8) ? header.sequence - 1 : header.sequence;
+      lanes.push({ resource, lane, sequence, rv: this.#rv() });
+    }
+    if (!header) return;
+    const { epoch, fence } = header;
+    const sentMs = this.#left.clock.now() - this.#below(2) * 5_000;
+    await this.#call(`heartbeat ${JSON.stringify({ epoch, fence, sentMs, lanes })}`, (store) =>
+      store.heartbeat({ epoch, fence, sentMs, lanes }),
+    );
+  }
+
   /** Makes one of the rare calls of a leader. */
   async #watcher(): Promise<void> {
     const resource = this.#pick(CACHED_RESOURCES);
@@ -503,6 +521,7 @@ class Life {
     if (dice === 9) await this.#call("takeTurn", (store) => store.takeTurn(this.#epoch, controller, 20_000));
     if (dice === 0) await this.#call(`markSuspect ${resource}`, (store) => store.markSuspect(resource, "test"));
     if (dice === 1) return this.#mend();
+    if (dice === 2) await this.#heartbeat();
     if (dice === 3) await this.#openFence(resource, String(this.#fence - 1));
     if (dice === 4)
       await this.#call("quarantine", (store) =>

@@ -14,6 +14,7 @@ import { eventCases } from "./store/events.ts";
 import { forgedCases } from "./store/forged.ts";
 import { forgeryCases } from "./store/forgeries.ts";
 import { guardCases } from "./store/guard.ts";
+import { heartbeatCases } from "./store/heartbeats.ts";
 import { gateCases } from "./store/gate.ts";
 import { indexCases } from "./store/index-rules.ts";
 import { intentCases } from "./store/intents.ts";
@@ -73,6 +74,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("epochs and fences", () => {
       epochCases(open);
+    });
+    describe("heartbeats", () => {
+      heartbeatCases(open);
     });
     describe("loss", () => {
       lossCases(open);

@@ -88,6 +88,18 @@ export interface EpochStore {
     | Fenced
   >;
   /**
+   * Applies the heartbeat of quiet lanes (HB1–HB4). `late`: the same fence had a heartbeat of this time or later, so nothing changes.
+   * `ahead`: lanes whose earlier messages are missing.
+   */
+  heartbeat(
+    heartbeat: Heartbeat,
+  ): Promise<
+    | { readonly kind: "applied"; readonly ahead: readonly HeartbeatLane[] }
+    | { readonly kind: "late" }
+    | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
+    | { readonly kind: "noEpoch" }
+  >;
+  /**
    * Marks a resource SUSPECT: the gate closes, and the leader raises the fence and lists again. Called after a dead-lettered message, a
    * failover or too many repairs. Only a list announced after the mark ends it, because the lost data may be newer than a list in
    * progress.
@@ -118,6 +130,24 @@ export interface LaneState {
   readonly frozen: boolean;
 }
 
+/** What a leader sends of its quiet lanes. It consumes no sequence number. */
+export interface Heartbeat {
+  readonly epoch: string;
+  readonly fence: string;
+  /** The leader's clock; each heartbeat of a fence has a later time than the one before. */
+  readonly sentMs: number;
+  readonly lanes: readonly HeartbeatLane[];
+}
+
+export interface HeartbeatLane {
+  readonly resource: View;
+  readonly lane: number;
+  /** The lane's last sequence number. */
+  readonly sequence: number;
+  /** Every event of the lane up to this version is in a message up to `sequence`. */
+  readonly rv: string;
+}
+
 export interface ResourceHealth {
   readonly resource: View;
   readonly state: ResourceState;
@@ -129,6 +159,8 @@ export interface ResourceHealth {
   /** Keys whose payload is missing according to a manifest. */
   readonly needed: readonly ObjectKey[];
   readonly watermarks: readonly string[];
+  /** The sequence number up to which each lane's messages are applied. */
+  readonly applied: readonly number[];
   /** The greatest version that a run has written through; absent if no run has. */
   readonly written?: string;
 }

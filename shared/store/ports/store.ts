@@ -22,6 +22,13 @@
  * IX10 an item whose row was not read is applied only if its key is empty or holds exactly what the item would write. Otherwise the call
  *      returns `retry` at that item without applying it.
  *
+ * Heartbeats of quiet lanes (informer §10.8). The model is test/simulation/heartbeats/model.ts.
+ * HB1 a heartbeat of another epoch changes nothing, and under another fence than the lane's nothing in that lane.
+ * HB2 of one fence, a heartbeat is applied only if it is later than all applied before.
+ * HB3 if all messages up to `sequence` and none after it are applied, the lane counts as heard, and its watermark rises to `rv` unless the
+ *     lane is frozen.
+ * HB4 if an earlier message is missing, it opens a hole, and changes nothing else.
+ *
  * A14 a value with an invalid MAC (shared/store/signer.ts) counts as absent for IX1, IX2 and IX7. So does a row without its slice entry, and
  *     a primary whose entry differs from its row or from the work queue. Readers get it as `Forged`, read the object live and put it with
  *     that `Forged`, which replaces exactly the forged text; if the text has changed, the call returns `retry`. A6 does not apply to such

@@ -133,6 +133,21 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return { kind: "ok", resources: reply.slice(2).map((each) => healthOf(context, each)), ...(reply[1] === 1 && { full: true }) };
     },
 
+    async heartbeat({ epoch, fence, sentMs, lanes }) {
+      const names = root.of(epoch);
+      const table = context.keys("heartbeat", {});
+      const args = lanes.map(({ resource, lane, sequence, rv }) => {
+        const [state, , tombstones] = names.lane(resource, lane);
+        if (!isResourceVersion(rv)) throw new RangeError(`not a version: "${rv}"`);
+        return { stateSlot: table.slot(state), tombstonesSlot: table.slot(tombstones), sequence, rv };
+      });
+      const reply = asList(await context.run(table.call(epoch, { fence: checkFence(fence), sentMs, lanes: args })));
+      const kind = reply[0];
+      if (kind === "epoch" || kind === "fence") return { kind: "dropped", why: kind };
+      if (kind === "noEpoch" || kind === "late") return { kind };
+      return { kind: "applied", ahead: reply.slice(1).flatMap((index) => lanes[asNumber(index)] ?? []) };
+    },
+
     async markSuspect(resource, reason) {
       await context.runInCurrentEpoch((names) => context.keys("markSuspect", { meta: names.meta(resource) }).call(names.epoch, { reason }));
     },
@@ -259,7 +274,7 @@ function stateOf(reply: Reply | undefined): ResourceState {
 }
 
 function healthOf({ catalog }: Context, reply: Reply): ResourceHealth {
-  const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks, written] = asList(reply);
+  const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks, written, applied] = asList(reply);
   const resource = catalog.views.find((each) => each === name);
   if (!resource) throw new TypeError(`unknown resource: ${JSON.stringify(name)}`);
   const holeForMs = asNumber(hole);
@@ -274,6 +289,7 @@ function healthOf({ catalog }: Context, reply: Reply): ResourceHealth {
       .map((member) => withoutLane(asText(member)))
       .toSorted(),
     watermarks: asList(watermarks).map(asText),
+    applied: asList(applied).map(asNumber),
     ...(written !== "" && { written: asText(written) }),
   };
 }

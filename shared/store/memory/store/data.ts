@@ -60,6 +60,8 @@ export interface EpochData {
   readonly records: Map<OwnerId, Map<string, LastWriteRecord>>;
   /** When each periodic job is due next. */
   readonly turns: Map<string, number>;
+  /** The last heartbeat that was applied (HB2). */
+  heartbeat: { readonly fence: string; readonly sentMs: number } | undefined;
   /** The last checkpoint and its fence. */
   checkpoint: Checkpoint | undefined;
   clock: CheckedClock | undefined;
@@ -213,6 +215,7 @@ export function newEpoch(catalog: Catalog, record: EpochRecord, token?: TermToke
     records: new Map(),
     quarantine: [],
     turns: new Map(),
+    heartbeat: undefined,
     checkpoint: undefined,
     clock: undefined,
     token,

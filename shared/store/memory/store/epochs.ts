@@ -5,6 +5,7 @@ import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from
 import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
 import { newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
+import { applyHeartbeat } from "./gate.ts";
 import { checkClock, storeTime } from "./store-time.ts";
 import { tally } from "./tallies.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
@@ -135,6 +136,22 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   return { kind: "ok", resources };
 }
 
+/** HB1–HB4. */
+export function heartbeat(data: MemoryData, { epoch: name, fence, sentMs, lanes }: Asked<"heartbeat">, nowMs: number): Answer<"heartbeat"> {
+  if (!data.epoch) return { kind: "noEpoch" };
+  const epoch = epochNamed(data, name);
+  if (!epoch) return { kind: "dropped", why: "epoch" };
+  if (epoch.heartbeat?.fence === fence && sentMs <= epoch.heartbeat.sentMs) return { kind: "late" };
+  const open = lanes.flatMap((each) => {
+    const resource = epoch.resources.get(each.resource);
+    const lane = resource?.fence === fence ? resource.lanes[each.lane] : undefined;
+    return lane ? [{ each, lane }] : [];
+  });
+  if (open.length === 0) return { kind: "dropped", why: "fence" };
+  epoch.heartbeat = { fence, sentMs };
+  return { kind: "applied", ahead: open.filter(({ each, lane }) => applyHeartbeat(lane, each, nowMs)).map(({ each }) => each) };
+}
+
 /** SL1, SL3: closes every gate in this step and ends all earlier runs; their keys are due at once. */
 function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs: number): Answer<"checkpoint"> {
   for (const resource of epoch.resources.values()) suspect(epoch, resource, why);
@@ -156,6 +173,7 @@ function healthOf(name: View, resource: ResourceData, nowMs: number): ResourceHe
     frozenLanes: [...resource.lanes.entries()].flatMap(([lane, { frozen }]) => (frozen ? [lane] : [])),
     needed: [...resource.needed].sort(),
     watermarks: resource.lanes.map((lane) => lane.watermark),
+    applied: resource.lanes.map(({ last }) => last),
     ...(resource.written !== undefined && { written: resource.written }),
   };
 }

@@ -2,7 +2,7 @@
 import { dropTombstones } from "./tombstones.ts";
 import { compareResourceVersions, infoIn } from "@deltaloop/kube/objects";
 import type { View, ControllerName } from "@deltaloop/kube/objects";
-import type { EpochRecord } from "../../ports/store.ts";
+import type { EpochRecord, HeartbeatLane } from "../../ports/store.ts";
 import { describeStop } from "../../ports/guard-store.ts";
 import type { StoreIdentity } from "../../store-options.ts";
 import { OTHER_PRIMARY, otherRelease } from "../../store-options.ts";
@@ -91,6 +91,16 @@ export function commitSequence(lane: LaneData, sequence: number, watermark: stri
     lane.holes.delete(lane.last);
   }
   lane.holeSinceMs = lane.holes.size > 0 ? nowMs : undefined;
+}
+
+/** HB3, HB4: a heartbeat of the lane's fence. @returns whether messages before it are missing */
+export function applyHeartbeat(lane: LaneData, { sequence, rv }: Pick<HeartbeatLane, "sequence" | "rv">, nowMs: number): boolean {
+  if (sequence > lane.last) lane.holeSinceMs ??= nowMs;
+  if (sequence === lane.last) {
+    lane.contiguousAtMs = nowMs;
+    raiseWatermark(lane, rv);
+  }
+  return sequence > lane.last;
 }
 
 /**

@@ -11,7 +11,7 @@ import type { StoreOptions } from "../../store-options.ts";
 import { applyManifest, applyPack, readManifest, stashManifest } from "./apply.ts";
 import { correlationsOf, createMemoryData, queueOf } from "./data.ts";
 import type { MemoryData } from "./data.ts";
-import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
+import { checkpoint, epochNamed, heartbeat, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
 import { reportForeignWrites, resume, stopFor } from "./guard-store.ts";
 import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
@@ -72,6 +72,7 @@ function epochVerbs(
   | "openFence"
   | "openGeneration"
   | "checkpoint"
+  | "heartbeat"
   | "markSuspect"
   | "takeTurn"
   | "gate"
@@ -89,6 +90,7 @@ function epochVerbs(
     openFence: async (request) => openFence(data, request),
     openGeneration: async (request) => openGeneration(data, request),
     checkpoint: async (request) => checkpoint(data, request, options.clock.now()),
+    heartbeat: async (request) => heartbeat(data, request, clock.now()),
     markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
     takeTurn: async (name, job, afterMs) => {
       const epoch = epochNamed(data, name);

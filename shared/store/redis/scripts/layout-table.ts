@@ -161,6 +161,7 @@ export const LAYOUTS = {
     keys: {},
     args: { id: "text", body: "text", moves: "text", silentMs: "number", forgetMs: "number", movesMax: "number" },
   },
+  heartbeat: { keys: {}, args: { fence: "text", sentMs: "number", lanes: ["stateSlot", "tombstonesSlot", "sequence", "rv"] } },
   claimPeriodicJob: { keys: { jobs: "key" }, args: { job: "text", afterMs: "number" } },
   forget: { keys: { stale: "keys" }, args: {} },
   gate: { keys: {}, args: GATE },

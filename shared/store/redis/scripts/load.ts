@@ -70,6 +70,7 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   dueIn: [readFileSync(new URL("./work-queue/due-in.lua", import.meta.url), "utf8")],
   forgeries: [readFileSync(new URL("./audit/forgeries.lua", import.meta.url), "utf8")],
   forgetOpened: [readFileSync(new URL("./epochs/forget-opened.lua", import.meta.url), "utf8")],
+  heartbeat: [readFileSync(new URL("./epochs/heartbeat.lua", import.meta.url), "utf8")],
   lineage: [lineage, readFileSync(new URL("./epochs/lineage.lua", import.meta.url), "utf8")],
   forget: [readFileSync(new URL("./epochs/forget.lua", import.meta.url), "utf8")],
   gate: [lineage, gate, readFileSync(new URL("./epochs/gate.lua", import.meta.url), "utf8")],

@@ -7,7 +7,7 @@
 --       resources: with the number of lanes that the caller knows and the sent RV, or "". Every open resource, and every one with a sent
 --         RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis lost writes
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
---         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws, written through or "" }, … }
+--         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws, written through or "", applied sequence numbers }, … }
 local FULL_MS = 10000 -- rejected messages are redelivered every 5 s
 
 if otherEpoch() then return { "noEpoch" } end
@@ -74,18 +74,19 @@ end
 local full = tonumber(call("HGET", epochKey, "full") or "")
 local out = { "ok", full and full <= now and now - full < FULL_MS and 1 or 0 }
 for _, resource in ipairs(resources) do
-  local oldest, frozen, marks = nil, {}, {}
+  local oldest, frozen, marks, applied = nil, {}, {}, {}
   for i = 0, resource.lanes - 1 do
-    local fields = call("HMGET", KEYS[resource.l + i], "W", "frozen", "holeSince", "fence")
+    local fields = call("HMGET", KEYS[resource.l + i], "W", "frozen", "holeSince", "fence", "last")
     if fields[4] ~= fence then return lost("damaged", resource.name .. ": lane " .. i .. " is missing") end
     marks[#marks + 1] = fields[1] or "0"
+    applied[#applied + 1] = tonumber(fields[5] or 0)
     if fields[2] == "1" then frozen[#frozen + 1] = i end
     local hole = tonumber(fields[3] or "")
     if hole and (not oldest or hole < oldest) then oldest = hole end
   end
   out[#out + 1] = {
     resource.name, resource.state, resource.syncedGen, resource.gen, oldest and math.max(0, now - oldest) or -1, frozen,
-    call("SMEMBERS", resource.need), marks, resource.written, -- need: "<lane>:<key>"
+    call("SMEMBERS", resource.need), marks, resource.written, applied, -- need: "<lane>:<key>"
   }
 end
 for _, resource in ipairs(resources) do

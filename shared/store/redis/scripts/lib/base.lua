@@ -103,6 +103,16 @@ local function bulk(command, key, arguments)
   end
 end
 
+-- A12: removes tombstones at or below the watermark W.
+local function dropTombstones(key, W)
+  if call("HLEN", key) == 0 then return end
+  local tombs, old = call("HGETALL", key), {}
+  for i = 1, #tombs, 2 do
+    if not less(W, head(tombs[i + 1])) then old[#old + 1] = tombs[i] end
+  end
+  bulk("HDEL", key, old)
+end
+
 -- HMGET with any number of fields.
 local function hmget(key, fields)
   if #fields <= MAX_ARGS then return call("HMGET", key, unpack(fields)) end

@@ -68,11 +68,5 @@ local function commit(state, sequence, watermark)
     state.holeSince = filled < #waiting and now or nil
   end
   call("HSET", KEYS[state.base], "last", text(state.last), "W", state.W, "holeSince", state.holeSince and text(state.holeSince) or "", "ts", text(now))
-  if state.W ~= before and call("HLEN", KEYS[state.base + T]) > 0 then -- A12
-    local tombs, old = call("HGETALL", KEYS[state.base + T]), {}
-    for i = 1, #tombs, 2 do
-      if not less(state.W, head(tombs[i + 1])) then old[#old + 1] = tombs[i] end
-    end
-    bulk("HDEL", KEYS[state.base + T], old)
-  end
+  if state.W ~= before then dropTombstones(KEYS[state.base + T], state.W) end
 end
