@@ -22,6 +22,12 @@ it(`${SEEDS} schedules violate no invariant outside the windows that the specifi
   expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, RULES)).flat()).toEqual([]);
 });
 
+it(`${SEEDS} schedules with the rarer checkpoints and renewals of quiet clusters violate no invariant outside the windows`, () => {
+  const rules = (VARIANTS["RQ"] ?? "").split(",");
+  expect(rules).toContain("rare");
+  expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, rules)).flat()).toEqual([]);
+});
+
 it(`${SEEDS} schedules with deleted Leases violate no invariant outside the windows that the specification allows`, () => {
   const rules = (VARIANTS["RK"] ?? "").split(",");
   expect(rules).toContain("keep");

@@ -14,18 +14,20 @@ const RULES = {
   bind: 'registerIntents and write-through compare the fence with that of take', reproof: 'a proof lasts 10 s and ends with a connection error', erase: 'the acquiring write erases the final checkpoint',
   fence: 'each new fence needs a live list', auto: 'the stop ends when fewer than four epochs are in ten minutes', names: 'names come from a counter in the Store', statdel: 'status.replicas below the pods seen: list before deletes',
   ring: 'the Lease keeps its last eight terms', member: 'functions ask for membership, not equality', always: 'a create or delete is always decided on a live list', lapse: 'a run that outlives 12 s starts no write', ghost: 'the write-through of a live list takes away the cached pods that the list lacks', seen: 'a function that saw a greater checkpoint of the epoch marks SUSPECT', clamp: 'a time of the Store further ahead than its own bound counts as now', ahead: 'a proven function whose live owner is older than the cached one asks for a new epoch', wt: 'a cached version above the leader\'s stream for 15 s opens a new epoch', past: 'a live list counts as a mark only when W has passed its version', empty: 'a leader that finds its history gone back empties the list of its Lease', dl: 'deletes are always decided on a live list', clean: 'a term that sent no openFence leaves the list', born: 'openEpoch stores the term that opens the epoch', proof: 'a leader that raises its own fence proves by its last answered checkpoint that the Store was not set back',
+  rare: 'checkpoints every 3 s and renewals every 4 s, as of quiet clusters; otherwise 1 s and 2 s',
   keep: 'a deleted Lease is made again with the terms that this process saw in it last, the newest one count further',
 };
 const PROP = 'tok,pend,still,four,fcheck,final,caught,live,stat,lapse,clamp';
 const FIX = PROP + ',rot,self,memory,cas,own,first,bind,reproof,erase,fence,auto,statdel,ring,member,ghost,seen,clean,empty,wt,past,born,proof';
-export const VARIANTS = { V0: 'lapse', V1: PROP, R: FIX, RN: FIX + ',names', RD: FIX + ',names,dl', RA: FIX + ',names,always', RK: FIX + ',names,keep' };
+export const VARIANTS = { V0: 'lapse', V1: PROP, R: FIX, RN: FIX + ',names', RD: FIX + ',names,dl', RA: FIX + ',names,always', RK: FIX + ',names,keep', RQ: FIX + ',names,keep,rare' };
 for (const r of ['tok', 'pend', 'still', 'four', 'fcheck', 'final', 'caught', 'live', 'stat', 'clamp']) VARIANTS['V1-' + r] = PROP.split(',').filter(x => x !== r).join();
 for (const r of ['pend', 'still', 'four', 'fcheck', 'final', 'caught', 'live', 'stat', 'rot', 'self', 'memory', 'cas', 'own', 'first', 'bind', 'reproof', 'erase', 'fence', 'auto', 'statdel', 'ring', 'member', 'names', 'ghost', 'seen', 'clean', 'empty', 'clamp', 'wt', 'past', 'born', 'proof', 'tok', 'lapse'])
   VARIANTS['RN-' + r] = VARIANTS.RN.split(',').filter(x => x !== r).join();
 
-const CHECK = 1, LEASE = 15, DEADLINE = 10, STILL = 60, SILENT = 60, LAND = 15, OP = 20, RUN = 25;
+const LEASE = 15, DEADLINE = 10, STILL = 60, SILENT = 60, LAND = 15, OP = 20, RUN = 25;
 export function run(seed, rules, trace, only) {
   const V = {}; for (const r of rules) V[r] = true;
+  const CHECK = V.rare ? 3 : 1, RENEW = V.rare ? 4 : 2;
   let s = (seed * 2654435761 + 97) >>> 0;
   const rnd = () => { s = (s + 0x6D2B79F5) >>> 0; let t = Math.imul(s ^ (s >>> 15), s | 1); t ^= t + Math.imul(t ^ (t >>> 7), t | 61); return ((t ^ (t >>> 14)) >>> 0) / 4294967296 };
   const R = n => (rnd() * n) | 0, chance = p => rnd() < p, pick = a => a[R(a.length)];
@@ -105,7 +107,7 @@ export function run(seed, rules, trace, only) {
         if (log) log(w.id, 'Lease', w.fence, w.list.join(), 'final', JSON.stringify(w.prior)); return }
       case 'raise': if (raise(w)) { if (log) log(w.id, 'raised', w.fence, w.list.join()); w.ph = 'ep' } return;
       case 'ep': {
-        if (now - w.renewed >= 2 && !renew(w)) return;
+        if (now - w.renewed >= RENEW && !renew(w)) return;
         if (!S.ep) { openEpoch(w, null); w.mayTake = S.ep?.id; return }
         const e = S.ep;
         if (V.tok) {
@@ -139,7 +141,7 @@ export function run(seed, rules, trace, only) {
         if (log) log(w.id, 'leads', w.epoch, 'fence', w.fence, 'tok', S.ep.tok, 'pos', w.pos.join()); return }
       case 'lead': {
         const k = R(3);
-        if (k === 0 && now - w.renewed >= 2) { renew(w); return }
+        if (k === 0 && now - w.renewed >= RENEW) { renew(w); return }
         if (k === 1 && now - w.ck >= CHECK) return checkpoint(w);
         return stream(w) } } }
   function renew(w) {
