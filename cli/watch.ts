@@ -6,10 +6,11 @@ import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
-import { SharedCacheError } from "@deltaloop/controllers/cache";
+import { createHeartbeats, SharedCacheError } from "@deltaloop/controllers/cache";
 import { kubeHttpConfig, shareConnections } from "@deltaloop/controllers/lambda";
 import { BATCHING_WINDOW_MS_MAX } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
+import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { followSecrets, readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog, jsonLog } from "@deltaloop/base/output";
@@ -172,8 +173,10 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   const { current } = await configurationOf(NO_CLUSTER);
   await requireFitRedis(current, log);
   const shared = shareConnections(current, (error) => log.warn("redis connection failed", { error: describeError(error) }));
-  await serveMetrics({ listen: flags.metrics, metrics, sample: () => undefined, livez: [], readyz: [shutdownCheck(ends)], log });
   const random = createSystemRandom();
+  const queue = createSqsDeltaQueue(shared.sqs, { queueUrl: current.queues.deltas });
+  const together = { queue, heartbeats: createHeartbeats({ queue, clock, random, log }) };
+  await serveMetrics({ listen: flags.metrics, metrics, sample: () => undefined, livez: [], readyz: [shutdownCheck(ends)], log });
   // In shadow mode there is no Lease that could decide.
   const shares =
     current.mode === "act"
@@ -195,7 +198,7 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
         await watchListed(
           cluster,
           {
-            ...{ ...flags, shared, log: (level) => logOf(flags, level, cluster.name) },
+            ...{ ...flags, shared, together, log: (level) => logOf(flags, level, cluster.name) },
             onRole: (role) => shares?.note(cluster.cid, role),
           },
           signal,

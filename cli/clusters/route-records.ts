@@ -4,12 +4,14 @@
  *
  * RO1 a record reaches a cluster's handler only if that cluster's key has signed it. The handler of a delta verifies its MAC itself.
  * RO2 records of unknown clusters are acknowledged, after the directory was read again: the cluster may be new.
+ * RO4 heartbeats of several clusters in one message reach the handlers of their clusters; the message is acknowledged whatever they answer.
  * RO3 a cluster has at most `share` invocations at once; further doorbells return to the queue for a second. So one whose API server hangs
  *     does not hold all invocations.
  */
 import type { SQSBatchResponse, SQSRecord } from "aws-lambda";
 
 import type { Log } from "@deltaloop/base";
+import { isHeartbeats, joinHeartbeats, splitHeartbeats } from "@deltaloop/controllers/cache";
 import type { SqsHandler } from "@deltaloop/controllers/lambda";
 import type { LoadKind } from "./cluster-load.ts";
 import { doorbellParts } from "@deltaloop/store/ports";
@@ -79,7 +81,26 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, on
     }
   }
 
-  return async ({ Records }, context): Promise<SQSBatchResponse> => {
+  /** RO4. A line of a cluster that is not served yet is dropped: its next heartbeat follows. */
+  async function beat(record: SQSRecord, context: Parameters<SqsHandler>[1]): Promise<void> {
+    const byCluster = Map.groupBy(splitHeartbeats(record.body), (line) => claimOfDelta(line) ?? "");
+    await Promise.all(
+      [...byCluster].map(async ([cid, lines]) => {
+        const { MessageGroupId: _, ...attributes } = record.attributes;
+        const own = { ...record, attributes, body: joinHeartbeats(lines) };
+        await functionOf(cid)
+          ?.handler({ Records: [own] }, context)
+          ?.catch((error: unknown) =>
+            log.warn("failed to apply a heartbeat; the next one follows", { cluster: cid, error: String(error) }),
+          );
+      }),
+    );
+  }
+
+  return async ({ Records: all }, context): Promise<SQSBatchResponse> => {
+    const beats = records === "deltas" ? all.filter(({ body }) => isHeartbeats(body)) : [];
+    const Records = beats.length === 0 ? all : all.filter((record) => !beats.includes(record));
+    const beaten = beats.map(async (record) => await beat(record, context));
     const byCluster = Map.groupBy(Records, ({ body }) => claimedBy(body) ?? "");
     const failed = await Promise.all(
       [...byCluster].map(async ([cid, own]) => {
@@ -92,6 +113,7 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, on
         }
       }),
     );
+    await Promise.all(beaten);
     return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
   };
 }

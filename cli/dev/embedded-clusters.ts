@@ -11,7 +11,7 @@ import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { createApiServer, createInProcessKube, runScriptedNodes, serveHttp } from "@deltaloop/api-server";
 import type { ApiServer } from "@deltaloop/api-server";
-import { shutGate } from "@deltaloop/controllers/cache";
+import { createHeartbeats, shutGate } from "@deltaloop/controllers/cache";
 import { environmentOf } from "@deltaloop/controllers/configuration";
 import type { Configuration } from "@deltaloop/controllers/configuration";
 import { openCache, shareConnections } from "@deltaloop/controllers/lambda";
@@ -22,7 +22,7 @@ import { createOwnFolder } from "@deltaloop/local/processes";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { createMemoryStore } from "@deltaloop/store/memory";
 import type { ItemChange, Store } from "@deltaloop/store/ports";
-import { createSqsMessageSource, sqsClient } from "@deltaloop/store/sqs";
+import { createSqsDeltaQueue, createSqsMessageSource, sqsClient } from "@deltaloop/store/sqs";
 import { accessTo, configurationOf, NO_CLUSTER, openClusters } from "../clusters/open-clusters.ts";
 import { openFunctions } from "../clusters/open-functions.ts";
 import { claimOfDoorbell } from "../clusters/route-records.ts";
@@ -116,13 +116,15 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
     ...{ handlers, clock, log, concurrency: CONCURRENCY, onInvocation: options.onInvocation },
     fairGroupOf: ({ body }) => claimOfDoorbell(body) ?? "",
   });
+  const queue = createSqsDeltaQueue(shared.sqs, { queueUrl: queues.deltas });
+  const together = { queue, heartbeats: createHeartbeats({ queue, clock, random, log }) };
   const watching = watchClusters(
     {
       ...{ directory, log, clock, random },
       serve: async (cluster, signal) =>
         await watchListed(
           cluster,
-          { ...accessAs, ...{ shared, environment, startupTimeout: STARTUP_MS }, log: () => logOf(cluster.name) },
+          { ...accessAs, ...{ shared, together, environment, startupTimeout: STARTUP_MS }, log: () => logOf(cluster.name) },
           signal,
         ),
       forget: () => Promise.resolve(),

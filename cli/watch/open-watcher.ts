@@ -12,7 +12,7 @@ import {
   sweepWhenDue,
   UPKEEP_TIMES,
 } from "@deltaloop/controllers/cache";
-import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
+import type { ForeignWriteGuard, Heartbeats, Leadership } from "@deltaloop/controllers/cache";
 import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
 import { connectLive } from "@deltaloop/controllers/lambda";
 import type { SharedConnections } from "@deltaloop/controllers/lambda";
@@ -21,7 +21,7 @@ import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { ACTING_RELEASES, RELEASED } from "@deltaloop/kube/releases";
-import type { Store } from "@deltaloop/store/ports";
+import type { DeltaQueue, Store } from "@deltaloop/store/ports";
 import { inspectRedis, UnfitRedisError } from "@deltaloop/store/redis";
 import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
 import { aheadMs, readApiServer } from "../cluster/api-server.ts";
@@ -38,6 +38,8 @@ export interface WatchedCluster extends StartupFlags {
   readonly metrics?: Metrics;
   /** Connections to use instead of connections of this cluster alone; the caller has inspected its Redis. */
   readonly shared?: SharedConnections;
+  /** The queue and the heartbeats that the clusters of this process share. */
+  readonly together?: Together;
   readonly leaseNamespace?: string | undefined;
   readonly batchingWindowMs?: number | undefined;
   /** Whether the cluster id is that of the API server, which is then verified, or from a directory. */
@@ -48,6 +50,11 @@ export interface WatchedCluster extends StartupFlags {
   readonly onForeignWrite?: (found: Error) => void;
   /** Called when this watcher's part in the cluster changes. */
   readonly onRole?: (role: Role) => void;
+}
+
+export interface Together {
+  readonly queue: DeltaQueue;
+  readonly heartbeats: Heartbeats;
 }
 
 export interface OpenedWatcher {
@@ -125,6 +132,7 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
         ...(metrics && { metrics }),
         kube,
         queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }),
+        ...watched.together,
         log,
         lead,
         release,

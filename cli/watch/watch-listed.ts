@@ -10,12 +10,14 @@ import type { ClustersFlags } from "../clusters/options.ts";
 import type { StartupFlags } from "../cluster/startup.ts";
 import type { Role } from "./nominate.ts";
 import { openWatcher } from "./open-watcher.ts";
+import type { Together } from "./open-watcher.ts";
 
 interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
   readonly leaseNamespace?: string;
   readonly batchingWindow?: number;
   readonly shared: SharedConnections;
   readonly onRole?: (role: Role) => void;
+  readonly together?: Together;
   /** Default: that of this process. */
   readonly environment?: Variables;
   readonly log: (level: "debug" | "info" | "warn" | "error") => Log;
@@ -26,12 +28,12 @@ interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
  * @throws the errors of openWatcher, and {SharedCacheError}
  */
 export async function watchListed(cluster: ListedCluster, options: Options, signal: AbortSignal): Promise<void> {
-  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout, shared, environment, onRole } = options;
+  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout, shared, together, environment, onRole } = options;
   const live = await configurationOf(cluster, environment);
   const access = await accessTo(cluster, options, "deltaloop-watcher", "watcher");
   const log = options.log(live.current.logLevel);
-  const watched = { live, access, log, shared, leaseNamespace, batchingWindowMs, startupTimeout, ...(onRole && { onRole }) };
-  const opening = openWatcher({ ...watched, idOf: "directory" });
+  const watched = { live, access, log, shared, leaseNamespace, batchingWindowMs, startupTimeout };
+  const opening = openWatcher({ ...watched, idOf: "directory", ...(together && { together }), ...(onRole && { onRole }) });
   const opened = await unlessAborted(opening, signal).catch((error: unknown) => {
     if (signal.aborted) opening.then((late) => late.close()).catch(() => undefined);
     throw error;

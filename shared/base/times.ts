@@ -103,6 +103,12 @@ export const HOLE_RELIST_MS = 10 * SECOND_MS;
 export const CHECKPOINT_MS = SECOND_MS;
 
 /**
+ * The same for a quiet cluster, if the process serves several: no less often than CLOCK_TRUST_MS, within which the Store's time advances
+ * and runs may be taken over, and often enough that a crashed run's key is taken over within TAKEOVER_MS_MAX.
+ */
+export const QUIET_CHECKPOINT_MS = 3 * SECOND_MS;
+
+/**
  * How far the Store's time advances by the server's clock after a checkpoint. Beyond it the server's clock may have jumped, and no run is
  * taken over before the next checkpoint (informer §12.5).
  */

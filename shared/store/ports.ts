@@ -62,5 +62,5 @@ export type {
 } from "./ports/store.ts";
 export { FATES } from "./ports/tallies.ts";
 export { SIGNATURE_CHARACTERS, createSigner } from "./signer.ts";
-export type { Signer } from "./signer.ts";
+export type { SignedDomain, Signer } from "./signer.ts";
 export type { StoreIdentity, StoreOptions } from "./store-options.ts";

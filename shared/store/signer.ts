@@ -12,9 +12,9 @@ import { hash, hkdfSync } from "node:crypto";
 
 /**
  * The kind of a signed text, so that one kind is never valid as another: delta message, row, slice entry, tombstone, manifest part, guard,
- * last write, doorbell, member.
+ * last write, doorbell, member, heartbeat.
  */
-export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g" | "w" | "d" | "m";
+export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g" | "w" | "d" | "m" | "h";
 
 /**
  * Result of a verification. `former`: signed with an accepted key that no longer signs. `unknown`: signed with a key that is not

@@ -518,7 +518,7 @@ class Life {
     const dice = this.#below(10);
     const controller = this.#pick(CONTROLLERS);
     if (dice === 8) await this.#call(`resync ${controller}`, (store) => store.resync(this.#epoch, controller, 2_000));
-    if (dice === 9) await this.#call("takeTurn", (store) => store.takeTurn(this.#epoch, controller, 20_000));
+    if (dice === 9) await this.#call("takeTurns", (store) => store.takeTurns(this.#epoch, [{ job: controller, afterMs: 20_000 }]));
     if (dice === 0) await this.#call(`markSuspect ${resource}`, (store) => store.markSuspect(resource, "test"));
     if (dice === 1) return this.#mend();
     if (dice === 2) await this.#heartbeat();

@@ -36,7 +36,9 @@ import { decodeEnvelope } from "./messages/decode.ts";
 import type { Envelope, EnvelopeItem } from "./messages/envelope.ts";
 import { cachedAs, readable, resourceOf } from "./cache-registry.ts";
 import type { CacheRegistry } from "./cache-registry.ts";
+import { applyHeartbeats } from "./apply-heartbeats.ts";
 import { reportForgery } from "./messages/forgery.ts";
+import { isHeartbeats } from "./messages/heartbeats.ts";
 import { prepareChanges, prepareUnread } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
 import { repair, readLive } from "./repair.ts";
@@ -115,6 +117,10 @@ const EARLY_MANIFEST_SECONDS = 2;
 
 /** Applies one message body. @throws when the Store or the API server is unreachable; the queue then redelivers the message */
 export async function applyMessage(ports: ApplierPorts, message: Message): Promise<Verdict> {
+  if (isHeartbeats(message.body)) {
+    await applyHeartbeats(ports, message);
+    return ACK;
+  }
   const decoded = await withRenewedKeys(
     () => decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer, ports.registry.catalog),
     ports.renewKeys,

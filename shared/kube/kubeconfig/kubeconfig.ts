@@ -4,7 +4,7 @@
  * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. Unsupported fields are rejected before any call: `username` and `password`,
  * `auth-provider`, impersonation (`as` and related fields). So is everything that client-go rejects.
  */
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import * as v from "valibot";
 
@@ -151,6 +151,7 @@ export async function kubeHttpConfigFrom(
   path: string,
   options: { readonly component: string; readonly context?: string; readonly fieldManager?: string },
 ): Promise<KubeHttpConfig> {
+  const read = await versionOf(path); // before the file is read, so that a change meanwhile is noticed
   const config = await readKubeconfig(path);
   // The context is fixed here, because a later change of the current context must not change the cluster.
   const context = options.context ?? config["current-context"];
@@ -164,6 +165,8 @@ export async function kubeHttpConfigFrom(
   // Inline data is re-read with the kubeconfig; a certificate file is re-read separately.
   const isFollowed = cert !== undefined && user["client-certificate-data"] === "";
   let last = credentials;
+  /** Of the file from which `last` was read. Absent if credentials are in other files too, or from a plugin. */
+  let version = isInline(user) ? read : undefined;
   const followed = cached(credentials, renewed);
   return {
     server,
@@ -181,13 +184,29 @@ export async function kubeHttpConfigFrom(
     ...(isFollowed && { certificate: async (refused?: ClientCertificate) => certificateIn(await followed({ ...refused })) }),
   };
 
-  /** Reads the file again. A file that names another server is ignored, and the client keeps its credentials. */
+  /**
+   * Reads the file again, unless it is unchanged: parsing takes milliseconds, each minute and cluster. A file that names another server is
+   * ignored, and the client keeps its credentials.
+   */
   async function renewed(): Promise<Credentials> {
+    const found = version === undefined ? undefined : await versionOf(path);
+    if (found !== undefined && found === version) return last;
     const latest = chosen(await readKubeconfig(path), path, context);
+    version = isInline(latest.user) ? found : undefined;
     if (latest.cluster.server === server)
       last = await named(path, context, credentialsOf(latest.user, latest.user.folder, execCluster(latest.cluster, ca)));
     return last;
   }
+}
+
+function isInline(user: ReturnType<typeof chosen>["user"]): boolean {
+  return !user.exec && [user.tokenFile, user["client-certificate"], user["client-key"]].every((file) => file === "");
+}
+
+/** Changes with the file; undefined for several files, or one that cannot be read. */
+async function versionOf(path: string): Promise<string | undefined> {
+  const found = await stat(path, { bigint: true }).catch(() => undefined);
+  return found && [found.size, found.ino, found.mtimeNs, found.ctimeNs].join();
 }
 
 /** The namespace of a context (default: the current one). @throws {Error} when the kubeconfig cannot be read */

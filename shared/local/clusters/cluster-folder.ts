@@ -30,7 +30,7 @@ const SETTLE_MS = 200;
 export async function openClusterFolder(options: ClusterFolderOptions): Promise<ClusterDirectory> {
   let clusters: readonly ListedCluster[] = [];
   let reported: ReadonlySet<string> = new Set();
-  const copied = new Map<string, string>();
+  const copied = new Map<string, { readonly config: Vetted["config"]; readonly text: string }>();
   const parsed: NonNullable<FolderOptions["parsed"]> = new Map();
   const followers = new Set<() => void>();
   let reading: Promise<boolean> | undefined;
@@ -66,12 +66,15 @@ export async function openClusterFolder(options: ClusterFolderOptions): Promise<
 
   /** Writes the copy of a vetted kubeconfig (FK1, FK2). */
   async function copy({ cid, config }: Vetted): Promise<void> {
+    const known = copied.get(cid);
+    if (known?.config === config) return; // an unchanged file is the same object, and writing its text costs a millisecond
     const text = kubeconfigText(config);
-    if (copied.get(cid) === text) return;
-    const path = copyOf(cid);
-    await writeFile(`${path}.new`, text, { mode: 0o600 });
-    await rename(`${path}.new`, path);
-    copied.set(cid, text);
+    if (known?.text !== text) {
+      const path = copyOf(cid);
+      await writeFile(`${path}.new`, text, { mode: 0o600 });
+      await rename(`${path}.new`, path);
+    }
+    copied.set(cid, { config, text });
   }
 
   async function forgetCopies(): Promise<void> {

@@ -1,5 +1,6 @@
 /** Reads one state of a folder of kubeconfigs: `NAME` or `NAME.yaml`, and `.NAME.paused` beside it. Hidden files are no clusters. */
-import { open, readdir } from "node:fs/promises";
+import type { BigIntStats } from "node:fs";
+import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 import { addressProblem, clusterId, isClusterName, parseKubeconfig, repeatedServers, vetKubeconfig } from "@deltaloop/kube/kubeconfig";
@@ -52,6 +53,13 @@ interface ParsedFile {
   readonly version: string;
   /** An error for a file that is no kubeconfig, so that it is not parsed again either. */
   readonly config: Kubeconfig | Error;
+  /** Its problems without the addresses of its server, and its id. */
+  readonly problems: readonly string[];
+  readonly cid: string;
+}
+
+interface ValidFile extends ParsedFile {
+  readonly config: Kubeconfig;
 }
 
 /** Reads the folder and vets its files. @throws {Error} when the folder cannot be read; a file that cannot be read is a rejected entry */
@@ -84,51 +92,66 @@ async function readEntry(file: string, paused: ReadonlySet<string | undefined>, 
   const rejected = (...problems: readonly string[]): Rejected => ({ kind: "rejected", name, file, problems, isPaused });
   if (!isClusterName(name)) return rejected(`${file}: its name is not a DNS label: rename it`);
   try {
-    const config = await parsedFile(file, options);
-    const problems = await vet(config, options);
+    const { config, cid, problems: own } = await parsedFile(file, name, options);
+    const problems = own.length > 0 ? own : await vetAddress(config, options);
     if (problems.length > 0) return rejected(...problems.map((problem) => `${file}: ${problem}`));
     const server = config.clusters[0]?.cluster.server ?? "";
-    return { kind: "vetted", name, file, cid: clusterId(name, config), server, config, isPaused };
+    return { kind: "vetted", name, file, cid, server, config, isPaused };
   } catch (error) {
     return rejected(messageOf(error));
   }
 }
 
 /** Returns the problems of a kubeconfig, including those of the addresses that its server's name resolves to. */
-export async function vet(config: Kubeconfig, { allowed, resolve }: Omit<FolderOptions, "folder">): Promise<readonly string[]> {
-  const problems = vetKubeconfig(config, allowed);
-  if (problems.length > 0) return problems;
+export async function vet(config: Kubeconfig, options: Omit<FolderOptions, "folder">): Promise<readonly string[]> {
+  const problems = vetKubeconfig(config, options.allowed);
+  return problems.length > 0 ? problems : await vetAddress(config, options);
+}
+
+/** Resolves the server's name each time, because its addresses may change. */
+async function vetAddress(config: Kubeconfig, { allowed, resolve }: Omit<FolderOptions, "folder">): Promise<readonly string[]> {
   const { hostname } = new URL(config.clusters[0]?.cluster.server ?? "");
   const problem = addressProblem(await resolve(hostname), allowed);
   return problem === undefined ? [] : [problem];
 }
 
 /** Returns a parsed file. @throws {Error} with the file and the problem */
-async function parsedFile(name: string, { folder, parsed }: FolderOptions): Promise<Kubeconfig> {
-  const path = join(folder, name);
-  const file = await open(path, "r");
+async function parsedFile(file: string, name: string, { folder, parsed, allowed }: FolderOptions): Promise<ValidFile> {
+  const path = join(folder, file);
+  const known = parsed?.get(path);
+  if (known && known.version === versionOf(await stat(path, { bigint: true }))) return validFile(known);
+  const opened = await open(path, "r");
   try {
-    const { size, ino, mtimeNs, ctimeNs } = await file.stat({ bigint: true });
-    if (size > BYTES_MAX) throw new Error(`${name}: has more than ${BYTES_MAX} bytes: keep one cluster per file`);
-    const version = [size, ino, mtimeNs, ctimeNs].join();
-    const known = parsed?.get(path);
-    const config = known?.version === version ? known.config : parseOrError(await file.readFile(), name);
-    parsed?.set(path, { version, config });
-    if (config instanceof Error) throw config;
-    return config;
+    const stats = await opened.stat({ bigint: true });
+    if (stats.size > BYTES_MAX) throw new Error(`${file}: has more than ${BYTES_MAX} bytes: keep one cluster per file`);
+    const config = parseOrError(await opened.readFile(), file);
+    const problems = config instanceof Error ? [] : vetKubeconfig(config, allowed);
+    const cid = config instanceof Error || problems.length > 0 ? "" : clusterId(name, config);
+    const read = { version: versionOf(stats), config, problems, cid };
+    parsed?.set(path, read);
+    return validFile(read);
   } finally {
-    await file.close();
+    await opened.close();
   }
 }
 
-function parseOrError(bytes: Buffer, name: string): Kubeconfig | Error {
+function parseOrError(bytes: Buffer, file: string): Kubeconfig | Error {
   const marks = bytes.toString("latin1").match(MARKS)?.length ?? 0;
-  if (marks > MARKS_MAX) return new Error(`${name}: is too complex: keep one cluster per file`);
+  if (marks > MARKS_MAX) return new Error(`${file}: is too complex: keep one cluster per file`);
   try {
-    return parseKubeconfig(bytes, name);
+    return parseKubeconfig(bytes, file);
   } catch (error) {
     return error instanceof Error ? error : new Error(messageOf(error));
   }
+}
+
+function validFile({ config, ...rest }: ParsedFile): ValidFile {
+  if (config instanceof Error) throw config;
+  return { config, ...rest };
+}
+
+function versionOf({ size, ino, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [size, ino, mtimeNs, ctimeNs].join();
 }
 
 function rejectRepeated(entries: readonly FolderEntry[]): readonly FolderEntry[] {

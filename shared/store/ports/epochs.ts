@@ -106,10 +106,10 @@ export interface EpochStore {
    */
   markSuspect(resource: View, reason: string): Promise<void>;
   /**
-   * Whether the leader must run a periodic job now. After a true result the job is due again in `afterMs`. The first call of an epoch
-   * returns false and starts the period.
+   * Returns the periodic jobs that the leader must run now; each is due again in its `afterMs`. The first call of an epoch for a job does not
+   * return it and starts its period.
    */
-  takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
+  takeTurns(epoch: string, jobs: readonly { readonly job: string; readonly afterMs: number }[]): Promise<readonly string[]>;
   /** Whether keys of `controller` are handed out; if not, `reason` is text for users. */
   gate(controller: ControllerName): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
   /** Adds an entry to the quarantine. `ended`: the received items that are counted as quarantined with this entry (TY1). */

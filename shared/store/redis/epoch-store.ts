@@ -171,9 +171,10 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       );
     },
 
-    async takeTurn(epoch, job, afterMs) {
-      const table = context.keys("claimPeriodicJob", { jobs: root.of(epoch).jobs });
-      return (await context.run(table.call(epoch, { job, afterMs: Math.ceil(afterMs) }))) === 1;
+    async takeTurns(epoch, jobs) {
+      const table = context.keys("claimPeriodicJobs", { jobs: root.of(epoch).jobs });
+      const turns = jobs.map(({ job, afterMs }) => ({ job, afterMs: Math.ceil(afterMs) }));
+      return asList(await context.run(table.call(epoch, { turns }))).map(asText);
     },
 
     async quarantined() {

@@ -83,7 +83,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(await harness.store.sweep(harness.epoch)).toHaveLength(1);
       await harness.store.quarantine({ what: "x", where: "y", why: "z", atMs: 0 });
       await harness.store.noteForgery({ messageId: "x", where: "y", why: "z", bytes: 1, atMs: 0 });
-      await harness.store.takeTurn(harness.epoch, "audit pods", 1_000);
+      await harness.store.takeTurns(harness.epoch, [{ job: "audit pods", afterMs: 1_000 }]);
       await harness.store.markSuspect("pods", "somebody said so");
       const write = { resource: "deployments", key: "shop/web", manager: "other", atMs: harness.now() } as const;
       expect((await harness.store.reportForeignWrites({ namespaces: [write] }, harness.now())).namespaces.get("shop")?.stop).toMatchObject({

@@ -12,19 +12,23 @@ const RS = "shop/web";
 export function epochCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
   it("intervals of periodic jobs start at an epoch's first query, separately for each job and epoch", async ({ harness }) => {
-    const turn = (afterMs: number, job = "audit") => harness.store.takeTurn(harness.epoch, job, afterMs);
+    const turn = async (afterMs: number, job = "audit", epoch = harness.epoch) =>
+      (await harness.store.takeTurns(epoch, [{ job, afterMs }])).length > 0;
     expect(await turn(60_000)).toBe(false);
     await harness.pass(59_999);
     expect(await turn(5)).toBe(false); // does not change the interval
     await harness.pass(1);
-    expect(await turn(30_000, "resync")).toBe(false);
-    expect(await turn(10_000)).toBe(true);
+    const both = [
+      { job: "resync", afterMs: 30_000 },
+      { job: "audit", afterMs: 10_000 },
+    ];
+    expect(await harness.store.takeTurns(harness.epoch, both)).toEqual(["audit"]);
     expect(await turn(10_000)).toBe(false);
     await harness.pass(10_000);
     expect(await turn(10_000)).toBe(true);
-    expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
+    expect(await turn(1, "audit", "e-other")).toBe(false);
     await harness.fixture.clock.advance(1);
-    expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
+    expect(await turn(1, "audit", "e-other")).toBe(false);
   });
 
   it("removes the data of a replaced epoch after a delay, and no data of the current epoch", async ({ harness }) => {
@@ -176,10 +180,11 @@ export function epochCases(open: OpenStore): void {
   it("a checkpoint returns the repairs that are due, one resource at a time", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     const answer = await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "5" }, ...FIRST_BEAT });
-    const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"] };
+    const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"], applied: [1] };
+    const ofPods = { watermarks: ["0", "0"], applied: [1, 1] };
     expect(answer).toEqual({
       kind: "ok",
-      resources: CACHED_RESOURCES.map((resource) => ({ ...healthy, resource, ...(resource === "pods" && { watermarks: ["0", "0"] }) })),
+      resources: CACHED_RESOURCES.map((resource) => ({ ...healthy, resource, ...(resource === "pods" && ofPods) })),
     });
   });
 

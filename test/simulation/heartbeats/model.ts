@@ -32,7 +32,7 @@ const [DELIVERY_S, BACKLOG_S] = [3, 40];
 /** Interval of the checkpoints of a quiet cluster. */
 const CHECKPOINT_S = 3;
 /** An own message reveals the gap 15 s after the last one; the gate closes 2 s after that. */
-export const LOST_TAIL_S = BEAT_S + BATCH_S + DELIVERY_S + HOLE_S + CHECKPOINT_S;
+const LOST_TAIL_S = BEAT_S + BATCH_S + DELIVERY_S + HOLE_S + CHECKPOINT_S;
 
 interface Entry {
   readonly kind: "entry";

@@ -15,7 +15,7 @@ function setUp(
   send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }),
   lanes = 1,
   cluster = "c1",
-  own: Pick<LaneSenderOptions, "batchingWindowMs" | "knowsOwn"> = {},
+  own: Pick<LaneSenderOptions, "batchingWindowMs" | "knowsOwn" | "restsWhenApplied"> = {},
 ) {
   const clock = createVirtualClock(0);
   const batches: (readonly QueueEntry[])[] = [];
@@ -349,6 +349,43 @@ test("sends a heartbeat to a silent lane after 15 s", async () => {
   sender.heartbeat();
   await clock.runUntilIdle();
   expect(sent()).toMatchObject([{ k: "W", rv: "0" }]);
+});
+
+test("LS8 a lane whose messages are confirmed sends no heartbeat or watermark, and is reported as quiet", async () => {
+  const { clock, sender, sent } = setUp(undefined, 2, "c1", { restsWhenApplied: true });
+  expect(sender.quietLanes()).toEqual([
+    { resource: "pods", lane: 0, sequence: 0, rv: "0" },
+    { resource: "pods", lane: 1, sequence: 0, rv: "0" },
+  ]);
+  const lane = laneOf("shop/a", 2);
+  sender.live(item("a", 5));
+  expect(sender.quietLanes().map((each) => each.lane)).toEqual([1 - lane]);
+  expect(sender.quietSinceMs).toBeUndefined();
+  await clock.runUntilIdle();
+  expect(
+    sender.quietLanes().map((each) => each.lane),
+    "sent but not confirmed",
+  ).toEqual([1 - lane]);
+  sender.watermark("9");
+  await clock.advance(15_000);
+  sender.heartbeat();
+  await clock.runUntilIdle();
+  expect(sent().map(({ k, ln }) => [k, ln])).toEqual([
+    ["D", lane],
+    ["W", lane],
+    ["W", lane],
+  ]);
+  sender.confirm(lane === 0 ? [2, 0] : [0, 2]);
+  expect(sender.quietLanes().map((each) => each.lane)).toEqual([1 - lane]);
+  sender.confirm(lane === 0 ? [3, 0] : [0, 3]);
+  expect(sender.quietLanes()).toContainEqual({ resource: "pods", lane, sequence: 3, rv: "9" });
+  expect(sender.quietSinceMs).toBe(15_001);
+  sender.watermark("12");
+  await clock.advance(15_000);
+  sender.heartbeat();
+  await clock.runUntilIdle();
+  expect(sent()).toHaveLength(3);
+  expect(sender.quietLanes().map(({ rv }) => rv)).toEqual(["12", "12"]);
 });
 
 test("sends a manifest to every lane after all messages of listed objects, with its number of parts", async () => {

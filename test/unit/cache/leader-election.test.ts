@@ -258,6 +258,37 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ message }) => message === "waiting for the watcher's Lease")).toHaveLength(1);
   });
 
+  it("LE10 of a quiet cluster, the Lease is renewed every 3 s, and survives one renewal that takes its full time", async () => {
+    const { clock, kube, candidate } = scene();
+    let renewals = 0;
+    let hangs = 0;
+    const writer = {
+      ...kube,
+      replace: async (request: Parameters<typeof kube.replace>[0]) => {
+        renewals++;
+        if (hangs-- <= 0) return await kube.replace(request);
+        await clock.after(5_000);
+        throw new UnansweredError("unavailable");
+      },
+    };
+    const a = candidate("a", { writer });
+    await clock.advance(3_000);
+    a.leader()?.setQuiet?.(true);
+    await clock.advance(3_000);
+    renewals = 0;
+    await clock.advance(60_000);
+    expect(renewals).toBeGreaterThanOrEqual(19);
+    expect(renewals).toBeLessThanOrEqual(21);
+    hangs = 1;
+    await clock.advance(30_000);
+    expect(a.leader()?.lost.aborted).toBe(false);
+    a.leader()?.setQuiet?.(false);
+    await clock.advance(3_000);
+    renewals = 0;
+    await clock.advance(60_000);
+    expect(renewals).toBeGreaterThanOrEqual(29);
+  });
+
   it("the Lease is lost after 10 s without a response to a renewal, even if it still has this holder", async () => {
     const { clock, kube, candidate } = scene();
     let away = false;

@@ -12,6 +12,8 @@ import { applyMessage } from "../../../shared/controllers/cache/applier.ts";
 import type { Envelope } from "../../../shared/controllers/cache/messages/envelope.ts";
 import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
 import { createClusterRelease } from "../../../shared/controllers/cache/watcher/cluster-release.ts";
+import { isHeartbeats } from "../../../shared/controllers/cache/messages/heartbeats.ts";
+import { createHeartbeats } from "../../../shared/controllers/cache/watcher/heartbeats.ts";
 import { acquireLease } from "../../../shared/controllers/cache/watcher/leader-election.ts";
 import { runWatcher } from "../../../shared/controllers/cache/watcher/watcher.ts";
 import type { WatcherPorts } from "../../../shared/controllers/cache/watcher/watcher.ts";
@@ -53,12 +55,12 @@ function scene() {
     send: async (entries: readonly QueueEntry[]) => {
       if (queueIsAway) throw new UnansweredError("the queue is unavailable");
       sent.push(...entries);
-      waiting.push(...entries.filter(({ body }) => accepts(envelopeOf(body))));
+      waiting.push(...entries.filter(({ body }) => isHeartbeats(body) || accepts(envelopeOf(body))));
       return { failed: [] };
     },
   };
 
-  const start = (identity: string, own: Partial<Pick<WatcherPorts, "guard" | "release">> = {}) => {
+  const start = (identity: string, own: Partial<Pick<WatcherPorts, "guard" | "release" | "heartbeats">> = {}) => {
     const ends = new AbortController();
     let standMs = 0;
     const draw = (): "live" | number => {
@@ -135,7 +137,9 @@ function scene() {
     drain,
     queueIsAway: (away: boolean) => void (queueIsAway = away),
     lose: (what: (envelope: Envelope) => boolean) => void (accepts = (envelope) => !what(envelope)),
-    envelopes: () => sent.map(({ body }) => envelopeOf(body)),
+    envelopes: () => sent.filter(({ body }) => !isHeartbeats(body)).map(({ body }) => envelopeOf(body)),
+    heartbeats: () => createHeartbeats({ queue, clock, random, log }),
+    checkpoints: () => data.epoch?.checkpoint?.number ?? 0,
     waiting: () => waiting.length,
     /** Advances the time in seconds while the applier processes all messages. */
     async pass(ms: number) {
@@ -164,6 +168,84 @@ function scene() {
     gates: async () => (await store.gate("replicaset")).open,
   };
 }
+
+describe("a quiet cluster of a process that serves several", () => {
+  it("WA11 keeps its gate open with heartbeats that travel together, and writes a checkpoint every 3 s", async ({ s }) => {
+    await s.create("a");
+    s.start("one", { heartbeats: s.heartbeats() });
+    await s.pass(90_000);
+    const [own, all, checkpoints] = [s.envelopes().length, s.sent.length, s.checkpoints()];
+    for (let minute = 0; minute < 5; minute++) {
+      await s.pass(60_000);
+      expect(await s.gates()).toBe(true);
+    }
+    expect(s.envelopes().length - own, "messages of lanes, in 5 minutes").toBeLessThanOrEqual(2);
+    expect(s.sent.length - all).toBeLessThanOrEqual(5 * 4 + 2);
+    expect(s.sent.length - all).toBeGreaterThanOrEqual(5 * 3);
+    expect(s.checkpoints() - checkpoints).toBeLessThanOrEqual(5 * 20 + 1);
+    expect(s.checkpoints() - checkpoints).toBeGreaterThanOrEqual(5 * 19);
+  });
+
+  it("WA11 a change is sent at once and ends the rest", async ({ s }) => {
+    s.start("one", { heartbeats: s.heartbeats() });
+    await s.pass(60_000);
+    const checkpoints = s.checkpoints();
+    await s.create("b");
+    await s.clock.advance(20);
+    await s.drain();
+    expect(s.cached()).toEqual(["default/b"]);
+    expect(s.checkpoints()).toBe(checkpoints + 1);
+    await s.pass(5_000);
+    expect(s.checkpoints()).toBeGreaterThanOrEqual(checkpoints + 5);
+  });
+
+  it("WA11 a bookmark raises the watermarks of quiet lanes with the next heartbeat", async ({ s }) => {
+    s.start("one", { heartbeats: s.heartbeats() });
+    await s.pass(30_000);
+    await s.server.request({ method: "POST", path: "/api/v1/namespaces", body: JSON.stringify({ metadata: { name: "other" } }) });
+    const before = BigInt(s.data.epoch?.resources.get("pods")?.lanes[3]?.watermark ?? "0");
+    await s.pass(90_000);
+    expect(BigInt(s.data.epoch?.resources.get("pods")?.lanes[3]?.watermark ?? "0")).toBeGreaterThan(before);
+  });
+
+  it("WA11 [informer T53] a lost message closes the gate within 20 s, as in a process that serves one cluster", async ({ s }) => {
+    s.start("one", { heartbeats: s.heartbeats() });
+    await s.pass(60_000);
+    s.lose((envelope) => envelope.k === "D");
+    await s.create("lost");
+    await s.pass(500);
+    s.lose(() => false);
+    const lostAtMs = s.clock.now();
+    while ((await s.gates()) && s.clock.now() - lostAtMs < 100_000) await s.pass(500);
+    expect(s.clock.now() - lostAtMs).toBeLessThanOrEqual(20_000);
+    while (!(await s.gates()) && s.clock.now() - lostAtMs < 200_000) await s.pass(500);
+    expect(s.cached()).toEqual(["default/lost"]);
+  });
+
+  it("WA11 a Store that is set back is detected within 3 s", async ({ s }) => {
+    s.start("one", { heartbeats: s.heartbeats() });
+    await s.pass(60_000);
+    const restore = s.snapshot();
+    await s.pass(4_000);
+    restore();
+    const atMs = s.clock.now();
+    while (!s.log.lines.some(({ message }) => message === "raising the fence") && s.clock.now() - atMs < 20_000) await s.pass(500);
+    expect(s.clock.now() - atMs).toBeLessThanOrEqual(3_500);
+    await s.pass(3_000);
+    expect(await s.gates()).toBe(true);
+  });
+
+  it("WA11 a lane with a backlog in the queue opens no hole and raises no fence", async ({ s }) => {
+    s.start("one", { heartbeats: s.heartbeats() });
+    await s.pass(60_000);
+    await s.create("slow");
+    for (let ms = 0; ms < 40_000; ms += 500) await s.clock.advance(500); // the applier is behind
+    await s.pass(5_000);
+    expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toEqual([]);
+    expect(s.cached()).toEqual(["default/slow"]);
+    expect(await s.gates()).toBe(true);
+  });
+});
 
 describe("one watcher", () => {
   it("[informer T49] lists, streams, opens the gate, and keeps it open by heartbeats alone", async ({ s }) => {

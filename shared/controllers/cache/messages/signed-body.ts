@@ -7,7 +7,7 @@
  * its MAC is verified. This includes the envelope's version, so the frame itself has none.
  */
 import { SIGNATURE_CHARACTERS } from "@deltaloop/store/ports";
-import type { Signer } from "@deltaloop/store/ports";
+import type { SignedDomain, Signer } from "@deltaloop/store/ports";
 
 export type Opened =
   /** Signed by a watcher of this deployment. */
@@ -33,12 +33,15 @@ export type SignerOf = (cluster: string) => Pick<Signer, "verify"> | undefined;
 const CLUSTER_CHARACTERS_MAX = 64;
 const SEPARATOR = ".";
 
-export function signBody(signer: Signer, cluster: string, payload: string): string {
-  return cluster + SEPARATOR + signer.sign("q1", [cluster, payload]) + SEPARATOR + payload;
+/** Kinds of bodies: delta messages and heartbeats. */
+type BodyDomain = Extract<SignedDomain, "q1" | "h">;
+
+export function signBody(signer: Signer, cluster: string, payload: string, domain: BodyDomain = "q1"): string {
+  return cluster + SEPARATOR + signer.sign(domain, [cluster, payload]) + SEPARATOR + payload;
 }
 
 /** Never throws. */
-export function openBody(body: string, signerOf: SignerOf): Opened {
+export function openBody(body: string, signerOf: SignerOf, domain: BodyDomain = "q1"): Opened {
   const end = body.slice(0, CLUSTER_CHARACTERS_MAX + 1).indexOf(SEPARATOR);
   const signed = end + 1 + SIGNATURE_CHARACTERS;
   if (end <= 0 || body[signed] !== SEPARATOR) return { kind: "forged", why: "not a signed message" };
@@ -47,7 +50,7 @@ export function openBody(body: string, signerOf: SignerOf): Opened {
   if (signer === undefined) return { kind: "forged", why: "signed for a cluster that is not configured here" };
   const payload = body.slice(signed + 1);
   // Node hashes an unpaired surrogate as U+FFFD, so two texts would have the same MAC. The watcher escapes surrogates.
-  const verdict = payload.isWellFormed() ? signer.verify("q1", [cluster, payload], body.slice(end + 1, signed)) : "forged";
+  const verdict = payload.isWellFormed() ? signer.verify(domain, [cluster, payload], body.slice(end + 1, signed)) : "forged";
   switch (verdict) {
     case "current":
     case "former":

@@ -11,12 +11,14 @@
  * LS5 a pack that holds nothing but own writes has a longer batching window; until it is sent, other items of its lane join it.
  * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue rejects permanently is
  *    sent again under the same number and id without its objects, which the applier then reads live.
+ * LS8 with `restsWhenApplied`, a lane whose messages the Store has all confirmed sends no watermark or heartbeat of its own: `quietLanes`
+ *    reports it, and its cluster's heartbeat carries both. A lane with unconfirmed messages sends its own, behind them in its group.
  * LS7 every message fits, measured after encoding. A pack that does not fit travels without its objects; keys always fit.
  *    A part of a manifest is cut so that it fits even if it does not compress.
  */
 import { laneOf } from "@deltaloop/store/ports";
 import type { View, ObjectKey } from "@deltaloop/kube/objects";
-import type { Signer, DeltaQueue, QueueEntry, SendResult, ManifestRow } from "@deltaloop/store/ports";
+import type { Signer, DeltaQueue, HeartbeatLane, QueueEntry, SendResult, ManifestRow } from "@deltaloop/store/ports";
 import { describeError } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import { FRESH_BACKOFF, stepBackoff } from "@deltaloop/kube/list-watch";
@@ -36,6 +38,8 @@ export interface LaneSenderOptions {
   readonly fence: string;
   /** Batching window of open packs of live events; if absent, batching-window.ts chooses it. */
   readonly batchingWindowMs?: number;
+  /** Whether quiet lanes are in the cluster's heartbeat (LS8). */
+  readonly restsWhenApplied?: boolean;
   /** False if nothing is written through, so that own writes (own-write.ts) are new to the cache. Default true. */
   readonly knowsOwn?: boolean;
 }
@@ -46,6 +50,8 @@ export interface LaneSenderPorts {
   readonly random: Random;
   readonly signer: Signer;
   readonly log: Log;
+  /** Called before each message. */
+  readonly onMessage?: () => void;
 }
 
 /** SQS takes 1 MiB per message, counted in bytes of its body; the difference is a margin. */
@@ -119,6 +125,8 @@ interface Lane {
   sending: boolean;
   backoff: Backoff;
   lastEnqueuedMs: number;
+  /** The sequence number up to which the Store has confirmed the lane's messages. */
+  applied: number;
 }
 
 /** Open packs of one batching window; they are sent together. */
@@ -158,6 +166,7 @@ export class LaneSender implements DeltaSink {
       sending: false,
       backoff: FRESH_BACKOFF,
       lastEnqueuedMs: ports.clock.now(),
+      applied: 0,
     });
     this.#lanes = Array.from({ length: options.lanes }, (_, number) => lane(number));
     signal.addEventListener("abort", () => this.#wake());
@@ -212,13 +221,35 @@ export class LaneSender implements DeltaSink {
 
   watermark(rv: string): void {
     this.#rv = rv;
-    for (const lane of this.#lanes) this.#mark(lane);
+    for (const lane of this.#lanes) if (!this.#rests(lane)) this.#mark(lane);
   }
 
   /** Sends a watermark on each lane that was idle for 15 s: the gate stays open only while messages arrive on every lane. */
   heartbeat(): void {
     const now = this.#ports.clock.now();
-    for (const lane of this.#lanes) if (now - lane.lastEnqueuedMs >= HEARTBEAT_MS) this.#mark(lane);
+    for (const lane of this.#lanes) if (now - lane.lastEnqueuedMs >= HEARTBEAT_MS && !this.#rests(lane)) this.#mark(lane);
+  }
+
+  /** `applied`: the sequence number up to which the Store has each lane's messages, under this sender's fence. */
+  confirm(applied: readonly number[]): void {
+    for (const lane of this.#lanes) lane.applied = applied[lane.number] ?? lane.applied;
+  }
+
+  /** The lanes whose messages are all confirmed, with the last version of the stream (LS8). */
+  quietLanes(): readonly HeartbeatLane[] {
+    const { resource } = this.#options;
+    return this.#lanes
+      .filter((lane) => isApplied(lane))
+      .map(({ number, sequence }) => ({ resource, lane: number, sequence, rv: this.#rv }));
+  }
+
+  /** Since when every lane is quiet; undefined if one is not. */
+  get quietSinceMs(): number | undefined {
+    return this.#lanes.every(isApplied) ? Math.max(...this.#lanes.map(({ lastEnqueuedMs }) => lastEnqueuedMs)) : undefined;
+  }
+
+  #rests(lane: Lane): boolean {
+    return this.#options.restsWhenApplied === true && isApplied(lane);
   }
 
   async room(signal: AbortSignal): Promise<void> {
@@ -338,6 +369,7 @@ export class LaneSender implements DeltaSink {
   }
 
   #enqueue(lane: Lane, fields: string, items: number, bare?: Bare): void {
+    this.#ports.onMessage?.();
     const sequence = ++lane.sequence;
     let waiting: Waiting = { ...this.#message(lane, sequence, fields), sequence, items, bare };
     if (bare && waiting.bytes > MESSAGE_BYTES_MAX) {
@@ -449,6 +481,10 @@ export class LaneSender implements DeltaSink {
     this.#waiters = [];
     for (const resolve of waiters) resolve();
   }
+}
+
+function isApplied({ applied, sequence, open, waiting, sending }: Lane): boolean {
+  return applied === sequence && open === undefined && waiting.length === 0 && !sending;
 }
 
 function packedOf(item: SinkItem): Packed {

@@ -17,6 +17,7 @@
  * LE8 a released Lease records the final checkpoint. Each acquiring write removes it.
  * LE9 `token` has a raised count only after the API server has answered the renewal. So the Store never has a count that the Lease lacks,
  *     which would look like another cluster's.
+ * LE10 while its cluster is quiet, a leader renews every QUIET_RENEW_MS. One renewal may fail, and take its full time, before the deadline.
  */
 import type { Lease } from "@deltaloop/kube/objects";
 import type { Proof, TermToken } from "@deltaloop/store/ports";
@@ -55,6 +56,8 @@ export interface Leadership {
    * Lease is not written.
    */
   readonly raise: (forgets?: boolean) => Promise<string>;
+  /** Reports whether the cluster is quiet (LE10). */
+  readonly setQuiet?: (isQuiet: boolean) => void;
   /** Aborts when the Lease is lost. */
   readonly lost: AbortSignal;
   /** Releases the Lease so that a successor need not wait, and with `final` need not list (LE8). */
@@ -96,6 +99,8 @@ const TERM_CHARACTERS = 12;
 const LEASE_SECONDS = 15;
 const RENEW_DEADLINE_MS = 10_000;
 const RETRY_MS = 2000;
+/** Renewal period of a quiet cluster, and the delay after a failed one: 3 + 5 (a call's time) + 1 s are within the renew deadline. */
+const [QUIET_RENEW_MS, QUIET_RETRY_MS] = [3000, 1000];
 /** Poll interval of candidates (upstream: 2 s), so that a released Lease is taken within 2 s. */
 const LOOK_MS = 1000;
 const JITTER = 1.2;
@@ -238,12 +243,17 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
     return fence;
   };
 
+  let isQuiet = false;
   const keep = async (): Promise<void> => {
+    let hasFailed = false;
     for (;;) {
-      await clock.after(RETRY_MS, over).catch(() => undefined);
+      const delayMs = isQuiet ? (hasFailed ? QUIET_RETRY_MS : QUIET_RENEW_MS) : RETRY_MS;
+      await clock.after(delayMs, over).catch(() => undefined);
       if (over.aborted) return;
       if (hasWentBack) continue; // LE7: the next write is a raise
+      hasFailed = false;
       await renew().catch((error: unknown) => {
+        hasFailed = true;
         if (!lost.signal.aborted)
           log.warn("failed to renew the watcher's Lease, retrying", { lease: options.name, error: describeError(error) });
       });
@@ -259,6 +269,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
     fence: () => fence,
     holds,
     raise: (forgets = false) => raise(forgets),
+    setQuiet: (quiet) => void (isQuiet = quiet),
     lost: lost.signal,
     release: async (final) => {
       lost.abort(new Error("released"));

@@ -88,11 +88,17 @@ export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, sign
   const pending = new Set<string>();
   while (!signal.aborted) {
     await clock.after(times.tickMs, signal).catch(() => undefined);
-    for (const { name, afterMs, run } of jobs) {
+    if (signal.aborted) return;
+    try {
+      const turns = jobs.map(({ name, afterMs }) => ({ job: name, afterMs: afterMs() }));
+      for (const name of await store.takeTurns(epoch, turns)) pending.add(name);
+    } catch (error) {
+      log.warn("upkeep failed, retrying at the next tick", { job: "schedule", error: describeError(error) });
+    }
+    for (const { name, run } of jobs) {
       if (signal.aborted) return;
+      if (!pending.has(name)) continue;
       try {
-        if (await store.takeTurn(epoch, name, afterMs())) pending.add(name);
-        if (!pending.has(name)) continue;
         await run();
         pending.delete(name);
       } catch (error) {

@@ -17,11 +17,13 @@
  * WA9 an unproven takeover lists: `openFence` marks every resource SUSPECT, and the list that ends the mark is a quorum read after the
  *    fence was opened, so it is not older than the fence.
  * WA10 a written-through version above the API server's newest one is from another history and leads to a new epoch.
+ * WA11 with `heartbeats`, quiet lanes travel with those of other clusters. A quiet cluster writes checkpoints and sweeps every
+ *    QUIET_CHECKPOINT_MS; the first message that it sends ends the wait.
  * WA6 a term begins with the fence of a Lease write that this process made, and got answered, after its last term ended. So a process that
  *     was paused in a lost history, whose fence exceeds any new one, opens no term.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { lanesOf } from "@deltaloop/store/ports";
+import { laneOf, lanesOf } from "@deltaloop/store/ports";
 import { BUILT_IN, CACHED_RESOURCES, compareResourceVersions, maxResourceVersion, minResourceVersion } from "@deltaloop/kube/objects";
 import type { Signer, DeltaQueue, Doorbells, EpochRecord, Lineage, Proof, ResourceHealth, Store } from "@deltaloop/store/ports";
 import type { Resource, View } from "@deltaloop/kube/objects";
@@ -29,13 +31,15 @@ import { describeError } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { KubeWatch } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
-import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, SWEEP_PERIOD_MS } from "@deltaloop/base";
+import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, QUIET_CHECKPOINT_MS, SWEEP_PERIOD_MS } from "@deltaloop/base";
 import { lookingAtRelease } from "./cluster-release.ts";
 import type { ClusterRelease } from "./cluster-release.ts";
 import { resourceOf } from "../cache-registry.ts";
 import type { CacheRegistry } from "../cache-registry.ts";
 import type { ForeignWriteGuard } from "./foreign-write-guard.ts";
 import { informerLabels } from "../informer-labels.ts";
+import { heartbeatLine } from "../messages/heartbeats.ts";
+import type { Heartbeats } from "./heartbeats.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./leader-election.ts";
 import { decideEpoch, STILL_MS } from "./lineage.ts";
@@ -63,6 +67,8 @@ export interface WatcherPorts {
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
   /** Looks for another controller's writes. If absent, the guard is disabled. */
   readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
+  /** Sends heartbeats of quiet lanes with those of other clusters; absent: each lane sends its own, every 15 s. */
+  readonly heartbeats?: Heartbeats;
   /** If absent, no release is published, as in a replay. */
   readonly release?: ClusterRelease;
   /** The views to feed. By default, the views of the built-in controllers. */
@@ -91,6 +97,11 @@ const FAILED_LISTS_MAX = 5;
 /** If a lane is still frozen this long after a list was requested, the watcher lists the resource again. */
 const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
+const HEARTBEAT_MS = 15_000;
+/** A cluster is quiet once nothing was sent for this long: longer than it takes to sweep a lost doorbell. */
+const QUIET_AFTER_MS = 10_000;
+/** Clusters that are quiet do their work in this many groups, each in one event-loop turn, so that their commands share a write. */
+const QUIET_GROUPS = 10;
 /** How long a written-through version may be newer than its stream's version before the API server's newest version is read (WA10). */
 const ABOVE_STREAM_MS = 15_000;
 /** Digits that a double represents exactly, as upstream reports them. Source: client-go tools/cache/the_real_fifo.go. */
@@ -331,6 +342,10 @@ class Term {
   /** Time at which the Store was last full. */
   #fullMs = Number.NEGATIVE_INFINITY;
   #isFull = false;
+  /** Whether the last checkpoint found all resources synced, without holes and frozen lanes. */
+  #isWhole = false;
+  #heartbeatMs: number;
+  #wake: (() => void) | undefined;
 
   /** The Store's last response: the proof for this leader's next term. */
   proof: Proof | undefined;
@@ -348,6 +363,7 @@ class Term {
     this.#fence = leadership.fence();
     this.#opening = opening;
     this.#wentBack = leadership.lineage?.wentBack() ?? 0;
+    this.#heartbeatMs = ports.clock.now();
   }
 
   async run(leading: AbortSignal): Promise<End> {
@@ -414,7 +430,11 @@ class Term {
     const { cluster, batchingWindowMs, knowsOwn } = this.#options;
     const lanes = { cluster, resource, lanes: lanesOf(resource), epoch: this.#epoch, fence: this.#fence };
     const waits = { ...(batchingWindowMs !== undefined && { batchingWindowMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
-    const sender = new LaneSender(this.#ports, { ...lanes, ...waits }, signal);
+    const sender = new LaneSender(
+      { ...this.#ports, onMessage: () => this.#wake?.() },
+      { ...lanes, ...waits, restsWhenApplied: this.#ports.heartbeats !== undefined },
+      signal,
+    );
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });
       if (opened.kind === "open") return opened;
@@ -440,21 +460,59 @@ class Term {
     await runUpkeep({ ...this.#ports, ...upkeep }, { epoch: this.#epoch, times: upkeep, relist }, signal);
   }
 
-  /** Writes checkpoints and heartbeats and runs the sweeper, about once a second. */
+  /** Writes checkpoints and heartbeats and runs the sweeper, about once a second, of a quiet cluster every QUIET_CHECKPOINT_MS. */
   async #tend(signal: AbortSignal): Promise<void> {
     for (let beat = 1; !signal.aborted; beat++) {
-      await this.#ports.clock.after(CHECKPOINT_MS, signal).catch(() => undefined);
+      const isQuiet = this.#isQuiet();
+      this.#leadership.setQuiet?.(isQuiet);
+      if (isQuiet) await this.#rest(signal);
+      else await this.#ports.clock.after(CHECKPOINT_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
       try {
-        for (const { sender } of this.#streams.values()) sender.heartbeat();
+        this.#heartbeat();
         await this.#checkpoint();
-        if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
+        if (isQuiet || beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
       } catch (error) {
+        this.#isWhole = false;
         this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
         this.#ports.log.warn("checkpoint failed; trying again with the next one", { error: describeError(error) });
       }
       if (this.#isFull || beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#forget();
     }
+  }
+
+  /** WA11. */
+  #isQuiet(): boolean {
+    const { heartbeats, clock } = this.#ports;
+    if (!heartbeats || !this.#isWhole || this.#isFull || this.#aboveSinceMs.size > 0) return false;
+    const untilMs = clock.now() - QUIET_AFTER_MS;
+    return [...this.#streams.values()].every(({ sender: { quietSinceMs } }) => quietSinceMs !== undefined && quietSinceMs <= untilMs);
+  }
+
+  /** Waits until the time of this cluster's group, at most QUIET_CHECKPOINT_MS, or until it sends a message. */
+  async #rest(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#ports;
+    const group = laneOf(this.#options.cluster, QUIET_GROUPS) * (QUIET_CHECKPOINT_MS / QUIET_GROUPS);
+    const waitMs = QUIET_CHECKPOINT_MS - ((clock.now() + QUIET_CHECKPOINT_MS - group) % QUIET_CHECKPOINT_MS);
+    const woken = new AbortController();
+    this.#wake = () => woken.abort(new Error("a message is sent"));
+    const ends = (): void => woken.abort(signal.reason);
+    signal.addEventListener("abort", ends, { once: true });
+    await clock.after(waitMs, woken.signal).catch(() => undefined);
+    signal.removeEventListener("abort", ends);
+    this.#wake = undefined;
+  }
+
+  #heartbeat(): void {
+    const { heartbeats, clock, signer } = this.#ports;
+    const senders = [...this.#streams.values()].map(({ sender }) => sender);
+    for (const sender of senders) sender.heartbeat();
+    if (!heartbeats || clock.now() - this.#heartbeatMs < HEARTBEAT_MS) return;
+    this.#heartbeatMs = clock.now();
+    const lanes = senders.flatMap((sender) => sender.quietLanes());
+    if (lanes.length === 0) return;
+    const heartbeat = { epoch: this.#epoch, fence: this.#fence, sentMs: this.#heartbeatMs, lanes };
+    heartbeats.add(heartbeatLine(signer, this.#options.cluster, heartbeat), () => !this.#ended.signal.aborted && this.#leadership.holds());
   }
 
   async #checkpoint(): Promise<void> {
@@ -487,7 +545,11 @@ class Term {
     if (token) lineage?.confirm(token.count);
     this.proof = token && { token, checkpoint: { fence: this.#fence, number: beat }, isExact: false };
     this.#noteFull(result.full ?? false);
+    this.#isWhole = result.resources.every(
+      ({ state, holeForMs, frozenLanes }) => state === "SYNCED" && holeForMs === undefined && frozenLanes.length === 0,
+    );
     for (const health of result.resources) {
+      this.#streams.get(health.resource)?.sender.confirm(health.applied);
       this.#tell(health);
       this.#repair(health);
       await this.#compareWritten(health);

@@ -74,7 +74,7 @@ function epochVerbs(
   | "checkpoint"
   | "heartbeat"
   | "markSuspect"
-  | "takeTurn"
+  | "takeTurns"
   | "gate"
   | "quarantine"
   | "quarantined"
@@ -92,11 +92,13 @@ function epochVerbs(
     checkpoint: async (request) => checkpoint(data, request, options.clock.now()),
     heartbeat: async (request) => heartbeat(data, request, clock.now()),
     markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
-    takeTurn: async (name, job, afterMs) => {
+    takeTurns: async (name, jobs) => {
       const epoch = epochNamed(data, name);
-      const dueMs = epoch?.turns.get(job);
-      if (dueMs === undefined || dueMs <= clock.now()) epoch?.turns.set(job, clock.now() + afterMs);
-      return dueMs !== undefined && dueMs <= clock.now();
+      return jobs.flatMap(({ job, afterMs }) => {
+        const dueMs = epoch?.turns.get(job);
+        if (dueMs === undefined || dueMs <= clock.now()) epoch?.turns.set(job, clock.now() + Math.ceil(afterMs));
+        return dueMs !== undefined && dueMs <= clock.now() ? [job] : [];
+      });
     },
     gate: async (controller) => {
       const reason = gateReason(data, controller, options);

@@ -162,7 +162,7 @@ export const LAYOUTS = {
     args: { id: "text", body: "text", moves: "text", silentMs: "number", forgetMs: "number", movesMax: "number" },
   },
   heartbeat: { keys: {}, args: { fence: "text", sentMs: "number", lanes: ["stateSlot", "tombstonesSlot", "sequence", "rv"] } },
-  claimPeriodicJob: { keys: { jobs: "key" }, args: { job: "text", afterMs: "number" } },
+  claimPeriodicJobs: { keys: { jobs: "key" }, args: { turns: ["job", "afterMs"] } },
   forget: { keys: { stale: "keys" }, args: {} },
   gate: { keys: {}, args: GATE },
   markSuspect: { keys: { meta: "key" }, args: { reason: "text" } },

@@ -64,7 +64,7 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   applyPack: [queue, intents, index, sequence, tally, readFileSync(new URL("./index/apply-pack.lua", import.meta.url), "utf8")],
   beat: [readFileSync(new URL("./epochs/beat.lua", import.meta.url), "utf8")],
   checkpoint: [queue, readFileSync(new URL("./epochs/checkpoint.lua", import.meta.url), "utf8")],
-  claimPeriodicJob: [readFileSync(new URL("./epochs/claim-periodic-job.lua", import.meta.url), "utf8")],
+  claimPeriodicJobs: [readFileSync(new URL("./epochs/claim-periodic-jobs.lua", import.meta.url), "utf8")],
   correlateEvents: [eventRules, readFileSync(new URL("./audit/correlate-events.lua", import.meta.url), "utf8")],
   done: [queue, ending, readFileSync(new URL("./work-queue/done.lua", import.meta.url), "utf8")],
   dueIn: [readFileSync(new URL("./work-queue/due-in.lua", import.meta.url), "utf8")],

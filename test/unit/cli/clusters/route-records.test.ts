@@ -4,6 +4,7 @@ import { it as base, expect } from "vitest";
 
 import { routeRecords } from "../../../../cli/clusters/route-records.ts";
 import type { ClusterFunction, RouterPorts } from "../../../../cli/clusters/route-records.ts";
+import { joinHeartbeats } from "../../../../shared/controllers/cache/messages/heartbeats.ts";
 import { doorbellParts } from "../../../../shared/store/ports/doorbells.ts";
 import { createSigner } from "../../../../shared/store/signer.ts";
 import { createSqsDoorbells } from "../../../../shared/store/sqs/doorbells.ts";
@@ -68,7 +69,7 @@ const it = base.extend<{ harness: Harness }>({
     const harness: Harness = {
       ...{ handled: [], postponed: [], load: {}, refreshed: [], gate: Promise.resolve(), failing: new Set() },
       async route(records, ...bodies) {
-        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body })) as SQSRecord[]; // the router reads only these fields
+        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body, attributes: {} })) as SQSRecord[]; // the router reads only these fields
         const answer = await routers.get(records)?.({ Records }, {} as Context);
         return (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
       },
@@ -142,4 +143,16 @@ it("postpones doorbells of a cluster that uses its full share of invocations, an
   await Promise.all(hanging);
   await harness.route("doorbells", signedBell(BLUE));
   expect(harness.postponed).toHaveLength(1);
+});
+
+it("RO4 passes each cluster its own heartbeats, whatever another cluster's handler does", async ({ harness }) => {
+  harness.failing.add(BLUE);
+  const lines = [`${BLUE}.x.1`, `${RED}.x.2`, `${NEW}.x.3`, "no cluster", `${RED}.x.4`];
+  expect(await harness.route("deltas", joinHeartbeats(lines), `${RED}.x.delta`)).toEqual([]);
+  expect(harness.handled.toSorted()).toEqual([
+    [BLUE, [joinHeartbeats([`${BLUE}.x.1`])]],
+    [RED, [`${RED}.x.delta`]],
+    [RED, [joinHeartbeats([`${RED}.x.2`, `${RED}.x.4`])]],
+  ]);
+  expect(harness.refreshed, "the next heartbeat of a new cluster follows").toEqual([]);
 });
