@@ -8,6 +8,7 @@ import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
 import { messageOf } from "@deltaloop/kube/objects";
+import { clustersReport } from "./cost/clusters.ts";
 import { residentsOf, savingsOf } from "./cost/compare.ts";
 import counted from "./cost/counts.json" with { type: "json" };
 import { parseCounts } from "./cost/counts.ts";
@@ -24,6 +25,7 @@ import { withProgress } from "./output/terminal.ts";
 import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
 interface CostFlags extends Rates {
+  readonly clusters: number;
   readonly metrics?: string;
   readonly over?: number;
   readonly params?: string;
@@ -35,6 +37,7 @@ interface CostFlags extends Rates {
 }
 
 const RATE_MAX = 10_000_000;
+const CLUSTERS_MAX = 10_000;
 const FETCH_MS_MAX = 10_000;
 const RATES = [
   "deployments",
@@ -46,12 +49,16 @@ const RATES = [
   "otherPodsPerDay",
 ] as const satisfies readonly (keyof Rates)[];
 
+/** Has all names. */
+const NO_WORK = { ...Object.fromEntries(RATES.map((name) => [name, 0])), pods: 1 } as unknown as Rates;
+
 export function registerCost(program: Command): void {
   const rate = (flag: string) => wholeNumber(flag, { min: 0, max: RATE_MAX });
   const command = program
     .command("cost")
     .description("Estimates the monthly AWS cost, and compares it with a resident pod.")
     .optionsGroup("Workload:")
+    .option("--clusters <n>", "clusters of the deployment, all together", wholeNumber("--clusters", { min: 1, max: CLUSTERS_MAX }), 1)
     .option("--deployments <n>", "Deployments in the cluster", rate("--deployments"), 0)
     .option("--pods <n>", "pods of each Deployment", wholeNumber("--pods", { min: 1, max: 10_000 }), 3)
     .option("--rollouts-per-day <n>", "rollouts of all Deployments together", rate("--rollouts-per-day"), 0)
@@ -89,6 +96,7 @@ export function registerCost(program: Command): void {
     examples: [
       "cost",
       "cost --deployments 50 --rollouts-per-day 20 --param natGateway=false",
+      "cost --clusters 200",
       "cost --metrics http://127.0.0.1:9090/metrics -o yaml",
     ],
   });
@@ -108,12 +116,14 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   });
   if (measured !== undefined && rateOptions.length > 0)
     throw new UsageError(`--metrics already contains the workload: remove ${rateOptions.map(({ long }) => long).join(", ")}`);
-  const usage = measured === undefined ? usageOf(counts, rates) : usageOfMeasured(counts, measured);
+  const { clusters } = flags;
+  const usage = measured === undefined ? usageOf(counts, rates, clusters) : usageOfMeasured(counts, measured, clusters);
   const { coldStartMs, series } = counts;
-  const month = (given: Readonly<Record<string, string>>) => {
+  const month = (given: Readonly<Record<string, string>>, of = usage) => {
     const stack = stackOf(given);
-    return monthOf(stack, madeOf(stack), usage, { slower, coldStartMs, series }, known);
+    return monthOf(stack, madeOf(stack), of, { slower, coldStartMs, series }, known);
   };
+  const idleMonth = (count: number, given: Readonly<Record<string, string>>) => month(given, usageOf(counts, NO_WORK, count));
   const report = {
     region: known.region,
     pricesOf: known.date,
@@ -124,6 +134,7 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
     ...(measured === undefined ? { rates } : { measured }),
     items: month(parameters),
     residents: residentsOf(known),
+    ...(clusters > 1 && { clusters: clustersReport(clusters, parameters, idleMonth, counts, known) }),
     savings: savingsOf(parameters, month),
   };
   process.stdout.write(flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report));

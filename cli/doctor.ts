@@ -43,9 +43,9 @@ export function registerDoctor(program: Command): void {
   const command = program
     .command("doctor")
     .description("Checks API server, permissions, Redis, queues, watcher, cache and work queue.")
-    .addOption(new Option("--redis <url>", "check only whether this Redis accepts every command, before the first deployment"))
-    .option("--redis-cluster", "with --redis: it is a Redis Cluster, or ElastiCache Serverless")
-    .addOption(new Option("--redis-durability <class>", "with --redis: the durability class").choices(["A", "B", "C"]).default("C"))
+    .addOption(new Option("--redis <url>", "check only the commands of this Redis"))
+    .option("--redis-cluster", "the Redis is a cluster")
+    .addOption(new Option("--redis-durability <class>", "its durability class").choices(["A", "B", "C"]).default("C"))
     .option("--audit", `compare every object of the API server with its row in the cache; may take ${AUDIT_PART_MS / 1000} s`)
     .addOption(environmentOption());
   addOutputOption(command, "one object")

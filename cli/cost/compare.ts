@@ -1,4 +1,5 @@
 /** Compares a month with a resident pod that does the same work, and with other parameters. */
+import type { CountsFile } from "./counts.ts";
 import type { Item } from "./month.ts";
 import { sumOf } from "./month.ts";
 import type { Prices } from "./prices.ts";
@@ -17,12 +18,26 @@ const RESIDENTS = [
   { count: 2, cpu: 1, gib: 2 },
 ] as const;
 
+/** Controller managers of `count` control planes: Fargate's smallest tasks, and the measured memory and CPU on nodes that are filled. */
+export function residentsOfClusters(count: number, { memoryMib, cores }: CountsFile["resident"], { prices }: Prices): readonly Resident[] {
+  const { cpu, gib } = SMALLEST_TASK;
+  const onFargate = cpu * prices.fargateCpuHour.usd + gib * prices.fargateGbHour.usd;
+  const onNodes = cores * prices.nodeCpuHour.usd + (memoryMib / MIB_PER_GIB) * prices.nodeGbHour.usd;
+  return [
+    { name: `Fargate tasks of ${cpu} vCPU and ${gib} GiB`, usd: count * MONTH_HOURS * onFargate },
+    { name: `${memoryMib} MiB, ${cores} cores each on nodes`, usd: count * MONTH_HOURS * onNodes },
+  ];
+}
+
 export function residentsOf({ prices }: Prices): readonly Resident[] {
   return RESIDENTS.map(({ count, cpu, gib }) => ({
     name: `${count === 1 ? "one" : "two"} of ${cpu} vCPU and ${gib} GiB`,
     usd: count * MONTH_HOURS * (cpu * prices.fargateCpuHour.usd + gib * prices.fargateGbHour.usd),
   }));
 }
+
+const SMALLEST_TASK = { cpu: 0.25, gib: 0.5 } as const;
+const MIB_PER_GIB = 1_024;
 
 /** Parameters of a deployment that change its cost, and what each requires. */
 const CHOICES: readonly { readonly parameter: string; readonly wants: string }[] = [

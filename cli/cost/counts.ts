@@ -23,6 +23,9 @@ const COUNTS = v.strictObject({
   queueBytes: count,
   apiBytes: count,
   storeBytes: count,
+  /** ElastiCache processing units of all commands to the store, and of the checkpoints among them; read only of idle hours. */
+  ecpus: v.optional(count, 0),
+  checkpointEcpus: v.optional(count, 0),
   /** Size of metric lines that functions write to their logs, and of all other log lines of this system. */
   metricBytes: count,
   logBytes: count,
@@ -33,6 +36,12 @@ const FILE = v.strictObject({
   how: v.string(),
   /** One hour without changes. */
   idleHour: COUNTS,
+  /** What each further cluster without changes adds to an hour, in a deployment that serves several. */
+  furtherIdleHour: COUNTS,
+  /** Date and commit of `furtherIdleHour`. */
+  clustersOf: v.strictObject({ date: v.pipe(v.string(), v.isoDate()), commit: v.string() }),
+  /** A kube-controller-manager with the three loops and nothing to do. */
+  resident: v.strictObject({ date: v.pipe(v.string(), v.isoDate()), memoryMib: count, cores: count }),
   /** Number of custom metrics in CloudWatch, in idle hours and in hours with work. */
   series: v.strictObject({ idle: count, work: count }),
   /** Duration of a sandbox's INIT phase, which is billed. */
@@ -55,6 +64,8 @@ export const SUMS = [
   "queueBytes",
   "apiBytes",
   "storeBytes",
+  "ecpus",
+  "checkpointEcpus",
   "metricBytes",
   "logBytes",
 ] as const satisfies readonly Sums[];
@@ -73,6 +84,8 @@ export const NOTHING: Counts = {
   queueBytes: 0,
   apiBytes: 0,
   storeBytes: 0,
+  ecpus: 0,
+  checkpointEcpus: 0,
   metricBytes: 0,
   logBytes: 0,
 };

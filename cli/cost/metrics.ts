@@ -6,9 +6,9 @@
  */
 import { LANES } from "@deltaloop/store/ports";
 import { UsageError } from "@deltaloop/base";
-import { NOTHING, scaled } from "./counts.ts";
+import { NOTHING } from "./counts.ts";
 import type { Counts, CountsFile } from "./counts.ts";
-import { MONTH_HOURS, READS_PER_HOUR } from "./usage.ts";
+import { idleMonth, MONTH_HOURS, READS_PER_HOUR } from "./usage.ts";
 import type { Usage } from "./usage.ts";
 
 /** Sums over a period, over all labels. */
@@ -57,7 +57,7 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
 }
 
 /** Returns a month at the measured rate, with the idle use of counts.json. */
-export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measured): Usage {
+export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measured, clusters = 1): Usage {
   const month = (sum: number): number => (sum * MONTH_HOURS) / hours;
   const messages = month(Math.max(0, measured.messages - IDLE_MESSAGES_PER_HOUR * hours));
   const [doorbells, syncMs, requests] = [month(measured.doorbells), month(measured.syncSeconds * 1_000), month(measured.requests)];
@@ -77,10 +77,12 @@ export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measur
     queueBytes: Math.max(messages, doorbells) * change.queueBytes,
     apiBytes: (messages + requests) * API_BYTES,
     storeBytes: Math.max(messages, doorbells) * change.storeBytes,
+    ecpus: Math.max(messages, doorbells) * change.ecpus,
     metricBytes: Math.max(messages, doorbells) * change.metricBytes,
   };
   return {
-    idle: scaled(file.idleHour, MONTH_HOURS),
+    clusters,
+    idle: idleMonth(file, clusters),
     work,
     starts: Math.min(doorbells * sync.atOnce, SYNC_FUNCTIONS * sync.atOnce * READS_PER_HOUR * MONTH_HOURS),
     workHours: Math.min(MONTH_HOURS, doorbells + messages),

@@ -5,6 +5,7 @@
 import type { Counts } from "./counts.ts";
 import { nodePrice } from "./prices.ts";
 import type { Price, PriceName, Prices } from "./prices.ts";
+import { ROLES } from "@deltaloop/controllers/registry";
 import type { Made, Stack } from "@deltaloop/controllers/registry";
 import { MONTH_HOURS, readsOfAMonth } from "./usage.ts";
 import type { Usage } from "./usage.ts";
@@ -42,6 +43,8 @@ export const POLLED = { fifo: 2, standard: 3 } as const;
 const POLLS_PER_HOUR = 5 * (3_600 / 20);
 /** Secrets read: MAC key, digest key, the store's password, the credential for the API server. */
 const SECRETS_READ = 4;
+/** Parameters of a cluster: one for each role. */
+const PARAMETERS_EACH = ROLES.length;
 /** Lambda's own three log lines of an invocation, with CloudWatch's overhead for each. */
 const PLATFORM_LOG_BYTES = 346;
 /**
@@ -50,6 +53,11 @@ const PLATFORM_LOG_BYTES = 346;
  */
 const KEY_CALLS = { deltas: 3, doorbells: 3 * (2 * 5 + 1) } as const;
 const GB = 1e9;
+
+/** Source: AWS, Amazon ElastiCache pricing. */
+const SERVERLESS_GB_MIN = 0.1;
+/** Stored for a cluster with 50 objects, each with a row of 800 bytes, twice while a new epoch is listed, and 100 KiB for everything else. */
+const STORED_BYTES = 2 * 50 * 800 + 100 * 1_024;
 
 interface Quantity {
   readonly name: string;
@@ -95,6 +103,7 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
     { name: "secrets", price: "secret", idle: made.secrets },
     { name: "reads of secrets", price: "secretRead", ...reads },
     { name: "alarms", price: "alarm", idle: made.alarms },
+    ...(usage.clusters > 1 ? [{ name: "parameters", price: "parameter" as const, idle: usage.clusters * PARAMETERS_EACH }] : []),
     ...(stack.metrics === "emf"
       ? [
           {
@@ -122,7 +131,18 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
   const stored = { name: `store, ${node.count} × ${node.type}`, price: "node" as const, idle: always(node.count), work: 0 };
   const items = quantities.map(({ work: used = 0, ...rest }) => priced({ ...rest, work: used }, prices.prices[rest.price]));
   const all = node.count > 0 ? [priced(stored, nodePrice(prices, node.type)), ...items] : items;
-  return all.filter(({ idleUsd, workUsd }) => idleUsd + workUsd > 0);
+  return all.filter(({ idle: idleUse, work: workUse }) => idleUse + workUse > 0);
+}
+
+/** A month of ElastiCache Serverless for Valkey as the store, without work. */
+export function serverlessOf({ ecpus, checkpointEcpus }: Counts, clusters: number, { prices }: Prices): readonly Item[] {
+  const gb = Math.max(SERVERLESS_GB_MIN, (clusters * STORED_BYTES) / GB);
+  const of = (name: string, price: PriceName, idle: number): Item => priced({ name, price, idle, work: 0 }, prices[price]);
+  return [
+    of("data", "storeGbHour", gb * MONTH_HOURS),
+    of("ECPUs of checkpoints", "ecpu", checkpointEcpus),
+    of("ECPUs of other commands", "ecpu", ecpus - checkpointEcpus),
+  ];
 }
 
 export function sumOf(items: readonly Item[]): { readonly idleUsd: number; readonly workUsd: number; readonly usd: number } {

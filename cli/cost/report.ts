@@ -1,4 +1,5 @@
 /** The report of a month as text (a table, the comparison with a resident pod, savings) and as an object (`-o`, described in cli/README.md). */
+import type { ClustersReport } from "./clusters.ts";
 import type { Resident } from "./compare.ts";
 import { sumOf } from "./month.ts";
 import type { Item } from "./month.ts";
@@ -18,6 +19,8 @@ export interface Report {
   readonly measured?: Measured;
   readonly items: readonly Item[];
   readonly residents: readonly Resident[];
+  /** Present for several clusters. */
+  readonly clusters?: ClustersReport;
   readonly savings: readonly { readonly parameter: string; readonly wants: string; readonly usd: number }[];
 }
 
@@ -40,7 +43,7 @@ export function reportForPeople(report: Report): string {
     "",
     dominance(items, sum),
     "",
-    ...beside(report.residents, sum),
+    ...(report.clusters ? severalClusters(report.clusters) : beside(report.residents, sum)),
     ...(report.savings.length > 0 ? ["", "Cheaper with one of:", ...report.savings.map(saving)] : []),
     "",
     `Free tiers, discounts and tax are not included. The counts are from one machine; times are multiplied by ${slower}.`,
@@ -90,6 +93,49 @@ function table(items: readonly Item[], sum: ReturnType<typeof sumOf>): readonly 
   return all.map((row) =>
     row.map((cell, column) => (column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join("  "),
   );
+}
+
+function severalClusters({ count, items, serverless, residents, goals }: ClustersReport): readonly string[] {
+  const all = items.reduce((total, item) => total + item.usd, 0);
+  return [
+    ...clustersTable("idle clusters", count, items),
+    "",
+    ...clustersTable("ElastiCache Serverless as store", count, serverless),
+    "",
+    `Resident controller managers of ${count} control planes instead:`,
+    ...residents.map(({ name, usd: theirs }) => `  ${name.padEnd(44)} ${usd(theirs).padStart(9)}   ${percent(all, theirs)}`),
+    "",
+    "Goals for idle clusters with these parameters:",
+    ...goals.map(
+      ({ what, usd: is, goalUsd, isMet }) =>
+        `  ${what.padEnd(52)} ${cents(is).padStart(9)}   ${isMet ? "met" : "not met"}, at most ${usd(goalUsd)}`,
+    ),
+  ];
+}
+
+function clustersTable(name: string, count: number, items: ClustersReport["items"]): readonly string[] {
+  const sum = (of: (item: ClustersReport["items"][number]) => number): number => items.reduce((total, item) => total + of(item), 0);
+  const total = {
+    name: "sum",
+    firstUsd: sum((each) => each.firstUsd),
+    furtherUsd: sum((each) => each.furtherUsd),
+    usd: sum((each) => each.usd),
+  };
+  const rows = [
+    [name, "the first", "each further", `all ${count}`],
+    ...[...items, total].map((item) => [item.name, usd(item.firstUsd), cents(item.furtherUsd), usd(item.usd)]),
+  ];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
+  return rows.map((row) => row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))).join("  "));
+}
+
+function percent(part: number, whole: number): string {
+  return whole === 0 ? "free" : `deltaloop costs ${((part / whole) * 100).toFixed(1)} % of it`;
+}
+
+/** Amounts below a dollar with four digits, because those of one cluster are small. */
+function cents(amount: number): string {
+  return Math.abs(amount) < 1 ? amount.toFixed(4) : amount.toFixed(2);
 }
 
 function dominance(items: readonly Item[], sum: ReturnType<typeof sumOf>): string {

@@ -20,6 +20,8 @@ export interface Rates {
 
 /** Sums of a month. */
 export interface Usage {
+  /** Clusters that the deployment serves. */
+  readonly clusters: number;
   readonly idle: Counts;
   readonly work: Counts;
   /** Starts of sandboxes, or repeated reads of their secrets, caused by work alone. */
@@ -34,7 +36,13 @@ const REPLICA_SETS = 11;
 /** A sandbox reads its secrets again when they are older than this. */
 export const READS_PER_HOUR = 3_600_000 / SECRET_MS_MAX;
 
-export function usageOf(file: CountsFile, rates: Rates): Usage {
+/** The idle use of a month. Each further cluster adds less than the first. */
+export function idleMonth({ idleHour, furtherIdleHour }: CountsFile, clusters: number): Counts {
+  return added(scaled(idleHour, MONTH_HOURS), scaled(furtherIdleHour, MONTH_HOURS * (clusters - 1)));
+}
+
+/** `rates` are of all clusters together. */
+export function usageOf(file: CountsFile, rates: Rates, clusters = 1): Usage {
   const looks = (rates.deployments * (1 + REPLICA_SETS) * MONTH_HOURS) / RESYNC_HOURS;
   const work: readonly (readonly [Counts, number])[] = [
     [rolloutOf(rates.pods, file.rollouts), rates.rolloutsPerDay * DAYS],
@@ -45,8 +53,9 @@ export function usageOf(file: CountsFile, rates: Rates): Usage {
     [file.podChange, rates.podChangesPerDay * DAYS + looks],
   ];
   const events = work.filter(([, times]) => times > 0);
-  const idle = scaled(file.idleHour, MONTH_HOURS);
+  const idle = idleMonth(file, clusters);
   return {
+    clusters,
     idle,
     work: events.reduce((sum, [counts, times]) => added(sum, scaled(counts, times)), NOTHING),
     starts: startsOf(events, idle),

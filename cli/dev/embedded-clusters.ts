@@ -7,6 +7,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import type { Log } from "@deltaloop/base";
+import type { Metrics } from "@deltaloop/base/metrics";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { createApiServer, createInProcessKube, runScriptedNodes, serveHttp } from "@deltaloop/api-server";
@@ -18,11 +19,13 @@ import { openCache, shareConnections } from "@deltaloop/controllers/lambda";
 import type { SharedConnections } from "@deltaloop/controllers/lambda";
 import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
 import { createQueues, queueUrls, startFauxqs, startFunctionHost } from "@deltaloop/local";
+import type { SystemOptions } from "@deltaloop/local";
 import { createOwnFolder } from "@deltaloop/local/processes";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { createMemoryStore } from "@deltaloop/store/memory";
 import type { ItemChange, Store } from "@deltaloop/store/ports";
 import { createSqsDeltaQueue, createSqsMessageSource, sqsClient } from "@deltaloop/store/sqs";
+import type { SqsCalls } from "@deltaloop/store/sqs";
 import { accessTo, configurationOf, NO_CLUSTER, openClusters } from "../clusters/open-clusters.ts";
 import { openFunctions } from "../clusters/open-functions.ts";
 import { claimOfDoorbell } from "../clusters/route-records.ts";
@@ -39,13 +42,19 @@ export interface EmbeddedClustersOptions {
   readonly nodes: number;
   /** Returns the log for the name of one cluster, or for all clusters. */
   readonly logOf: (cluster?: string) => Log;
-  readonly onInvocation: () => void;
+  readonly onInvocation: NonNullable<SystemOptions["onInvocation"]>;
+  /** Wraps the SQS client of every component. */
+  readonly observeSqs?: (calls: SqsCalls) => SqsCalls;
+  /** Metrics of the functions; absent for metrics that nobody reads. */
+  readonly metrics?: Metrics;
   readonly onSync: (cluster: string, sync: ReplayedSync) => void;
   readonly onChanges: (cluster: string, items: readonly ItemChange[]) => void;
 }
 
 export interface EmbeddedCluster {
   readonly name: string;
+  /** Plain HTTP on loopback. */
+  readonly url: string;
   readonly server: ApiServer;
   /** Ends all connections to the API server and refuses new ones. */
   pause(): Promise<void>;
@@ -59,6 +68,10 @@ export interface EmbeddedClusters {
   readonly folder: string;
   /** `redis-server` or `memory`. */
   readonly storeName: string;
+  /** URL of the redis-server; absent if the Stores are in memory. */
+  readonly redisUrl?: string;
+  /** The Store of each cluster, by cluster id. */
+  stores(): ReadonlyMap<string, Store>;
   /** Resolves once the gates of all clusters are open. */
   ready(): Promise<void>;
   stop(): Promise<void>;
@@ -92,9 +105,12 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
     ...{ queues, kubernetes: "supported", logLevel: "info", metrics: "none" },
   };
   const environment = environmentOf({ ...configuration, leaseNamespace: "kube-system" });
-  const shared = redis
+  const observed = options.observeSqs ?? ((calls) => calls);
+  const connections = redis
     ? shareConnections(configuration, (error) => log.warn("redis connection failed", { error: error.message }))
     : inMemory();
+  const shared = { ...connections, sqs: observed(connections.sqs) };
+  const metrics = options.metrics ?? createPrometheusMetrics("functions");
   const accessAs = { allow: ALLOW };
   const handlers = serveClusters(
     {
@@ -103,14 +119,15 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
         await openFunctions({
           live: await configurationOf(cluster, environment),
           accessAs: async (role, component) => await accessTo(cluster, accessAs, role, component),
-          ...{ log: logOf(cluster.name), shared, metrics: createPrometheusMetrics("functions"), running: new RunningSyncs() },
+          ...{ log: logOf(cluster.name), shared, metrics, running: new RunningSyncs() },
           onSync: (sync) => options.onSync(cluster.name, sync),
           onChanges: (_resource, items) => options.onChanges(cluster.name, items),
         }),
     },
     ends.signal,
   );
-  const source = (queueUrl: string) => createSqsMessageSource(sqs.calls, { queueUrl });
+  const polled = observed(sqs.calls);
+  const source = (queueUrl: string) => createSqsMessageSource(polled, { queueUrl });
   const host = startFunctionHost({
     sources: { deltas: source(queues.deltas), doorbells: tableOf(CONTROLLERS, (controller) => source(queues.doorbells[controller])) },
     ...{ handlers, clock, log, concurrency: CONCURRENCY, onInvocation: options.onInvocation },
@@ -141,12 +158,18 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
     runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), script, ends.signal).catch(() => undefined);
     ends.signal.addEventListener("abort", () => server.close(), { once: true });
     return {
-      ...{ name, server },
+      ...{ name, server, url },
       pause: async () => await http.close(),
       async resume() {
         http = await serveHttp(server, { port });
       },
     };
+  }
+
+  function stores(): ReadonlyMap<string, Store> {
+    return new Map(
+      directory.list().map(({ cid }) => [cid, openCache({ ...configuration, cluster: cid }, shared.makeStore).store] as const),
+    );
   }
 
   /** Watcher and functions of a cluster share a Store. */
@@ -164,12 +187,10 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
   }
 
   return {
-    ...{ clusters, folder, storeName: redis ? "redis-server" : "memory" },
+    ...{ clusters, folder, storeName: redis ? "redis-server" : "memory", stores },
+    ...(redis && { redisUrl: redis.url }),
     async ready() {
-      for (const { cid } of directory.list()) {
-        const { store } = openCache({ ...configuration, cluster: cid }, shared.makeStore);
-        while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
-      }
+      for (const store of stores().values()) while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
     },
     async stop() {
       ends.abort(new Error("the clusters are stopping"));

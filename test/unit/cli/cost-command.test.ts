@@ -34,6 +34,12 @@ it("accepts metrics instead of rates, and rejects the combination of both", () =
   expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics already contains the workload: remove --pods\n" });
 });
 
+it("compares several clusters with resident controller managers", () => {
+  const { status, stdout } = cost("--clusters", "200", "-o", "json");
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ clusters: { count: 200, goals: [{ goalUsd: 28 }, { goalUsd: 20 }, { goalUsd: 0.1 }, {}] } });
+});
+
 it.each([
   { flags: ["--metrics", "nowhere.txt"], says: /^deltaloop: nowhere\.txt cannot be read: .*\n$/ },
   { flags: ["--metrics", "http://127.0.0.1:9/metrics"], says: /^deltaloop: http:\S+ cannot be read: .*(?:ECONNREFUSED|bad port).*\n$/ },

@@ -19,6 +19,14 @@ export const COUNTS: CountsFile = {
     storeBytes: 10_000_000,
     metricBytes: 50_000,
   }),
+  furtherIdleHour: counts({
+    functions: { "apply-deltas": { invocations: 10, ms: 20, atOnce: 0 } },
+    fifo: 30,
+    ecpus: 1_000,
+    checkpointEcpus: 600,
+  }),
+  clustersOf: { date: "2026-11-30", commit: "0123456" },
+  resident: { date: "2026-11-30", memoryMib: 64, cores: 0.01 },
   series: { idle: 10, work: 40 },
   coldStartMs: 100,
   rollouts: [
