@@ -1,12 +1,27 @@
-/** `deltaloop cluster`: edits the folder of kubeconfigs that `dev --clusters` serves. Prints no credentials. */
+/** `deltaloop cluster`: edits the folder of kubeconfigs that `dev --clusters` serves, or a path in Parameter Store. Prints no credentials. */
 import type { Command, Option } from "commander";
 import { UsageError } from "@deltaloop/base";
 import { printable } from "@deltaloop/base/output";
 import { createSystemClock } from "@deltaloop/base/system";
-import { flattenKubeconfig, isClusterName, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { clusterId, flattenKubeconfig, isClusterName, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import { messageOf } from "@deltaloop/kube/objects";
-import { hostResolver, readFolder, removeCluster, setPaused, vet, writeCluster } from "@deltaloop/local/clusters";
+import { ROLES, serviceAccount } from "@deltaloop/controllers/registry";
+import {
+  hostResolver,
+  isParameterPlace,
+  pauseParameterCluster,
+  readFolder,
+  readParameterClusters,
+  removeCluster,
+  removeParameterCluster,
+  setPaused,
+  vet,
+  writeCluster,
+  writeParameterCluster,
+} from "@deltaloop/local/clusters";
 import type { FolderEntry } from "@deltaloop/local/clusters";
+import type { Parameters } from "@deltaloop/store/secrets";
+import { parametersOf } from "./clusters/open-clusters.ts";
 import { allowOption, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { withDetails } from "./command/help.ts";
@@ -20,6 +35,8 @@ interface AddFlags extends ClustersFlags {
 }
 
 const EXIT_REJECTED = 1;
+/** The roles that have a parameter for each cluster. */
+const PARAMETER_ROLES: readonly string[] = ROLES.map(({ name }) => name);
 
 export function registerCluster(program: Command): void {
   const cluster = program.command("cluster").description("Edits the folder of clusters that `dev --clusters` serves.");
@@ -27,7 +44,7 @@ export function registerCluster(program: Command): void {
     docs: "docs/reference/cli.md#deltaloop-cluster-add",
     examples: [
       "cluster add blue --kubeconfig blue.yaml --clusters clusters",
-      "cluster pause blue --clusters clusters",
+      "cluster pause blue --clusters ssm:/deltaloop/prod/clusters",
       "cluster ls -o json --clusters clusters",
     ],
   });
@@ -39,9 +56,7 @@ export function registerCluster(program: Command): void {
     .option("--embed", "copy the files to which the kubeconfig refers")
     .addOption(allowOption())
     .action(add);
-  verb("rm <name>", "Removes a cluster; its cache is deleted.")
-    .addOption(folderOption())
-    .action(async (name: string, flags: ClustersFlags) => await removeCluster(flags.clusters, await found(name, flags)));
+  verb("rm <name>", "Removes a cluster; its cache is deleted.").addOption(folderOption()).action(remove);
   verb("pause <name>", "Pauses a cluster; its cache is kept.")
     .addOption(folderOption())
     .action(async (name: string, flags: ClustersFlags) => await pause(name, flags, true));
@@ -67,16 +82,48 @@ async function add(name: string, flags: AddFlags): Promise<void> {
   });
   const problems = await vet(config, { allowed: new Set(flags.allow), resolve: hostResolver(createSystemClock()) });
   if (problems.length > 0) throw new UsageError(problems.map((problem) => `${path}: ${problem}`).join("\n"));
-  const others = await entries(flags).catch(() => []); // the folder need not exist
+  const others = await entries(flags).catch((error: unknown) => (isParameterPlace(flags.clusters) ? Promise.reject(error) : [])); // a folder need not exist
   const server = new URL(config.clusters[0]?.cluster.server ?? "").href;
   const same = others.find((other) => other.kind === "vetted" && other.name !== name && new URL(other.server).href === server);
   if (same) throw new UsageError(`${path}: cluster ${same.name} has the same server: remove that cluster first`);
-  await writeCluster(flags.clusters, others.find((other) => other.name === name)?.file ?? name, config);
+  const before = others.find((other) => other.name === name);
+  if (!isParameterPlace(flags.clusters)) return await writeCluster(flags.clusters, before?.file ?? name, config);
+  await inParameters(flags, async (store) => {
+    await writeParameterCluster(store, PARAMETER_ROLES, { name, config, isPaused: before?.isPaused ?? false });
+    // Another server or CA is another cluster, whose parameters have another name.
+    if (before !== undefined && cidOf(before) !== clusterId(name, config))
+      await removeParameterCluster(store, PARAMETER_ROLES, cidOf(before));
+  });
+}
+
+async function remove(name: string, flags: ClustersFlags): Promise<void> {
+  const entry = await found(name, flags);
+  if (!isParameterPlace(flags.clusters)) return await removeCluster(flags.clusters, entry);
+  await inParameters(flags, async (store) => await removeParameterCluster(store, PARAMETER_ROLES, cidOf(entry)));
+}
+
+/** Calls `act` with Parameter Store, whose connections would keep this process alive. */
+async function inParameters<T>(
+  { clusters }: Pick<ClustersFlags, "clusters">,
+  act: (store: { readonly parameters: Parameters; readonly place: string }) => Promise<T>,
+): Promise<T> {
+  const parameters = parametersOf();
+  try {
+    return await act({ parameters, place: clusters });
+  } finally {
+    parameters.close();
+  }
+}
+
+/** The cluster id in the name of a parameter. */
+function cidOf({ file }: FolderEntry): string {
+  return file.slice(file.lastIndexOf("/") + 1);
 }
 
 async function pause(name: string, flags: ClustersFlags, isPaused: boolean): Promise<void> {
-  await found(name, flags);
-  await setPaused(flags.clusters, name, isPaused);
+  const entry = await found(name, flags);
+  if (!isParameterPlace(flags.clusters)) return await setPaused(flags.clusters, name, isPaused);
+  await inParameters(flags, async (store) => await pauseParameterCluster(store, PARAMETER_ROLES, cidOf(entry), isPaused));
 }
 
 /** Returns the entry of a cluster, which may be rejected: such a cluster can be removed and paused, too. */
@@ -93,8 +140,13 @@ async function entries({
   clusters,
   allow = [],
 }: Pick<ClustersFlags, "clusters"> & Partial<ClustersFlags>): Promise<readonly FolderEntry[]> {
+  const options = { allowed: new Set(allow), resolve: hostResolver(createSystemClock()) };
   try {
-    return await readFolder({ folder: clusters, allowed: new Set(allow), resolve: hostResolver(createSystemClock()) });
+    if (!isParameterPlace(clusters)) return await readFolder({ ...options, folder: clusters });
+    return await inParameters(
+      { clusters },
+      async (store) => await readParameterClusters({ ...options, ...store, role: serviceAccount("watcher") }),
+    );
   } catch (error) {
     throw new UsageError(
       error instanceof Error && "code" in error && error.code === "ENOENT"

@@ -33,6 +33,7 @@ import { starting, startupTimeoutOption } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import type { ReplayedSync } from "@deltaloop/replay/sync-log";
 import type { LivePage } from "./explain/timeline/open-page.ts";
+import { isParameterPlace } from "@deltaloop/local/clusters";
 import { allowOption, clustersFlags, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
@@ -128,6 +129,8 @@ const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "crds", "kube
 async function runBuiltIn(flags: DevFlags, command: Command): Promise<number> {
   const [one] = givenOptions(command).filter((option) => ONE_CLUSTER_OPTIONS.includes(option.attributeName()));
   if (flags.clusters !== undefined && one) throw new UsageError(`${one.long} applies to one cluster: remove it, or remove --clusters`);
+  if (flags.clusters !== undefined && isParameterPlace(flags.clusters))
+    throw new UsageError("--clusters ssm: is for `deltaloop watch` and `deltaloop cluster`: name a folder");
   if (flags.clusters === undefined && flags.allow?.length) throw new UsageError("--allow needs --clusters");
   if (flags.watchers > 1 && !flags.act)
     throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");

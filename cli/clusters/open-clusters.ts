@@ -5,26 +5,37 @@ import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { messageOf } from "@deltaloop/kube/objects";
-import { hostResolver, openClusterFolder, vettedLookup } from "@deltaloop/local/clusters";
+import { serviceAccount } from "@deltaloop/controllers/registry";
+import { hostResolver, isParameterPlace, openClusterFolder, openClusterParameters, vettedLookup } from "@deltaloop/local/clusters";
 import { createOwnFolder, readConfiguration } from "@deltaloop/local/processes";
+import { createParameters } from "@deltaloop/store/secrets";
+import type { Parameters } from "@deltaloop/store/secrets";
 import type { ClustersFlags } from "./options.ts";
 
 /** Stands for the cluster in the configuration of a process that serves all clusters of a directory. */
 export const NO_CLUSTER: Pick<ListedCluster, "cid" | "server"> = { cid: "0".repeat(32), server: "https://none.invalid" };
+
+/** Parameter Store at DELTALOOP_SECRETS_ENDPOINT, which is that of AWS by default. */
+export function parametersOf(): Parameters {
+  const endpoint = process.env["DELTALOOP_SECRETS_ENDPOINT"];
+  return createParameters(endpoint === undefined || endpoint === "" ? {} : { endpoint });
+}
 
 /** `report` gets each problem of a file as one line. @throws {UsageError} when the folder cannot be read */
 export async function openClusters(
   { clusters, allow = [] }: Partial<ClustersFlags>,
   report: (line: string) => void,
 ): Promise<ClusterDirectory> {
+  const place = clusters ?? "";
+  const options = {
+    copies: createOwnFolder("clusters").path,
+    allowed: new Set(allow),
+    resolve: hostResolver(createSystemClock()),
+    onProblem: (line: string) => report(`kubeconfig rejected: ${line}`),
+  };
   try {
-    return await openClusterFolder({
-      folder: clusters ?? "",
-      copies: createOwnFolder("clusters").path,
-      allowed: new Set(allow),
-      resolve: hostResolver(createSystemClock()),
-      onProblem: (line) => report(`kubeconfig rejected: ${line}`),
-    });
+    if (!isParameterPlace(place)) return await openClusterFolder({ ...options, folder: place });
+    return await openClusterParameters({ ...options, place, role: serviceAccount("watcher"), parameters: parametersOf() });
   } catch (error) {
     throw new UsageError(`--clusters: ${messageOf(error)}`);
   }

@@ -9,7 +9,7 @@ export interface ClustersFlags {
 }
 
 export function clustersOption(): Option {
-  return new Option("--clusters <dir>", "folder of kubeconfigs, NAME.yaml");
+  return new Option("--clusters <dir>", "folder of kubeconfigs, NAME.yaml, or ssm:/PATH");
 }
 
 /** `--allow`, an option of every command that reads kubeconfigs of other users. */

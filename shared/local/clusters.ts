@@ -1,6 +1,13 @@
-export { openClusterFolder } from "./clusters/cluster-folder.ts";
+export { openClusterFolder, openClusterParameters } from "./clusters/cluster-folder.ts";
 export { removeCluster, setPaused, writeCluster } from "./clusters/edit-folder.ts";
 export { readFolder, vet } from "./clusters/read-folder.ts";
 export type { FolderEntry } from "./clusters/read-folder.ts";
 export { hostResolver } from "./clusters/resolve-host.ts";
 export { vettedLookup } from "./clusters/vetted-lookup.ts";
+export {
+  isParameterPlace,
+  pauseParameterCluster,
+  readParameterClusters,
+  removeParameterCluster,
+  writeParameterCluster,
+} from "./clusters/parameter-clusters.ts";

@@ -2,13 +2,14 @@
  * The AWS adapters against LocalStack, a second, independent implementation of SQS, Secrets Manager and Parameter
  * Store.
  */
-import { afterAll, beforeAll, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { startLocalStack, type LocalStack } from "../../infra/local/localstack.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
 import { sqsCalls, type SqsCalls } from "../../shared/store/sqs/calls.ts";
 import { sqsClient } from "../../shared/store/sqs/client.ts";
 import { awsJson } from "../../shared/store/aws/aws-json.ts";
+import { createParameters } from "../../shared/store/secrets/parameters.ts";
 import { createSecrets } from "../../shared/store/secrets/secrets.ts";
 import { secretsConformance } from "./secrets.ts";
 import { sqsPortsConformance } from "./sqs-ports.ts";
@@ -33,6 +34,29 @@ function suite(): void {
     calls?.close();
     await localStack?.stop();
   });
+
+  it("follows SecureString parameters below a path, beyond one page, and replaces and deletes them", async () => {
+    const parameters = createParameters({ endpoint: localStack.endpoint, timeoutMs: 50_000 });
+    try {
+      const names = Array.from({ length: 12 }, (_, i) => `/clusters/deltaloop-watcher/${i}`);
+      for (const name of names) await parameters.put(name, `value of ${name} ${"x".repeat(3_000)}`);
+      await parameters.put("/clusters/deltaloop-sync-deployment/0", "another role's");
+      const before = await parameters.versions("/clusters/deltaloop-watcher");
+      expect([...before.keys()].toSorted()).toEqual(names.toSorted());
+      await parameters.put(names[3] ?? "", "renewed");
+      const after = await parameters.versions("/clusters/deltaloop-watcher");
+      expect([...after].filter(([name, version]) => before.get(name) !== version).map(([name]) => name)).toEqual([names[3]]);
+      const values = await parameters.values([...names, "/clusters/none"]);
+      expect(values.size).toBe(12);
+      expect(values.get(names[3] ?? "")).toBe("renewed");
+      expect(values.get(names[0] ?? "")).toMatch(/^value of \/clusters/);
+      await parameters.remove([...names, "/clusters/none"]);
+      expect((await parameters.versions("/clusters/deltaloop-watcher")).size).toBe(0);
+      expect((await parameters.versions("/clusters/deltaloop-sync-deployment")).size).toBe(1);
+    } finally {
+      parameters.close();
+    }
+  }, 120_000); // the first SecureString starts LocalStack's KMS
 
   let made = 0;
   /** Secrets of one test; LocalStack is shared by all tests. */

@@ -1,9 +1,9 @@
 /**
- * The directory of clusters in a folder of kubeconfigs.
+ * The directory of clusters: in a folder of kubeconfigs, or in Parameter Store.
  *
  * FK1 clients use copies that this process made of vetted files: a file that changes after it was vetted is never used.
  * FK2 a copy is replaced in one step when the credentials change; clients read it again after a 401, and every minute.
- * FK3 the folder is read when the system reports a change, and every POLL_MS, because such reports get lost.
+ * FK3 a folder is read when the system reports a change, and every POLL_MS, because such reports get lost; parameters every 10 s.
  */
 import { rename, rm, writeFile } from "node:fs/promises";
 import { watch } from "node:fs";
@@ -12,33 +12,73 @@ import { join } from "node:path";
 import { changesBetween, kubeconfigText } from "@deltaloop/kube/kubeconfig";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { messageOf } from "@deltaloop/kube/objects";
+import { readParameterClusters } from "./parameter-clusters.ts";
+import type { ParameterOptions } from "./parameter-clusters.ts";
 import { readFolder } from "./read-folder.ts";
 import type { FolderEntry, FolderOptions, Vetted } from "./read-folder.ts";
 
-export interface ClusterFolderOptions extends FolderOptions {
+interface DirectoryOptions {
   /** A folder of this process with mode 0700, for the copies. */
   readonly copies: string;
   /** Called once for each new problem, with one line. */
   readonly onProblem: (line: string) => void;
 }
 
+export type ClusterFolderOptions = FolderOptions & DirectoryOptions;
+export type ClusterParametersOptions = Omit<ParameterOptions, "known"> & DirectoryOptions;
+
+/** Where entries come from. */
+interface Source {
+  /** As in "the folder of clusters cannot be read". */
+  readonly what: string;
+  readonly pollMs: number;
+  read(): Promise<readonly FolderEntry[]>;
+  /** Calls `soon` after changes, if the source reports them; returns how to stop. */
+  watch(soon: () => void): () => void;
+}
+
 const POLL_MS = 5_000;
+/** A new cluster is served within 30 s; each poll of 200 clusters takes 20 requests. */
+const PARAMETERS_POLL_MS = 10_000;
 /** Editors write a file in several steps. */
 const SETTLE_MS = 200;
 
-/** Opens the directory of clusters. @throws {Error} if the first read of the folder fails */
+/** Opens the directory of clusters in a folder. @throws {Error} if the first read of the folder fails */
 export async function openClusterFolder(options: ClusterFolderOptions): Promise<ClusterDirectory> {
+  const parsed: NonNullable<FolderOptions["parsed"]> = new Map();
+  return await openDirectory(options, {
+    what: "folder",
+    pollMs: POLL_MS,
+    read: async () => await readFolder({ ...options, parsed }),
+    watch(soon) {
+      const watcher = watch(options.folder, soon).on("error", () => undefined); // FK3: polling continues
+      return () => watcher.close();
+    },
+  });
+}
+
+/** Opens the directory of one role's clusters in Parameter Store. @throws {Error} if the first read fails */
+export async function openClusterParameters(options: ClusterParametersOptions): Promise<ClusterDirectory> {
+  const known: NonNullable<ParameterOptions["known"]> = new Map();
+  return await openDirectory(options, {
+    what: "path",
+    pollMs: PARAMETERS_POLL_MS,
+    read: async () => await readParameterClusters({ ...options, known }),
+    watch: () => () => undefined,
+  });
+}
+
+async function openDirectory(options: DirectoryOptions, source: Source): Promise<ClusterDirectory> {
   let clusters: readonly ListedCluster[] = [];
   let reported: ReadonlySet<string> = new Set();
   const copied = new Map<string, { readonly config: Vetted["config"]; readonly text: string }>();
-  const parsed: NonNullable<FolderOptions["parsed"]> = new Map();
   const followers = new Set<() => void>();
   let reading: Promise<boolean> | undefined;
 
   await read();
 
   async function read(): Promise<boolean> {
-    const entries = await readFolder({ ...options, parsed });
+    const entries = await source.read();
     const kept = entries.flatMap((entry) => keptOf(entry));
     for (const entry of entries) if (entry.kind === "vetted") await copy(entry);
     const next = entries.flatMap((entry) => (entry.kind === "vetted" ? [listed(entry)] : [])).concat(kept);
@@ -93,7 +133,7 @@ export async function openClusterFolder(options: ClusterFolderOptions): Promise<
   async function refresh(): Promise<boolean> {
     reading ??= read()
       .catch((error: unknown) => {
-        report([`the folder of clusters cannot be read: ${messageOf(error)}`]);
+        report([`the ${source.what} of clusters cannot be read: ${messageOf(error)}`]);
         return false;
       })
       .finally(() => (reading = undefined));
@@ -116,14 +156,14 @@ export async function openClusterFolder(options: ClusterFolderOptions): Promise<
           settling = undefined;
           void refresh();
         }, SETTLE_MS));
-      const watcher = watch(options.folder, soon).on("error", () => undefined); // FK3: polling continues
-      const polling = setInterval(() => void refresh(), POLL_MS);
+      const unwatch = source.watch(soon);
+      const polling = setInterval(() => void refresh(), source.pollMs);
       followers.add(look);
       signal.addEventListener(
         "abort",
         () => {
           followers.delete(look);
-          watcher.close();
+          unwatch();
           clearInterval(polling);
           clearTimeout(settling);
         },

@@ -154,7 +154,8 @@ function versionOf({ size, ino, mtimeNs, ctimeNs }: BigIntStats): string {
   return [size, ino, mtimeNs, ctimeNs].join();
 }
 
-function rejectRepeated(entries: readonly FolderEntry[]): readonly FolderEntry[] {
+/** Of entries with one name or one server, the first is kept. */
+export function rejectRepeated(entries: readonly FolderEntry[]): readonly FolderEntry[] {
   const names = new Map<string, string>();
   const once = entries.map((entry): FolderEntry => {
     const earlier = names.get(entry.name);

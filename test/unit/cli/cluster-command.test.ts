@@ -1,11 +1,14 @@
 /** `deltaloop cluster` as a process. Catches: a file that is written before it is vetted, or that other users can read. */
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { it as base, expect } from "vitest";
 
+import { ROLES } from "../../../shared/controllers/registry/rights.ts";
+import { startFakeParameters } from "../../support/fake-parameters.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -71,3 +74,41 @@ it("lists a rejected file with its problem, and exits with 1", ({ harness: { roo
   expect(listed.stdout).not.toContain(SECRET);
   expect(readdirSync(folder)).toEqual(["near"]);
 });
+
+it("edits a path in Parameter Store: a parameter for each role, which nobody else can read", async ({ harness: { root } }) => {
+  const fake = await startFakeParameters();
+  const kubeconfig = join(root, "kubeconfig");
+  writeFileSync(kubeconfig, kubeconfigOf({ server: "https://blue.example.com" }, { token: SECRET }));
+  /** Does not block, since the fake is served by this process. */
+  const cluster = async (...args: readonly string[]) => {
+    const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "cluster", ...args, "--clusters", "ssm:/deltaloop/prod/clusters"], {
+      env: { ...process.env, DELTALOOP_SECRETS_ENDPOINT: fake.endpoint },
+    });
+    let out = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (out += chunk.toString()));
+    const [status] = (await once(child, "close")) as [number];
+    return { status, out };
+  };
+  try {
+    expect(await cluster("add", "blue", "--kubeconfig", kubeconfig)).toEqual({ status: 0, out: "" });
+    const names = [...fake.values.keys()];
+    expect(names.map((name) => name.replace(/[0-9a-f]{32}$/, "ID")).toSorted()).toEqual(
+      ROLES.map(({ name }) => `/deltaloop/prod/clusters/${name}/ID`).toSorted(),
+    );
+    expect(names.at(-1)).toContain("/deltaloop-watcher/");
+    expect((await cluster("pause", "blue")).status).toBe(0);
+    expect(await cluster("ls")).toEqual({ status: 0, out: "blue\tpaused\thttps://blue.example.com\n" });
+    // Another CA makes another cluster, so the old one's parameters go.
+    const ca = Buffer.from("another authority").toString("base64");
+    writeFileSync(kubeconfig, kubeconfigOf({ server: "https://blue.example.com", "certificate-authority-data": ca }, { token: SECRET }));
+    expect(await cluster("add", "blue", "--kubeconfig", kubeconfig)).toEqual({ status: 0, out: "" });
+    expect([...fake.values.keys()].filter((name) => names.includes(name))).toEqual([]);
+    expect((await cluster("ls")).out).toBe("blue\tpaused\thttps://blue.example.com\n");
+    expect((await cluster("rm", "blue")).status).toBe(0);
+    expect(fake.values.size).toBe(0);
+    fake.denied.add("GetParametersByPath");
+    expect(await cluster("ls")).toMatchObject({ status: 2, out: expect.stringContaining("allow ssm:GetParametersByPath") });
+  } finally {
+    fake.stop();
+  }
+}, 60_000);

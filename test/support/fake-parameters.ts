@@ -1,0 +1,68 @@
+/** Parameter Store over HTTP, in memory: the four actions that the directory of clusters uses. Counts decrypted values. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+interface Asked {
+  readonly Path?: string;
+  readonly Names?: readonly string[];
+  readonly Name?: string;
+  readonly Value?: string;
+  readonly NextToken?: string;
+  readonly WithDecryption?: boolean;
+  readonly MaxResults?: number;
+}
+
+export interface FakeParameters {
+  readonly endpoint: string;
+  readonly values: Map<string, { readonly value: string; readonly version: number }>;
+  /** Names of decrypted values, in order. */
+  readonly decrypted: string[];
+  /** Actions that are denied. */
+  readonly denied: Set<string>;
+  stop(): void;
+}
+
+export async function startFakeParameters(): Promise<FakeParameters> {
+  const values: FakeParameters["values"] = new Map();
+  const decrypted: string[] = [];
+  const denied = new Set<string>();
+  const answer = (
+    action: string,
+    { Path, Names = [], Name = "", Value = "", NextToken, WithDecryption, MaxResults = 10 }: Asked,
+  ): object => {
+    switch (action) {
+      case "GetParametersByPath": {
+        const all = [...values].filter(([name]) => name.slice(0, name.lastIndexOf("/")) === Path);
+        const from = Number(NextToken ?? 0);
+        if (WithDecryption === true) decrypted.push(...all.map(([name]) => name));
+        const more = all.length > from + MaxResults && { NextToken: String(from + MaxResults) };
+        const page = all.slice(from, from + MaxResults);
+        return { Parameters: page.map(([name, { version }]) => ({ Name: name, Value: "ciphertext", Version: version })), ...more };
+      }
+      case "GetParameters": {
+        const found = Names.flatMap((name) => (values.has(name) ? [{ Name: name, Value: values.get(name)?.value }] : []));
+        decrypted.push(...found.map((each) => each.Name));
+        return { Parameters: found };
+      }
+      case "PutParameter":
+        values.set(Name, { value: Value, version: (values.get(Name)?.version ?? 0) + 1 });
+        return { Version: values.get(Name)?.version };
+      default:
+        for (const name of Names) values.delete(name);
+        return { DeletedParameters: Names };
+    }
+  };
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
+    request.on("end", () => {
+      const action = String(request.headers["x-amz-target"]).replace("AmazonSSM.", "");
+      const isDenied = denied.has(action);
+      response.writeHead(isDenied ? 400 : 200, { "content-type": "application/x-amz-json-1.1" });
+      response.end(JSON.stringify(isDenied ? { __type: "AccessDeniedException" } : answer(action, JSON.parse(body) as Asked)));
+    });
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // a TCP server has one
+  return { endpoint: `http://127.0.0.1:${port}`, values, decrypted, denied, stop: () => void server.close() };
+}

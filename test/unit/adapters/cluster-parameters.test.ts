@@ -1,0 +1,155 @@
+/**
+ * The directory of clusters in Parameter Store. Catches: credentials of another role or cluster, a value used for a server that it did not
+ * come with, and a KMS request for each cluster at each poll.
+ */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { it as base, expect } from "vitest";
+
+import { clusterId } from "../../../shared/kube/kubeconfig/clusters/directory.ts";
+import { parseKubeconfig } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
+import { openClusterParameters } from "../../../shared/local/clusters/cluster-folder.ts";
+import { pauseParameterCluster, removeParameterCluster, writeParameterCluster } from "../../../shared/local/clusters/parameter-clusters.ts";
+import { createParameters } from "../../../shared/store/secrets/parameters.ts";
+import type { Parameters } from "../../../shared/store/secrets/parameters.ts";
+import { startFakeParameters } from "../../support/fake-parameters.ts";
+import type { FakeParameters } from "../../support/fake-parameters.ts";
+
+const ROLES = ["deltaloop-watcher", "deltaloop-sync-replicaset", "deltaloop-apply-deltas"];
+const PLACE = "ssm:/deltaloop/prod/clusters";
+
+/** A kubeconfig with a context and a token for one role, and a default for the others. */
+function configOf(server: string) {
+  const text = JSON.stringify({
+    clusters: [{ name: "c", cluster: { server } }],
+    users: ["default", "deltaloop-watcher"].map((name) => ({ name, user: { token: `token-of-${name}` } })),
+    contexts: ["default", "deltaloop-watcher"].map((name) => ({ name, context: { cluster: "c", user: name } })),
+    "current-context": "default",
+  });
+  return parseKubeconfig(Buffer.from(text), "the test");
+}
+
+interface Harness extends FakeParameters {
+  readonly place: { readonly parameters: Parameters; readonly place: string };
+  readonly problems: string[];
+  add(name: string, server?: string): Promise<string>;
+  open(role?: string): Promise<Awaited<ReturnType<typeof openClusterParameters>>>;
+}
+
+const it = base.extend<{ harness: Harness }>({
+  // oxlint-disable-next-line no-empty-pattern -- vitest reads the names of the fixtures that it needs
+  harness: async ({}, use) => {
+    const [fake, copies] = [await startFakeParameters(), await mkdtemp(join(tmpdir(), "deltaloop-parameters-"))];
+    const place = { parameters: createParameters({ endpoint: fake.endpoint }), place: PLACE };
+    const problems: string[] = [];
+    await use({
+      ...fake,
+      ...{ place, problems },
+      async add(name, server = `https://${name}.example.com`) {
+        const config = configOf(server);
+        await writeParameterCluster(place, ROLES, { name, config, isPaused: false });
+        return clusterId(name, config);
+      },
+      open: async (role = "deltaloop-watcher") =>
+        await openClusterParameters({
+          ...{ ...place, role, copies, allowed: new Set() },
+          resolve: async () => await Promise.resolve([]),
+          onProblem: (line) => problems.push(line),
+        }),
+    });
+    place.parameters.close();
+    fake.stop();
+    await rm(copies, { recursive: true });
+  },
+});
+
+it("keeps one parameter for each role, with the credentials of this role only", async ({ harness }) => {
+  const cid = await harness.add("blue");
+  expect([...harness.values.keys()].toSorted()).toEqual(ROLES.map((role) => `/deltaloop/prod/clusters/${role}/${cid}`).toSorted());
+  const watcher = harness.values.get(`/deltaloop/prod/clusters/deltaloop-watcher/${cid}`)?.value ?? "";
+  expect(watcher).toContain("token-of-deltaloop-watcher");
+  expect(watcher).not.toContain("token-of-default");
+  const sync = harness.values.get(`/deltaloop/prod/clusters/deltaloop-sync-replicaset/${cid}`)?.value ?? "";
+  expect(sync).toContain("token-of-default");
+  expect(sync).not.toContain("token-of-deltaloop-watcher");
+});
+
+it("lists clusters beyond one page, and decrypts a value again only when it has changed", async ({ harness }) => {
+  const names = Array.from({ length: 23 }, (_, i) => `c${i}`);
+  for (const name of names) await harness.add(name);
+  const directory = await harness.open();
+  expect(directory.list().map(({ name }) => name)).toEqual(names.toSorted());
+  expect(harness.decrypted).toHaveLength(23);
+  expect(await directory.refresh()).toBe(false);
+  expect(harness.decrypted).toHaveLength(23);
+  const cid = await harness.add("c7");
+  await directory.refresh();
+  expect(harness.decrypted.slice(23)).toEqual([`/deltaloop/prod/clusters/deltaloop-watcher/${cid}`]);
+});
+
+it("reports clusters that are added, paused, resumed and removed, and replaces the copy of renewed credentials", async ({ harness }) => {
+  const directory = await harness.open();
+  const changes: string[] = [];
+  const ends = new AbortController();
+  directory.follow(({ kind, cluster: { name } }) => changes.push(`${kind} ${name}`), ends.signal);
+  const cid = await harness.add("blue");
+  await directory.refresh();
+  const [listed] = directory.list();
+  expect(listed).toMatchObject({ name: "blue", cid, server: "https://blue.example.com", isPaused: false });
+  expect(await readFile(listed?.kubeconfig ?? "", "utf8")).toContain("token-of-deltaloop-watcher");
+  await pauseParameterCluster(harness.place, ROLES, cid, true);
+  await directory.refresh();
+  await pauseParameterCluster(harness.place, ROLES, cid, false);
+  await directory.refresh();
+  const path = `/deltaloop/prod/clusters/deltaloop-watcher/${cid}`;
+  const renewed = (harness.values.get(path)?.value ?? "").replace("token-of-deltaloop-watcher", "renewed");
+  harness.values.set(path, { value: renewed, version: 99 });
+  await directory.refresh();
+  expect(await readFile(listed?.kubeconfig ?? "", "utf8")).toContain("renewed");
+  await removeParameterCluster(harness.place, ROLES, cid);
+  await directory.refresh();
+  ends.abort();
+  expect(changes).toEqual(["added blue", "paused blue", "resumed blue", "removed blue"]);
+  expect(harness.values.size).toBe(0);
+});
+
+it("uses a value for no other cluster than the one that its name is the hash of", async ({ harness }) => {
+  const blue = await harness.add("blue");
+  const red = await harness.add("red");
+  const path = (cid: string) => `/deltaloop/prod/clusters/deltaloop-watcher/${cid}`;
+  // A writer of parameters sends blue's credentials to another server: by red's value, and by a changed server.
+  harness.values.set(path(blue), { value: harness.values.get(path(red))?.value ?? "", version: 9 });
+  const moved = (harness.values.get(path(red))?.value ?? "").replace("red.example.com", "evil.example.com");
+  harness.values.set(path(red), { value: moved, version: 9 });
+  const directory = await harness.open();
+  expect(directory.list()).toEqual([]);
+  expect(harness.problems.toSorted()).toEqual(
+    [path(blue), path(red)]
+      .toSorted()
+      .map((parameter) => expect.stringContaining(`${parameter}: is the value of another cluster`) as string),
+  );
+});
+
+it("rejects a hostile kubeconfig and a text that is no value, keeps the others, and quotes no value", async ({ harness }) => {
+  await harness.add("blue");
+  await harness.add("near", "https://127.0.0.1:6443");
+  harness.values.set("/deltaloop/prod/clusters/deltaloop-watcher/x", { value: "a-secret-text", version: 1 });
+  const directory = await harness.open();
+  expect(directory.list().map(({ name }) => name)).toEqual(["blue"]);
+  expect(harness.problems).toHaveLength(2);
+  expect(harness.problems.join("\n")).toMatch(/loopback/);
+  expect(harness.problems.join("\n")).not.toContain("a-secret-text");
+});
+
+it("keeps the clusters while the path cannot be read, and names the action to allow", async ({ harness }) => {
+  await harness.add("blue");
+  const directory = await harness.open();
+  harness.denied.add("GetParametersByPath");
+  expect(await directory.refresh()).toBe(false);
+  expect(directory.list().map(({ name }) => name)).toEqual(["blue"]);
+  expect(harness.problems).toEqual([
+    expect.stringContaining("ssm:/deltaloop/prod/clusters/deltaloop-watcher: access is denied: allow ssm:GetParametersByPath"),
+  ]);
+});
