@@ -69,9 +69,7 @@ describe.skipIf(reason !== undefined)(`commands of Redis${reason === undefined ?
 
   it("reports a Redis that refuses scripts, has no replica in class B, or evicts any key", async () => {
     const scriptless = await restricted("-evalsha");
-    expect(failures(await probeCommands({ url: scriptless, cluster: false }, "C"))).toEqual([
-      expect.stringMatching(/^EVALSHA.*NOPERM/),
-    ]);
+    expect(failures(await probeCommands({ url: scriptless, cluster: false }, "C"))).toEqual([expect.stringMatching(/^EVALSHA.*NOPERM/)]);
     const { url } = await server("--maxmemory-policy", "allkeys-lru");
     const found = failures(await probeCommands({ url, cluster: false }, "B"));
     expect(found).toEqual([expect.stringMatching(/^maxmemory-policy: .*allkeys-lru/), expect.stringMatching(/^WAIT: no replica/)]);
