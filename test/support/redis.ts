@@ -21,6 +21,8 @@ export interface RedisServer {
   stop(): Promise<void>;
   /** Sends SIGKILL, as in a power failure; the directory stays until `stop`. */
   kill(): Promise<void>;
+  /** Kills the server and starts it again at its port, with what its arguments made it save. */
+  restart(): Promise<void>;
   /** Pauses the server (SIGSTOP) and resumes it (SIGCONT). */
   pause(): void;
   resume(): void;
@@ -75,35 +77,51 @@ async function start(args: readonly string[], portOffset: number, command: reado
     const place = ["--port", String(port), "--bind", "127.0.0.1", "--dir", directory];
     const server = [...command, "redis-server", ...place, "--save", "", "--appendonly", "no"];
     const options = ["--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning", ...args];
-    // $! is the server; `cat` exits when this end of the pipe closes, on request or because this process died.
-    const script = '"$@" < /dev/null & echo "pid $!"; cat > /dev/null; kill -KILL $! 2> /dev/null; wait';
-    const shell = spawn("/bin/sh", ["-c", script, "sh", ...server, ...options], { stdio: ["pipe", "pipe", "pipe"] });
-    const output = collect(shell);
+    const run = (): Shell => {
+      // $! is the server; `cat` exits when this end of the pipe closes, on request or because this process died.
+      const script = '"$@" < /dev/null & echo "pid $!"; cat > /dev/null; kill -KILL $! 2> /dev/null; wait';
+      const process = spawn("/bin/sh", ["-c", script, "sh", ...server, ...options], { stdio: ["pipe", "pipe", "pipe"] });
+      return { process, output: collect(process) };
+    };
+    const shell = run();
     try {
-      await ready(port, shell);
-      const pid = Number(/pid (\d+)/.exec(output())?.[1]);
-      return handle(port, pid, shell, directory);
+      await ready(port, shell.process);
+      return handle(port, run, shell, directory);
     } catch (error) {
-      problem = `${messageOf(error)}: ${output()}`;
-      await end(shell);
+      problem = `${messageOf(error)}: ${shell.output()}`;
+      await end(shell.process);
     }
   }
   await rm(directory, { recursive: true, force: true });
   throw new Error(`redis-server did not start: ${problem}`);
 }
 
-function handle(port: number, pid: number, shell: ChildProcess, directory: string): RedisServer {
+interface Shell {
+  readonly process: ChildProcess;
+  readonly output: () => string;
+}
+
+function handle(port: number, run: () => Shell, first: Shell, directory: string): RedisServer {
+  let shell = first;
+  const pid = (): number => Number(/pid (\d+)/.exec(shell.output())?.[1]);
   return {
     port,
     url: `redis://127.0.0.1:${port}`,
-    pid,
+    get pid() {
+      return pid();
+    },
     async stop() {
-      await end(shell);
+      await end(shell.process);
       await rm(directory, { recursive: true, force: true });
     },
-    kill: () => end(shell),
-    pause: () => void process.kill(pid, "SIGSTOP"),
-    resume: () => void process.kill(pid, "SIGCONT"),
+    kill: () => end(shell.process),
+    async restart() {
+      await end(shell.process);
+      shell = run();
+      await ready(port, shell.process);
+    },
+    pause: () => void process.kill(pid(), "SIGSTOP"),
+    resume: () => void process.kill(pid(), "SIGCONT"),
   };
 }
 

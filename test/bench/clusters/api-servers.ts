@@ -8,11 +8,13 @@ import type { JsonObject } from "../../../shared/base/json.ts";
 import { createSystemClock } from "../../../shared/base/system/clock.ts";
 import { createSystemRandom } from "../../../shared/base/system/random.ts";
 import { createApiServer } from "../../../shared/api-server/api-server.ts";
-import type { ApiServer } from "../../../shared/api-server/api-server.ts";
+import type { ApiResponse, ApiServer } from "../../../shared/api-server/api-server.ts";
+import type { ApiRequest } from "../../../shared/api-server/rest/request-info.ts";
 import { serveHttp } from "../../../shared/api-server/http.ts";
+import type { HttpApiServer } from "../../../shared/api-server/http.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
 import type { RawClient } from "../../support/raw-client.ts";
-import { DEPLOYMENTS, deploymentOf, PODS } from "./workload.ts";
+import { DEPLOYMENTS, deploymentOf, PODS, REPLICA_SETS } from "./workload.ts";
 
 export type Objects = readonly (readonly [resource: string, object: JsonObject])[];
 
@@ -29,7 +31,29 @@ export type Command =
   | { readonly verb: "deploy"; readonly server: number; readonly name: string }
   /** Creates and deletes pods until `calm`. */
   | { readonly verb: "storm"; readonly server: number; readonly podsPerSecond: number }
-  | { readonly verb: "calm" };
+  | { readonly verb: "calm" }
+  /** What the API server does until the next such command; `upgraded` and `back` end it. */
+  | { readonly verb: "disturb"; readonly server: number; readonly how: Disturbance }
+  /** Rejects this token from now on. */
+  | { readonly verb: "expire"; readonly server: number; readonly token: string }
+  /** Starts another API server with the objects of this one, Leases included. */
+  | { readonly verb: "copy"; readonly server: number }
+  /** Ends the API server for good. */
+  | { readonly verb: "end"; readonly server: number }
+  | { readonly verb: "inspect"; readonly server: number };
+
+/** `slow`: each answer takes SLOW_MS. `old`: of the release before; `upgraded` restarts it with this one. */
+export type Disturbance = "unreachable" | "slow" | "old" | "upgraded" | "back";
+
+/** What a cluster contains, and who asked for it. */
+export interface Inspection {
+  /** Names of all Deployments, ReplicaSets and pods. */
+  readonly names: readonly string[];
+  /** Deployments whose pods or status are not as desired. */
+  readonly unconverged: readonly string[];
+  /** Tokens of all requests so far. */
+  readonly tokens: readonly string[];
+}
 
 export interface Replies {
   readonly start: readonly string[];
@@ -39,6 +63,18 @@ export interface Replies {
   readonly storm: undefined;
   /** Pods created. */
   readonly calm: number;
+  readonly disturb: undefined;
+  readonly expire: undefined;
+  /** URL and index of the new server. */
+  readonly copy: { readonly url: string; readonly server: number };
+  readonly end: undefined;
+  readonly inspect: Inspection;
+}
+
+/** Commands run at the same time; a reply has the number of its command. */
+export interface Numbered<T> {
+  readonly number: number;
+  readonly content: T;
 }
 
 export type Reply = { readonly ok: unknown } | { readonly failed: string };
@@ -48,10 +84,16 @@ interface Served {
   readonly client: RawClient;
   readonly requests: { leases: number; others: number };
   readonly podWaits: Map<string, () => void>;
+  readonly tokens: Set<string>;
+  readonly expired: Set<string>;
+  http: HttpApiServer;
+  disturbance: Disturbance | undefined;
 }
 
 const POD_MS_MAX = 60_000;
 const STORM_TICKS_PER_SECOND = 10;
+const SLOW_MS = 10_000;
+const OLD_VERSION = "v1.36.0";
 
 const servers: Served[] = [];
 let stormEnds: AbortController | undefined;
@@ -62,22 +104,81 @@ async function start(count: number, objects: Objects): Promise<Replies["start"]>
 }
 
 async function startOne(objects: Objects): Promise<string> {
-  const server = createApiServer({ clock: createSystemClock(), random: createSystemRandom(), objects });
+  const firstRevision = newestVersion(objects);
+  const server = createApiServer({ clock: createSystemClock(), random: createSystemRandom(), objects, firstRevision });
   const requests = { leases: 0, others: 0 };
   const podWaits = new Map<string, () => void>();
   server.onRequest(({ verb, resource, status, name }) => {
     if (verb !== "create" || resource !== "pods" || status >= 300) return;
     for (const [prefix, found] of podWaits) if (name.startsWith(`${prefix}-`)) found();
   });
-  const { url } = await serveHttp({
-    closeWatches: () => server.closeWatches(),
-    async request(request) {
-      requests[request.path.includes("/leases") ? "leases" : "others"]++;
-      return await server.request(request);
-    },
+  const http = await serveHttp({ closeWatches: () => server.closeWatches(), request: async (request) => await answer(served, request) });
+  const [tokens, expired] = [new Set<string>(), new Set<string>()];
+  const client = rawClientIn(server, "bench");
+  const served: Served = { server, client, requests, podWaits, tokens, expired, http, disturbance: undefined };
+  servers.push(served);
+  return http.url;
+}
+
+/** The server's versions continue after those of its objects, as in a restored etcd. */
+function newestVersion(objects: Objects): bigint {
+  // Every object has metadata.
+  const versions = objects.map(([, { metadata }]) => BigInt((metadata as { readonly resourceVersion?: string }).resourceVersion ?? "1"));
+  return versions.reduce((newest, version) => (version > newest ? version : newest), 1n);
+}
+
+async function answer(served: Served, request: ApiRequest): Promise<ApiResponse> {
+  const { server, requests, tokens, expired, disturbance } = served;
+  const token = String(request.headers?.["authorization"]).replace("Bearer ", "");
+  requests[request.path.includes("/leases") ? "leases" : "others"]++;
+  tokens.add(token);
+  if (expired.has(token)) return { kind: "object", status: 401, headers: {}, body: UNAUTHORIZED };
+  if (disturbance === "slow") await sleep(SLOW_MS);
+  const answered = await server.request(request);
+  if (request.path !== "/version" || answered.kind !== "object" || disturbance !== "old") return answered;
+  return { ...answered, body: { ...answered.body, minor: "36", gitVersion: OLD_VERSION } };
+}
+
+const UNAUTHORIZED = { kind: "Status", apiVersion: "v1", status: "Failure", reason: "Unauthorized", message: "Unauthorized", code: 401 };
+
+async function disturb(served: Served, how: Disturbance): Promise<void> {
+  const { disturbance: before, http, server } = served;
+  served.disturbance = how;
+  if (how === "unreachable" || how === "upgraded") await http.close();
+  if (how !== "upgraded" && !(how === "back" && before === "unreachable")) return;
+  const listening = { closeWatches: () => server.closeWatches(), request: async (request: ApiRequest) => await answer(served, request) };
+  served.http = await serveHttp(listening, { port: http.port });
+}
+
+async function copy({ client }: Served): Promise<Replies["copy"]> {
+  const paths = [
+    ["namespaces", "/api/v1/namespaces"],
+    ["leases.coordination.k8s.io", "/apis/coordination.k8s.io/v1/leases"],
+    ["deployments.apps", "/apis/apps/v1/deployments"],
+    ["replicasets.apps", "/apis/apps/v1/replicasets"],
+    ["pods", "/api/v1/pods"],
+  ] as const;
+  const lists = await Promise.all(paths.map(async ([resource, path]) => [resource, (await client.list<JsonObject>(path)).items] as const));
+  const url = await startOne(lists.flatMap(([resource, items]) => items.map((item) => [resource, item] as const)));
+  return { url, server: servers.length - 1 };
+}
+
+interface Counted {
+  readonly metadata: { readonly name: string; readonly generation?: number; readonly labels?: Readonly<Record<string, string>> };
+  readonly spec?: { readonly replicas?: number };
+  readonly status?: { readonly observedGeneration?: number; readonly replicas?: number };
+}
+
+async function inspect({ client, tokens }: Served): Promise<Inspection> {
+  const [deployments, replicaSets, pods] = await Promise.all(
+    [DEPLOYMENTS, REPLICA_SETS, PODS].map(async (path) => (await client.list<Counted>(path)).items),
+  );
+  const unconverged = (deployments ?? []).filter(({ metadata: { name, generation }, spec, status }) => {
+    const own = (pods ?? []).filter(({ metadata }) => metadata.labels?.["app"] === name).length;
+    return status?.observedGeneration !== generation || own !== spec?.replicas || (status?.replicas ?? 0) !== own;
   });
-  servers.push({ server, client: rawClientIn(server, "bench"), requests, podWaits });
-  return url;
+  const names = (objects: readonly Counted[] = []): readonly string[] => objects.map(({ metadata }) => metadata.name);
+  return { names: [deployments, replicaSets, pods].flatMap(names), unconverged: names(unconverged), tokens: [...tokens] };
 }
 
 function at(index: number): Served {
@@ -132,16 +233,27 @@ async function run(command: Command): Promise<unknown> {
     case "calm":
       stormEnds?.abort();
       return await storming;
+    case "disturb":
+      return await disturb(at(command.server), command.how);
+    case "expire":
+      return void at(command.server).expired.add(command.token);
+    case "copy":
+      return await copy(at(command.server));
+    case "end":
+      await at(command.server).http.close();
+      return at(command.server).server.close();
+    case "inspect":
+      return await inspect(at(command.server));
   }
 }
 
-process.on("message", (command: Command) => {
+process.on("message", ({ number, content: command }: Numbered<Command>) => {
   run(command)
     .then(
       (ok): Reply => ({ ok }),
       (error: unknown): Reply => ({ failed: String(error) }),
     )
-    .then((reply) => process.send?.(reply))
+    .then((content) => process.send?.({ number, content }))
     .catch(() => process.exit(1));
 });
 process.on("disconnect", () => process.exit());

@@ -9,10 +9,11 @@ import { deltaloop, ROOT } from "../../support/e2e.ts";
 import type { Running } from "../../support/e2e.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 import { startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
 import { bundleCli } from "../../../infra/build/bundle.ts";
 import { startStack, until } from "../embedded.ts";
 import { cpuSeconds, memoryMiB } from "../process-usage.ts";
-import type { Command, Objects, Replies, Reply } from "./api-servers.ts";
+import type { Command, Numbered, Objects, Replies, Reply } from "./api-servers.ts";
 import { deploymentOf, DEPLOYMENTS, NAMESPACE, PODS, REPLICA_SETS } from "./workload.ts";
 
 const READY_MS_MAX = 300_000;
@@ -27,23 +28,21 @@ export interface Host {
 
 export async function startHost(count: number, objects: Objects): Promise<Host> {
   const child = fork(join(import.meta.dirname, "api-servers.ts"), { execArgv: [] });
-  let last: Promise<unknown> = Promise.resolve();
-  /** One command at a time, so that a reply belongs to the last command. */
+  const waiting = new Map<number, PromiseWithResolvers<Reply>>();
+  child.on("message", ({ number, content }: Numbered<Reply>) => {
+    waiting.get(number)?.resolve(content);
+    waiting.delete(number);
+  });
+  child.once("exit", () => {
+    for (const { reject } of waiting.values()) reject(new Error("a process with API servers has ended"));
+  });
+  let commands = 0;
   const ask = async <C extends Command>(command: C): Promise<Replies[C["verb"]]> => {
-    const reply = last.then(
-      async () =>
-        await new Promise<Reply>((resolve, reject) => {
-          const ended = (): void => reject(new Error("a process with API servers has ended"));
-          child.once("exit", ended);
-          child.once("message", (message: Reply) => {
-            child.off("exit", ended);
-            resolve(message);
-          });
-          child.send(command);
-        }),
-    );
-    last = reply.catch(() => undefined);
-    const answer = await reply;
+    const number = commands++;
+    const reply = Promise.withResolvers<Reply>();
+    waiting.set(number, reply);
+    child.send({ number, content: command } satisfies Numbered<Command>);
+    const answer = await reply.promise;
     if ("failed" in answer) throw new Error(answer.failed);
     return answer.ok as Replies[C["verb"]]; // api-servers.ts sends it
   };
@@ -85,6 +84,10 @@ export interface Usage {
 
 /** `dev --act --clusters`, on a Redis and a folder of its own. */
 export interface Fleet {
+  /** The folder of kubeconfigs. */
+  readonly folder: string;
+  readonly dev: Running;
+  readonly redis: RedisServer;
   /** From the start of the command until the gates of its first clusters were open. */
   readonly coldSeconds: number;
   /** Serves further clusters; resolves when their gates are open, with the seconds that it took. */
@@ -100,8 +103,8 @@ export async function bundledCommand(): Promise<string> {
   return join(folder, "deltaloop.js");
 }
 
-/** With `urls` in its folder from the start. */
-export async function startFleet(main: string, urls: readonly string[]): Promise<Fleet> {
+/** With `urls` in its folder from the start, as the clusters c0, c1 and so on, whose tokens are their names. */
+export async function startFleet(main: string, urls: readonly string[], flags: readonly string[] = []): Promise<Fleet> {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-bench-clusters-"));
   const redis = await startRedis();
   let size = 0;
@@ -117,10 +120,15 @@ export async function startFleet(main: string, urls: readonly string[]): Promise
     void (await Promise.all(names.map(async (name) => await dev.line(`ready: cluster ${name}`, READY_MS_MAX))));
   const first = await put(urls);
   const fromMs = performance.now();
-  const dev = deltaloop(["dev", "--act", "--clusters", folder, "--allow", "loopback", "insecure", "--redis", redis.url], {}, main);
+  const dev = deltaloop(
+    ["dev", "--act", "--clusters", folder, "--allow", "loopback", "insecure", "--redis", redis.url, ...flags],
+    {},
+    main,
+  );
   await ready(dev, first);
   const secondsSince = (ms: number): number => (performance.now() - ms) / MS_PER_SECOND;
   return {
+    ...{ folder, dev, redis },
     coldSeconds: secondsSince(fromMs),
     async add(added) {
       const from = performance.now();

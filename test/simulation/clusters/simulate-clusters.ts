@@ -29,7 +29,7 @@ export interface ClustersOptions {
   readonly trace?: (line: string) => void;
 }
 
-export const CLUSTER_FAULTS = ["unreachable", "slow", "expired", "streams", "stolenLease", "deletedLease", "restored"] as const;
+const CLUSTER_FAULTS = ["unreachable", "slow", "expired", "streams", "stolenLease", "deletedLease", "restored"] as const;
 type ClusterFault = (typeof CLUSTER_FAULTS)[number];
 
 const START_MS = Date.UTC(2026, 2, 1, 10);

@@ -42,10 +42,6 @@ async function prepare(name: string): Promise<Reference> {
   return { life, plain, plans: chosenPlans(plain) };
 }
 
-export async function plansOfScenario(name: string): Promise<readonly Plan[]> {
-  return (await referenceOf(name)).plans;
-}
-
 export async function runDirected(number: number, off: ReadonlySet<Rule>, trace?: (line: string) => void): Promise<SeedResult> {
   const name = SCENARIOS[Math.floor((number - 1) / PLANS_MAX)];
   const reference = name === undefined ? undefined : await referenceOf(name);
