@@ -9,7 +9,7 @@ import type { Redis } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 
 import { redisClient } from "../../../shared/store/redis/client.ts";
-import { KEYLESS_COMMANDS, probeCommands, SCRIPT_COMMANDS } from "../../../shared/store/redis/command-probe.ts";
+import { KEYLESS_COMMANDS, probeCommands, SCRIPT_COMMANDS } from "../../../shared/store/redis/inspect/command-probe.ts";
 import { ARGUMENTS_MAX, connect } from "../../../shared/store/redis/connection.ts";
 import { deltaloop, ROOT } from "../../support/e2e.ts";
 import { ensureRedisServer, startRedis, startRedisCluster } from "../../support/redis.ts";

@@ -2,7 +2,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { createRedisProbe, type RedisProbe } from "../../../shared/store/redis/probe.ts";
+import { createRedisProbe, type RedisProbe } from "../../../shared/store/redis/inspect/probe.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import { lanesOf } from "../../../shared/store/lane.ts";
 import { cachedReplicaSet, put } from "../../support/builders.ts";

@@ -8,7 +8,7 @@ import type { CacheFacts, ControllerFacts, Facts, QueueSight } from "../../../..
 import { CHECKS } from "../../../../cli/doctor/finding.ts";
 import type { Check, State } from "../../../../cli/doctor/finding.ts";
 import { judge } from "../../../../cli/doctor/judge.ts";
-import type { LaneFacts } from "../../../../shared/store/redis/probe.ts";
+import type { LaneFacts } from "../../../../shared/store/redis/inspect/probe.ts";
 import type { RedisServerFacts } from "../../../../shared/store/redis/server.ts";
 import type { Audit } from "../../../../shared/controllers/cache/watcher/audit.ts";
 import type { QueueFacts } from "../../../../shared/store/sqs/queue-facts.ts";

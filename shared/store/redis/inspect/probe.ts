@@ -2,17 +2,17 @@
  * Facts about Redis for diagnosis by a user: server, streams, intents. It only reads, with single reads instead of scripts: no decision
  * depends on them, so a concurrent change is harmless.
  */
-import { lanesOf } from "../lane.ts";
-import type { StoreOptions } from "../store-options.ts";
+import { lanesOf } from "../../lane.ts";
+import type { StoreOptions } from "../../store-options.ts";
 import { BUILT_IN, ownerIdIn } from "@deltaloop/kube/objects";
 import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
-import type { Intent } from "../ports/store.ts";
-import { parsePrimary } from "./changes.ts";
-import { redisClient } from "./client.ts";
-import { parseIntents } from "./intent-store.ts";
-import { deploymentKeys } from "./keys.ts";
-import { serverFacts } from "./server.ts";
-import type { RedisServerFacts } from "./server.ts";
+import type { Intent } from "../../ports/store.ts";
+import { parsePrimary } from "../changes.ts";
+import { redisClient } from "../client.ts";
+import { parseIntents } from "../intent-store.ts";
+import { deploymentKeys } from "../keys.ts";
+import { serverFacts } from "../server.ts";
+import type { RedisServerFacts } from "../server.ts";
 
 /**
  * The stream of one resource, from its metadata hash (`m`) and the state hashes of its lanes (`l`; informer §11.1). Absent if it is not

@@ -8,10 +8,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Cluster, Redis } from "ioredis";
 
-import { redisClient } from "./client.ts";
-import { ARGUMENTS_MAX } from "./connection.ts";
-import type { Durability } from "./durable.ts";
-import { evictionProblem, serverFacts, versionProblem } from "./server.ts";
+import { redisClient } from "../client.ts";
+import { ARGUMENTS_MAX } from "../connection.ts";
+import type { Durability } from "../durable.ts";
+import { evictionProblem, serverFacts, versionProblem } from "../server.ts";
 
 export interface CommandFinding {
   readonly state: "ok" | "warning" | "failure";
