@@ -4,7 +4,7 @@
  * NO1 watchers are ranked per cluster by a hash of both (rendezvous hashing). The order of two watchers does not depend on the others. A
  *     leader releases only to a watcher with a higher rank, so no cluster goes back and forth between watchers that know different members.
  * NO2 a leader releases only to a watcher that already waits for the Lease.
- * NO3 a watcher takes a led cluster only if it has the highest rank, for SETTLED_MS, and the Store has granted the move (HB3).
+ * NO3 a watcher takes a led cluster only if it has the highest rank, for SETTLED_MS, and the Store has granted the move (MR3).
  * NO4 a cluster without a leader is sought by the live watcher of the highest rank at once, and by each further one RANK_WAIT_MS later. So a
  *     watcher that cannot reach the cluster delays it by that time.
  */

@@ -12,7 +12,7 @@
  * EM7 While an invocation runs, the next poll waits for its end, at most GATHER_MS, unless the last poll was full. So a batch takes what
  *     arrived meanwhile, and processes are woken less often. An idle function gets a message at once.
  *
- * EM7 With fair queues, a standard queue's groups with fewer messages in flight are served first, however many messages of another group were
+ * EM8 With fair queues, a standard queue's groups with fewer messages in flight are served first, however many messages of another group were
  *     sent before. A group alone is served without limit, and nothing is ordered. SQS documents this goal but no threshold, so the exact
  *     order is ours and unproven on AWS. The emulator has no fair queues: this mapping receives FAIR_MESSAGES_MAX messages ahead.
  *
@@ -35,7 +35,7 @@ export interface EventSourceMappingOptions {
   /** Standard queues only: time that a batch waits for further messages. Default 0. */
   readonly batchingWindowMs?: number;
   readonly maximumConcurrency: number;
-  /** Returns the message group of a message of a standard queue with fair queues (EM7). If absent, groups are those of a FIFO queue (EM5). */
+  /** Returns the message group of a message of a standard queue with fair queues (EM8). If absent, groups are those of a FIFO queue (EM5). */
   readonly fairGroupOf?: (message: ReceivedMessage) => string;
   /** The function's timeout. */
   readonly timeoutMs: number;
@@ -181,7 +181,7 @@ export function startEventSourceMapping(
     return batch;
   }
 
-  /** Takes messages one by one of the group with the fewest in flight, and of those of a group the first (EM7). */
+  /** Takes messages one by one of the group with the fewest in flight, and of those of a group the first (EM8). */
   function nextFairBatch(groupOf: (message: ReceivedMessage) => string): readonly ReceivedMessage[] {
     const byGroup = Map.groupBy(waiting, groupOf);
     const batch: ReceivedMessage[] = [];

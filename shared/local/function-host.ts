@@ -27,7 +27,7 @@ export interface FunctionHostOptions<N extends string = Controller> {
   readonly handlers: FunctionHandlers<N>;
   readonly clock: Clock;
   readonly log: Log;
-  /** The message group of a doorbell, if the queues serve several clusters (EM7). */
+  /** The message group of a doorbell, if the queues serve several clusters (EM8). */
   readonly fairGroupOf?: (message: ReceivedMessage) => string;
   /** Maximum concurrency of each sync function, like upstream's `--concurrent-*-syncs`. Default 5. */
   readonly concurrency?: number;

@@ -40,7 +40,7 @@ export function membersConformance(name: string, open: () => Promise<MembersUnde
       });
     });
 
-    it("HB2 a watcher that was silent joins anew", async () => {
+    it("MR2 a watcher that was silent joins anew", async () => {
       const { joinedMs } = await members.beat("a", NONE, []);
       opened.elapse(MEMBER_SILENT_MS - 1);
       expect(await members.beat("a", NONE, [])).toMatchObject({ joinedMs });
@@ -48,7 +48,7 @@ export function membersConformance(name: string, open: () => Promise<MembersUnde
       expect(await members.beat("a", NONE, [])).toMatchObject({ joinedMs: joinedMs + 2 * MEMBER_SILENT_MS - 1 });
     });
 
-    it("HB3 grants at most MOVES_MAX moves to all live watchers together", async () => {
+    it("MR3 grants at most MOVES_MAX moves to all live watchers together", async () => {
       expect((await members.beat("a", NONE, moves(15))).granted).toEqual(moves(15));
       expect((await members.beat("b", NONE, moves(15))).granted).toEqual(moves(5));
       expect((await members.beat("c", NONE, moves(1))).granted).toEqual([]);
@@ -56,7 +56,7 @@ export function membersConformance(name: string, open: () => Promise<MembersUnde
       expect((await members.beat("c", NONE, moves(MOVES_MAX))).granted).toEqual(moves(15));
     });
 
-    it("HB3 keeps the moves that were granted, whatever else is wanted", async () => {
+    it("MR3 keeps the moves that were granted, whatever else is wanted", async () => {
       await members.beat("a", NONE, moves(2, "old"));
       expect((await members.beat("a", NONE, [...moves(MOVES_MAX, "new"), "old1"])).granted).toEqual([
         "old1",
@@ -64,14 +64,14 @@ export function membersConformance(name: string, open: () => Promise<MembersUnde
       ]);
     });
 
-    it("HB3 does not count the moves of a silent watcher, which must be granted again", async () => {
+    it("MR3 does not count the moves of a silent watcher, which must be granted again", async () => {
       await members.beat("a", NONE, moves(MOVES_MAX));
       opened.elapse(MEMBER_SILENT_MS);
       expect((await members.beat("b", NONE, moves(MOVES_MAX))).granted).toHaveLength(MOVES_MAX);
       expect((await members.beat("a", NONE, moves(MOVES_MAX))).granted).toEqual([]);
     });
 
-    it("HB5 deletes the record of a watcher that leaves, or was silent for long", async () => {
+    it("MR5 deletes the record of a watcher that leaves, or was silent for long", async () => {
       await members.beat("a", NONE, []);
       await members.beat("b", NONE, []);
       await members.leave("a");
@@ -80,7 +80,7 @@ export function membersConformance(name: string, open: () => Promise<MembersUnde
       expect((await members.beat("c", NONE, [])).others).toEqual([]);
     });
 
-    it("HB1 counts a watcher as silent after the Store's clock went back", async () => {
+    it("MR1 counts a watcher as silent after the Store's clock went back", async () => {
       opened.elapse(100_000);
       const before = await members.beat("a", NONE, []);
       opened.elapse(-100_000);

@@ -173,7 +173,7 @@ it("rc-quota: reports a pod that the quota rejected, with the message", async ()
   const refusal = 'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
   expect(text).toContain(`→ create 3 pods; in the recording 2 of the 3 were created, and the other was refused: ${refusal}`);
   expect(text).toContain("→ create 1 pod; in the recording it was refused with the same message");
-  expect(text).toContain("+2.562s 7 syncs of replicationcontroller/c until +2.838s decide the same: create 1 pod");
+  expect(text).toContain("+2.562s 8 syncs of replicationcontroller/c until +2.838s decide the same: create 1 pod");
   expect(text).toContain("replicationcontroller/c replicas 3 → 2 (kubectl)");
   expect(text).toContain("ReplicaFailure True (FailedCreate)");
 });

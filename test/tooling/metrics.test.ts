@@ -45,7 +45,7 @@ describe("the table of metrics", () => {
       Object.entries(labels).flatMap(([label, values]) => (typeof values === "string" ? [`${name} ${label}: ${values}`] : [])),
     );
     expect(new Set(open.map((text) => text.split(" ")[1]?.replace(":", "")))).toEqual(
-      new Set(["code", "host", "name", "group", "resource", "exit_code", "reason", "eviction_signal"]),
+      new Set(["cluster", "code", "host", "name", "group", "resource", "exit_code", "reason", "eviction_signal"]),
     );
     const series = ROWS.map(([, { labels }]) =>
       Object.values(labels).reduce((product, values) => product * (typeof values === "string" ? 6 : values.length), 1),

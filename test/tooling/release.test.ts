@@ -24,6 +24,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   "test/envtest/release-module.ts": "lists the versions that can be built",
   "test/envtest/pins.ts": "names a version that module proxies lack",
   "test/tooling/release.test.ts": "this file",
+  "test/bench/clusters/api-servers.ts": "upgrades of a cluster",
   "test/unit/cache/cluster-release.test.ts": "upgrades of the cluster",
   "test/unit/cache/watcher.test.ts": "upgrades of the cluster",
   "test/unit/api/releases.test.ts": "hashes of each release",

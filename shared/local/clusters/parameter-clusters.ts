@@ -2,10 +2,10 @@
  * The directory of clusters in Parameter Store: one SecureString for each cluster and role, `<prefix>/<role>/<cluster id>`. IAM limits each
  * function and the watcher to the path of its role.
  *
- * PC1 a value is a JSON text with the cluster's name, whether it is paused, and a kubeconfig with the credentials of this role only.
- * PC2 a value counts only for the cluster id in its name, which is a hash of the cluster's name, server and CA (KD1). So credentials are
+ * PP1 a value is a JSON text with the cluster's name, whether it is paused, and a kubeconfig with the credentials of this role only.
+ * PP2 a value counts only for the cluster id in its name, which is a hash of the cluster's name, server and CA (KD1). So credentials are
  *     used for the server and CA that they came with, whoever else may write parameters.
- * PC3 the functions' parameters are written before the watcher's and removed after it: the watcher's is what makes a cluster served.
+ * PP3 the functions' parameters are written before the watcher's and removed after it: the watcher's is what makes a cluster served.
  */
 import * as v from "valibot";
 
@@ -61,7 +61,7 @@ async function entryOf(parameter: string, text: string, options: ParameterOption
     const config = parseKubeconfig(Buffer.from(value.kubeconfig), parameter);
     const problems = await vet(config, options);
     if (problems.length > 0) return rejected(name, isPaused, ...problems);
-    if (clusterId(name, config) !== cid) return rejected(cid, isPaused, "is the value of another cluster: its name, server or CA differ"); // PC2: nor does it take the name
+    if (clusterId(name, config) !== cid) return rejected(cid, isPaused, "is the value of another cluster: its name, server or CA differ"); // PP2: nor does it take the name
     return { kind: "vetted", name, file: parameter, cid, server: config.clusters[0]?.cluster.server ?? "", config, isPaused };
   } catch (error) {
     return rejected(name, isPaused, messageOf(error));
@@ -85,7 +85,7 @@ export async function writeParameterCluster(
   const cid = clusterId(name, config);
   for (const role of watcherLast(roles)) {
     const value = { name, paused: isPaused, kubeconfig: kubeconfigText(ofRole(config, role)) };
-    await parameters.put(`${pathOf(place, role)}/${cid}`, JSON.stringify(value)); // PC3
+    await parameters.put(`${pathOf(place, role)}/${cid}`, JSON.stringify(value)); // PP3
   }
 }
 
@@ -94,7 +94,7 @@ export async function removeParameterCluster(
   roles: readonly string[],
   cid: string,
 ): Promise<void> {
-  for (const role of watcherLast(roles).toReversed()) await parameters.remove([`${pathOf(place, role)}/${cid}`]); // PC3
+  for (const role of watcherLast(roles).toReversed()) await parameters.remove([`${pathOf(place, role)}/${cid}`]); // PP3
 }
 
 /** Pauses or resumes a cluster for each role that has it. */

@@ -1,11 +1,11 @@
 /**
  * The watchers that share the clusters of a deployment. Their records only nominate leaders; a cluster's Lease and fence decide who leads.
  *
- * HB1 a record is live until its watcher has not called `beat` for MEMBER_SILENT_MS by the Store's clock. So watchers' clocks may differ.
- * HB2 a watcher that was silent joins anew.
- * HB3 at most MOVES_MAX moves are granted to live watchers at once. A granted move stays granted while its watcher names it in each `beat`.
- * HB4 a record that another client has changed is not returned.
- * HB5 records are deleted when their watchers leave, or have been silent for MEMBER_FORGET_MS.
+ * MR1 a record is live until its watcher has not called `beat` for MEMBER_SILENT_MS by the Store's clock. So watchers' clocks may differ.
+ * MR2 a watcher that was silent joins anew.
+ * MR3 at most MOVES_MAX moves are granted to live watchers at once. A granted move stays granted while its watcher names it in each `beat`.
+ * MR4 a record that another client has changed is not returned.
+ * MR5 records are deleted when their watchers leave, or have been silent for MEMBER_FORGET_MS.
  */
 export const MEMBER_SILENT_MS = 5_000;
 export const MEMBER_FORGET_MS = 60_000;
@@ -29,7 +29,7 @@ export interface Member extends MemberClaims {
 export interface BeatResult {
   /** The Store's time. */
   readonly nowMs: number;
-  /** When this watcher joined (HB2). */
+  /** When this watcher joined (MR2). */
   readonly joinedMs: number;
   /** The moves that are granted, of those that were named. */
   readonly granted: readonly string[];

@@ -1,4 +1,4 @@
-/** The watchers of a deployment in one Redis hash (HB1–HB5); one command for each heartbeat. */
+/** The watchers of a deployment in one Redis hash (MR1–MR5); one command for each heartbeat. */
 import type { Cluster, Redis } from "ioredis";
 
 import type { Clock } from "@deltaloop/base";
@@ -45,7 +45,7 @@ function bodyOf(id: string, { leads, waits }: MemberClaims, signer: Signer): str
   return [signer.sign("m", [id, ...parts]), ...parts].join(" ");
 }
 
-/** Returns none for a record without a valid signature (HB4). */
+/** Returns none for a record without a valid signature (MR4). */
 function memberOf([name, joined, at, body]: readonly Reply[], signer: Signer): readonly Member[] {
   const id = asText(name);
   const [signature = "", leads = "", waits = ""] = asText(body).split(" ");

@@ -20,7 +20,7 @@ const PER_HOUR = 3_600_000 / IDLE_MS;
 const ROLLOUTS = 20;
 const ROLLOUT_MS_MAX = 30_000;
 const [PERCENT, MS_PER_SECOND] = [100, 1_000];
-/** Source: component-base config/v1alpha1 defaults, LeaderElection RetryPeriod. */
+/** The default RetryPeriod of leader election is 2 s. */
 const LEASE_RENEWALS_PER_HOUR = 1_800;
 
 /** One value for each control plane. */

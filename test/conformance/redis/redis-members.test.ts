@@ -29,7 +29,7 @@ membersConformance("Redis", async () => {
   return { members: createRedisMembers(redis.client, { ...options, clock }), elapse: clock.elapse, close: async () => {} };
 });
 
-it("HB4 ignores a record that another client has changed, or copied under another id", async () => {
+it("MR4 ignores a record that another client has changed, or copied under another id", async () => {
   await redis.client.flushall();
   const members = createRedisMembers(redis.client, options);
   await members.beat("a", { leads: ["c1"], waits: [] }, []);

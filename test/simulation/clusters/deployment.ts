@@ -2,10 +2,10 @@
  * What the clusters of one deployment share: the clock, the queues, and the functions behind `routeRecords`. It knows for which cluster
  * each piece of work runs (an AsyncLocalStorage that follows it through all waits), and who sent each message.
  *
- * CX1 no request of one cluster's work reaches another cluster's API server
- * CX2 no work of one cluster calls another cluster's Store, except to note a forged message
- * CX3 a watcher sends messages of its own cluster only
- * CX4 a doorbell that one cluster sent is never handled by another cluster's functions
+ * NX1 no request of one cluster's work reaches another cluster's API server
+ * NX2 no work of one cluster calls another cluster's Store, except to note a forged message
+ * NX3 a watcher sends messages of its own cluster only
+ * NX4 a doorbell that one cluster sent is never handled by another cluster's functions
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
@@ -125,7 +125,7 @@ export class Deployment {
         send: async (entries) => {
           for (const { body, group } of entries) {
             if (!body.startsWith(`${cid}.`) || !group.startsWith(`${cid}.`))
-              this.#bad("CX3", `a message of ${cid} is for ${group}: ${body.slice(0, 40)}`);
+              this.#bad("NX3", `a message of ${cid} is for ${group}: ${body.slice(0, 40)}`);
             this.#sent(body);
           }
           return await this.#deltas.send(entries);
@@ -147,11 +147,11 @@ export class Deployment {
         if (!userAgent.startsWith("deltaloop-")) return;
         this.#options.onCount("requests checked");
         const worksFor = this.#worksFor.getStore();
-        if (worksFor !== cid) this.#bad("CX1", `work of ${worksFor} sent to ${cid}: ${userAgent} ${verb} ${resource} ${name}`);
+        if (worksFor !== cid) this.#bad("NX1", `work of ${worksFor} sent to ${cid}: ${userAgent} ${verb} ${resource} ${name}`);
       },
       touched: (verb) => {
         const worksFor = this.#worksFor.getStore();
-        if (worksFor !== cid && !NOTES.has(verb)) this.#bad("CX2", `work of ${worksFor} called ${verb} of the Store of ${cid}`);
+        if (worksFor !== cid && !NOTES.has(verb)) this.#bad("NX2", `work of ${worksFor} called ${verb} of the Store of ${cid}`);
       },
       overKube: (component, kube) => {
         if (plant !== "clientsByComponent") return kube;
@@ -210,7 +210,7 @@ export class Deployment {
             const sender = this.#senderOf(event);
             if (records === "doorbells") {
               this.#options.onCount("doorbells checked");
-              if (sender !== cid) this.#bad("CX4", `a doorbell of ${sender} was handled by the functions of ${cid}`);
+              if (sender !== cid) this.#bad("NX4", `a doorbell of ${sender} was handled by the functions of ${cid}`);
             }
             return await this.#worksFor.run(sender ?? cid, async () => await handler(event, context));
           },

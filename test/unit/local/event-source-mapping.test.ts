@@ -293,7 +293,7 @@ it("EM5 does not dispatch a message again that was dispatched during a poll", as
   await stopped(clock, mapping);
 });
 
-it("EM7 serves a quiet group of a fair queue before the backlog of a group that was sent first", async () => {
+it("EM8 serves a quiet group of a fair queue before the backlog of a group that was sent first", async () => {
   const fairGroupOf = ({ body }: ReceivedMessage): string => body.split("-")[0] ?? "";
   const { clock, queue, answer, calls, mapping } = start({ batchSize: 2, maximumConcurrency: 2, fairGroupOf });
   answer(() => clock.after(1_000));
@@ -312,7 +312,7 @@ it("EM7 serves a quiet group of a fair queue before the backlog of a group that 
   await stopped(clock, mapping);
 });
 
-it("EM7 does not lock the groups of a fair queue", async () => {
+it("EM8 does not lock the groups of a fair queue", async () => {
   const { clock, queue, answer, calls, mapping } = start({ batchSize: 1, maximumConcurrency: 3, fairGroupOf: () => "one" });
   answer(() => clock.after(1_000));
   for (let index = 0; index < 3; index++) queue.send(`${index}`, "one");

@@ -1,9 +1,9 @@
 /**
  * Checks that a Redis accepts every command that the Store uses, before anything depends on it. A managed service may refuse some.
  *
- * CP1 each command of the scripts is called from a script, since a server may allow it alone and refuse it there.
- * CP2 only keys with this probe's own hash tag are written, and they are removed afterwards.
- * CP3 an answer is a fact about this server and this user: a Redis Cluster that passes does not prove that another service will.
+ * RQ1 each command of the scripts is called from a script, since a server may allow it alone and refuse it there.
+ * RQ2 only keys with this probe's own hash tag are written, and they are removed afterwards.
+ * RQ3 an answer is a fact about this server and this user: a Redis Cluster that passes does not prove that another service will.
  */
 import { createHash, randomBytes } from "node:crypto";
 import type { Cluster, Redis } from "ioredis";
