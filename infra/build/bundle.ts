@@ -5,7 +5,7 @@ import { build } from "esbuild";
 import type { BuildOptions, Metafile, Plugin } from "esbuild";
 
 import { declarationsOf } from "./declarations.ts";
-import { inlineScripts } from "./inline-scripts.ts";
+import { inlineFunctionScripts, inlineScripts } from "./inline-scripts.ts";
 import { leftOut } from "./left-out.ts";
 import { licensesOf } from "./licenses.ts";
 import { withoutFetch } from "./without-fetch.ts";
@@ -84,7 +84,7 @@ export async function bundleFunction(
     entryPoints: [entry],
     outfile: bundle,
     banner: { js: REQUIRE + preamble },
-    plugins: [...COMMON.plugins, leftOut(root)],
+    plugins: [inlineFunctionScripts, withoutFetch, leftOut(root)],
     alias: { "@aws-sdk/credential-provider-node": join(import.meta.dirname, "lambda-credentials.ts") },
     write: false,
   });
