@@ -351,6 +351,23 @@ test("sends a heartbeat to a silent lane after 15 s", async () => {
   expect(sent()).toMatchObject([{ k: "W", rv: "0" }]);
 });
 
+test("LS9 a cluster among others has no room while 500 of its messages are not applied", async () => {
+  const { clock, sender, ends } = setUp(undefined, 1, "c1", { restsWhenApplied: true, batchingWindowMs: 0 });
+  const alone = setUp(undefined, 1, "c1", { batchingWindowMs: 0 });
+  for (let rv = 1; rv <= 500; rv++)
+    for (const each of [{ clock, sender }, alone]) {
+      each.sender.live(item(`pod-${rv}`, rv));
+      await each.clock.runUntilIdle();
+    }
+  let waited = false;
+  const room = sender.room(ends.signal).then(() => (waited = true));
+  await clock.advance(60_000);
+  expect(waited).toBe(false);
+  await alone.sender.room(alone.ends.signal);
+  sender.confirm([1]);
+  await room;
+});
+
 test("LS8 a lane whose messages are confirmed sends no heartbeat or watermark, and is reported as quiet", async () => {
   const { clock, sender, sent } = setUp(undefined, 2, "c1", { restsWhenApplied: true });
   expect(sender.quietLanes()).toEqual([

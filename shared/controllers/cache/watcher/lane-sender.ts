@@ -13,6 +13,8 @@
  *    sent again under the same number and id without its objects, which the applier then reads live.
  * LS8 with `restsWhenApplied`, a lane whose messages the Store has all confirmed sends no watermark or heartbeat of its own: `quietLanes`
  *    reports it, and its cluster's heartbeat carries both. A lane with unconfirmed messages sends its own, behind them in its group.
+ * LS9 with `restsWhenApplied`, there is no room while UNAPPLIED_MAX messages wait for the applier: a FIFO queue looks for free groups only
+ *    among its first 120,000 messages, so a backlog of one cluster would stop the others. The stream waits, or resumes with a list.
  * LS7 every message fits, measured after encoding. A pack that does not fit travels without its objects; keys always fit.
  *    A part of a manifest is cut so that it fits even if it does not compress.
  */
@@ -68,6 +70,8 @@ const PACK_ITEMS_MAX = 100;
 const BATCH_ENTRIES_MAX = 10;
 const BATCH_BYTES_MAX = 1024 * 1024;
 const BUFFER_DELTAS_MAX = 10_000;
+/** Messages of one resource; a cluster of the built-in controllers has at most 2,000. */
+const UNAPPLIED_MAX = 500;
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
 const HEARTBEAT_MS = 15_000;
 /** Number of keys of a rejected pack in its log line. */
@@ -233,6 +237,14 @@ export class LaneSender implements DeltaSink {
   /** `applied`: the sequence number up to which the Store has each lane's messages, under this sender's fence. */
   confirm(applied: readonly number[]): void {
     for (const lane of this.#lanes) lane.applied = applied[lane.number] ?? lane.applied;
+    this.#wake();
+  }
+
+  /** LS9 */
+  #isFarAhead(): boolean {
+    return (
+      this.#options.restsWhenApplied === true && this.#lanes.reduce((sum, lane) => sum + lane.sequence - lane.applied, 0) >= UNAPPLIED_MAX
+    );
   }
 
   /** The lanes whose messages are all confirmed, with the last version of the stream (LS8). */
@@ -256,7 +268,7 @@ export class LaneSender implements DeltaSink {
     while (
       !signal.aborted &&
       !this.#signal.aborted &&
-      (this.#bufferedItems > BUFFER_DELTAS_MAX || this.#bufferedBytes > BUFFER_BYTES_MAX)
+      (this.#bufferedItems > BUFFER_DELTAS_MAX || this.#bufferedBytes > BUFFER_BYTES_MAX || this.#isFarAhead())
     ) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
