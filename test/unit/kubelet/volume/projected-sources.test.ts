@@ -1,5 +1,6 @@
 // Would catch: a pod that starts without its projected sources, requests for pods without such sources, and keys that are kept for deleted
 // pods.
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test, vi } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
@@ -33,8 +34,12 @@ test("[node-agent 512] a pod with clusterTrustBundle and podCertificate sources 
   const certificate = { signerName: "a.test/s", keyType: "ED25519", keyPath: "key" };
   const bundle = { path: "ca", name: "mine", optional: true };
   const uid = await node.create("p", projecting({ clusterTrustBundle: bundle }, { podCertificate: certificate }) as never);
-  // The key is generated in real time.
-  await node.until("the mount fails", () => mountErrors(node).size > 0, 60_000);
+  // The key is generated in real time, while virtual time would advance by a minute within milliseconds.
+  const failed = async (): Promise<boolean> => {
+    await sleep(5);
+    return mountErrors(node).size > 0;
+  };
+  await node.until("the mount fails", failed, 60_000);
   expect(node.isReady("p")).toBe(false);
   expect([...mountErrors(node)]).toEqual([
     'MountVolume.SetUp failed for volume "certs" : [ClusterTrustBundle projection is not supported in static kubelet mode, ' +
