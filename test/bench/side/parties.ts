@@ -88,10 +88,10 @@ export async function partiesOn(cluster: Cluster, { profiles, before }: PartyOpt
   ];
 }
 
-/** User plus system time of all processes so far, in seconds. */
-export async function cpuOf({ own, standIns }: AtWork): Promise<number> {
-  const seconds = await Promise.all(Object.values({ ...own, ...standIns }).map(cpuSeconds));
-  return seconds.reduce((total, one) => total + one, 0);
+/** User plus system time so far, in seconds, by process. */
+export async function cpuOf({ own, standIns }: AtWork): Promise<Readonly<Record<string, number>>> {
+  const entries = Object.entries({ ...own, ...standIns }).map(async ([name, pid]) => [name, await cpuSeconds(pid)] as const);
+  return Object.fromEntries(await Promise.all(entries));
 }
 
 /** Proportional set size (PSS) in MiB, by process. */

@@ -52,7 +52,10 @@ async function used<T>(
   const [before, { size }] = await Promise.all([cpuOf(work), stat(cluster.auditLog)]);
   const result = await act();
   await sleep(SETTLE_MS);
-  const cpu = (await cpuOf(work)) - before;
+  const after = await cpuOf(work);
+  const byProcess = Object.entries(after).map(([name, seconds]) => [name, seconds - (before[name] ?? 0)] as const);
+  process.stderr.write(`  CPU of ${party.name}: ${byProcess.map(([name, seconds]) => `${name} ${seconds.toFixed(2)} s`).join(", ")}\n`);
+  const cpu = byProcess.reduce((total, [, seconds]) => total + seconds, 0);
   return { result, cpu, writes: await writesOf(cluster.auditLog, size, party) };
 }
 
