@@ -33,6 +33,8 @@ export interface ClosedOptions extends Pick<ReplayOptions, "functions" | "releas
   readonly onPerson: (write: UserRequest, status: number) => void;
   /** Wraps the client of a component, for tests that inject faults. `component`: `watcher`, or a function by its deployed name. */
   readonly intercept?: (component: string, kube: WatcherKube, clock: Clock) => WatcherKube;
+  /** Time after the last change, in which pending delays may end. Default 30 s. */
+  readonly tailMs?: number;
   /** The Store's data, for tests that change its rules. */
   readonly data?: MemoryData;
 }
@@ -52,7 +54,6 @@ const CLUSTER = "closed000000";
 const NODES = 10;
 /** Number of events that the server keeps; watchers in this process never lag far behind. */
 const HISTORY_EVENTS = 2_000;
-/** Time after the last change in which pending delays may end. */
 const TAIL_MS = 30_000;
 const SETTLE_MS = 5_000;
 
@@ -115,7 +116,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
     if (status === 404) missed.push(`${write.kind} ${RESOURCES[write.resource].kind} ${write.namespace}/${write.name}`);
     options.onPerson(write, status);
   }
-  await clock.advance(Math.max(0, endMs - clock.now()) + TAIL_MS);
+  await clock.advance(Math.max(0, endMs - clock.now()) + (options.tailMs ?? TAIL_MS));
   const objects = await standingIn(server);
   const end = { disagreements: disagreements(recorded, objects), left: [...left, ...missed], podsCreated, objects };
   const stopped = system.stop();

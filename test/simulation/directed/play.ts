@@ -31,6 +31,8 @@ import type { Plan, Recorded, RecordedEvent } from "./plans.ts";
 
 const CAPTURES = join(import.meta.dirname, "../../captures");
 const SEED = 1;
+/** A killed function's message is delivered again after the queue's visibility timeout. */
+const TAIL_MS = 120_000;
 const digester = createDigester("directed plans");
 
 export interface Played extends Recorded {
@@ -57,6 +59,7 @@ export async function play(name: string, life: Life, plan?: Plan, off: ReadonlyS
   const { disagreements, objects } = await closedReplay(life, {
     ...{ digester, seed: SEED, release: () => release, log: silentLog, onPerson: () => undefined, onSync: () => undefined },
     data,
+    tailMs: TAIL_MS,
     functions: run.functions,
     intercept: (component, kube, clock) => (component === "watcher" ? run.watcher(kube, clock) : kube),
   });
