@@ -209,11 +209,9 @@ class Dev {
       if (watchers > 1 && !act)
         throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
       if (clusters === undefined) this.#kube = await pinContext(this.#kube);
-      const [looked, redis, { endpoint, queues }] = await allOf([
-        clusters === undefined ? this.#lookAround(act) : { ...NO_CLUSTER, reviewed: undefined },
-        this.#flags.redis ?? this.#startRedis(),
-        this.#startQueue(),
-      ]);
+      // Nothing starts before the cluster has answered, so that a wrong context is the only line.
+      const looked = clusters === undefined ? await this.#lookAround(act) : { ...NO_CLUSTER, reviewed: undefined };
+      const [redis, { endpoint, queues }] = await allOf([this.#flags.redis ?? this.#startRedis(), this.#startQueue()]);
       const configuration = this.#configuration(looked, redis, queueUrls(endpoint, queues));
       const environment = environmentOf({ ...configuration, leaseNamespace: this.#flags.leaseNamespace });
       let lost: Error | undefined;
