@@ -45,7 +45,7 @@ export interface EmbeddedClustersOptions {
   readonly onInvocation: NonNullable<SystemOptions["onInvocation"]>;
   /** Wraps the SQS client of every component. */
   readonly observeSqs?: (calls: SqsCalls) => SqsCalls;
-  /** Metrics of the functions; absent for metrics that nobody reads. */
+  /** Metrics of the functions. Default: none are recorded. */
   readonly metrics?: Metrics;
   readonly onSync: (cluster: string, sync: ReplayedSync) => void;
   readonly onChanges: (cluster: string, items: readonly ItemChange[]) => void;

@@ -69,7 +69,7 @@ const LIES: readonly Lie[] = [
     answer: lists(() => JSON.stringify({ metadata: { resourceVersion: "9".repeat(1e5) }, items: [] })),
   },
   {
-    name: "lists pages without end",
+    name: "always returns a continue token",
     answer: lists((genuine) => JSON.stringify({ ...genuine, metadata: { resourceVersion: "5", continue: "x" } })),
   },
   { name: "nests a list deeply", answer: lists(() => `{"items":${"[".repeat(DEEP)}${"]".repeat(DEEP)}}`) },

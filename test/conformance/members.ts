@@ -40,7 +40,7 @@ export function membersConformance(name: string, open: () => Promise<MembersUnde
       });
     });
 
-    it("MR2 a watcher that was silent joins anew", async () => {
+    it("MR2 a watcher that was silent counts as new when it returns", async () => {
       const { joinedMs } = await members.beat("a", NONE, []);
       opened.elapse(MEMBER_SILENT_MS - 1);
       expect(await members.beat("a", NONE, [])).toMatchObject({ joinedMs });

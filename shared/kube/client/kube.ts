@@ -128,7 +128,7 @@ export interface ReplaceRequest extends Target, CallOptions {
  * KL6 aborting the signal ends the call and closes the connection.
  * KL7 a page is retried like any read (KC4). A rejected watch is not: the caller's back-off handles Retry-After and counts rejections.
  * KL9 with `fields`, the server may send protobuf: a page's items are then decoded to these fields, and the entries of a stream are frames
- *    (Buffers), each a WatchEvent. A server that sends JSON all the same sends whole objects.
+ *    (Buffers), each a WatchEvent. If the server sends JSON instead, objects are whole.
  * KL8 `newestVersion` is a quorum read: it is not less than any version of the resource observed before the call, unless the
  *    server's history regressed.
  */

@@ -4,7 +4,7 @@
  *
  * PP1 a value is a JSON text with the cluster's name, whether it is paused, and a kubeconfig with the credentials of this role only.
  * PP2 a value counts only for the cluster id in its name, which is a hash of the cluster's name, server and CA (KD1). So credentials are
- *     used for the server and CA that they came with, whoever else may write parameters.
+ *     used for the server and CA that they came with, even if another client can write parameters.
  * PP3 the functions' parameters are written before the watcher's and removed after it: the watcher's is what makes a cluster served.
  */
 import * as v from "valibot";

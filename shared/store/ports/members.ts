@@ -2,7 +2,7 @@
  * The watchers that share the clusters of a deployment. Their records only nominate leaders; a cluster's Lease and fence decide who leads.
  *
  * MR1 a record is live until its watcher has not called `beat` for MEMBER_SILENT_MS by the Store's clock. So watchers' clocks may differ.
- * MR2 a watcher that was silent joins anew.
+ * MR2 a watcher that was silent counts as new when it returns.
  * MR3 at most MOVES_MAX moves are granted to live watchers at once. A granted move stays granted while its watcher names it in each `beat`.
  * MR4 a record that another client has changed is not returned.
  * MR5 records are deleted when their watchers leave, or have been silent for MEMBER_FORGET_MS.
@@ -31,7 +31,7 @@ export interface BeatResult {
   readonly nowMs: number;
   /** When this watcher joined (MR2). */
   readonly joinedMs: number;
-  /** The moves that are granted, of those that were named. */
+  /** The requested moves that are granted. */
   readonly granted: readonly string[];
   readonly others: readonly Member[];
 }

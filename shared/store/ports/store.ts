@@ -64,7 +64,7 @@
  * WQ8 a write-through with `ends` is `writeThrough` and then `done` in one step, so that the run's key gets a doorbell if the write
  *     enqueued it. Rows are written even if another run holds the key; the run ends only if it still holds the key and no item must be
  *     retried.
- * WQ9 the outcomes `requeueAfter` and `retry` of a run that the Store does not know queue the key all the same, and a write of its own
+ * WQ9 the outcomes `requeueAfter` and `retry` of a run that the Store does not know also queue the key, and a write of its own
  *     status queues it as any other change does: a Store that was set back has lost what the run decided on.
  *
  * Lineage (informer §11.11): LN1–LN5 in lineage.ts.

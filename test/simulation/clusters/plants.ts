@@ -1,6 +1,6 @@
 /** Mistakes in the rules that keep clusters apart. Each breaks an invariant of deployment.ts or ../checks.ts. */
 export const PLANTS = {
-  /** The cluster id in a doorbell selects the functions, whoever sent it. */
+  /** The cluster id in a doorbell selects the functions without a check of its sender. */
   unsignedDoorbells: { crosses: "NX4" },
   /** MAC keys are not derived per cluster. */
   oneKeyForAll: { crosses: "NX2" },

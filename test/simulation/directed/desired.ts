@@ -20,7 +20,7 @@ function wrongReplicas(rs: ReplicaSet & KubeObject, pods: readonly (Pod & KubeOb
   const here = pods.filter(({ metadata }) => metadata.namespace === rs.metadata.namespace);
   const own = here.filter(({ metadata }) => controllerRef(metadata)?.uid === rs.metadata.uid);
   const selects = selectorOf(rs);
-  const strangers = own.filter(({ metadata }) => !selects(metadata.labels ?? {}));
+  const unselected = own.filter(({ metadata }) => !selects(metadata.labels ?? {}));
   const orphans = here.filter(({ metadata }) => controllerRef(metadata) === undefined && selects(metadata.labels ?? {}));
   const { status } = rs;
   const says = [status?.observedGeneration, status?.replicas ?? 0, status?.readyReplicas ?? 0].join();
@@ -29,7 +29,7 @@ function wrongReplicas(rs: ReplicaSet & KubeObject, pods: readonly (Pod & KubeOb
   const name = nameOf(rs);
   return [
     ...(own.length === want ? [] : [`${name} has ${own.length} pods, wants ${want}`]),
-    ...strangers.map((pod) => `${name} did not release ${pod.metadata.name}`),
+    ...unselected.map((pod) => `${name} did not release ${pod.metadata.name}`),
     ...orphans.map((pod) => `${name} did not adopt ${pod.metadata.name}`),
     ...(says === is ? [] : [`${name} reports ${says}, is ${is}`]),
   ];

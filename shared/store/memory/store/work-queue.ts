@@ -243,7 +243,7 @@ export function renewLease(queue: QueueData, run: AnyTaken, nowMs: number): numb
   return leaseUntilMs;
 }
 
-/** Ends the run; a dirty key then needs a doorbell. A key that no run holds is queued all the same, unless the outcome is final. */
+/** Ends the run; a dirty key then needs a doorbell. A key that no run holds is also queued, unless the outcome is final. */
 export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, nowMs: number): DoneResult {
   const queue = queueOf(epoch, run.controller);
   const { key } = run;
