@@ -72,6 +72,8 @@ export class Checks implements KubeObserver {
   readonly #options: CheckOptions;
   /** UIDs of pods that deltaloop's controllers created, with the UID of their owner, until another owner adopts them. */
   readonly #createdFor = new Map<string, string>();
+  /** UIDs of pods whose release was rejected as invalid, which counts as done. Source: pkg/controller/controller_ref_manager.go ReleasePod. */
+  readonly #unreleased = new Set<string>();
   /** Keys of pods that have been deleted. */
   readonly #names = new Set<string>();
   readonly #reused = new Set<string>();
@@ -163,6 +165,12 @@ export class Checks implements KubeObserver {
     }
   };
 
+  /** Called when a webhook has rejected a request. */
+  denied: NonNullable<KubeObserver["denied"]> = ({ method, body }, code) => {
+    const uid = uidIn(body);
+    if (method === "PATCH" && code === 422 && uid !== undefined) this.#unreleased.add(uid);
+  };
+
   #deletes(
     path: string,
     { chosen, sent }: { readonly chosen: string | undefined; readonly sent: string | undefined },
@@ -228,7 +236,8 @@ export class Checks implements KubeObserver {
     const excused = this.#excuse({ ...ref, namespace });
     const own = mirror
       .controlledBy("pods", { ...ref, namespace })
-      .filter((each) => isActive(each) && this.#createdFor.get(each.metadata.uid) === ref.uid);
+      .filter(({ metadata: { uid: id } }) => this.#createdFor.get(id) === ref.uid && !this.#unreleased.has(id))
+      .filter(isActive);
     const sizes = mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0);
     const highest = Math.max(0, ...sizes);
     if (own.length <= highest) return;

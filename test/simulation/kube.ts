@@ -50,6 +50,8 @@ export interface KubeObserver {
   late(): void;
   /** Called for each fault of a call or a stream. */
   fault?(what: string): void;
+  /** Called when a webhook has rejected a request. */
+  denied?(call: Pick<Call, "method" | "path" | "body">, code: number): void;
   /** Called before a request is executed; `sent` is its body as sent. */
   executing(component: string, call: Pick<Call, "method" | "path" | "query" | "body">, sent: object | undefined): void;
 }
@@ -139,7 +141,11 @@ export function createSimulatedKube(options: KubeOptions): Kube {
             throw errorOf(fault.with);
           case "deny":
             await clock.after(5 + below(40), signal);
-            if (isOfWebhooks(method, path)) throw errorOf(deniedByWebhook(DENIALS[below(DENIALS.length)] ?? 403));
+            if (isOfWebhooks(method, path)) {
+              const code = DENIALS[below(DENIALS.length)] ?? 403;
+              options.observer?.denied?.(call, code);
+              throw errorOf(deniedByWebhook(code));
+            }
             break;
           case "addFields":
             await clock.after(2 + below(20), signal);

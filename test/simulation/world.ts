@@ -590,7 +590,12 @@ class World {
       random,
       component,
       faults: () => (this.#faulty() ? this.#mix : { api: 0, watch: 0 }),
-      observer: { late: this.#checks.late, executing: this.#checks.executing, fault: (what) => this.#fault(what) },
+      observer: {
+        late: this.#checks.late,
+        executing: this.#checks.executing,
+        denied: this.#checks.denied,
+        fault: (what) => this.#fault(what),
+      },
       dropPreconditions: this.#off.has("deletePrecondition"),
       ...(this.#part && { outages: this.#part.outages }),
     });
