@@ -5,9 +5,11 @@ import { exactText, frozenText, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
 import type { KubeApiError, Kube } from "@deltaloop/kube/client";
 import type { ApiResponse, ApiServer } from "./api-server.ts";
 
-/** `component` is used as User-Agent and field manager. */
 export interface InProcessOptions {
+  /** User-Agent and field manager. */
   readonly component: string;
+  /** Watches deliver the server's frozen objects instead of lines of JSON. */
+  readonly decodesEvents?: boolean;
 }
 
 export function createInProcessKube(server: ApiServer, options: InProcessOptions): Kube {
@@ -15,7 +17,7 @@ export function createInProcessKube(server: ApiServer, options: InProcessOptions
 }
 
 /** In process no response is lost or late, so there are no timeouts and retries (KC3 to KC5). */
-export function createInProcessClient(server: Pick<ApiServer, "request">, { component }: InProcessOptions): KubeClient {
+export function createInProcessClient(server: Pick<ApiServer, "request">, { component, decodesEvents = false }: InProcessOptions): KubeClient {
   return {
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
     fieldManager: component,
@@ -38,7 +40,7 @@ export function createInProcessClient(server: Pick<ApiServer, "request">, { comp
       try {
         for await (const events of stream.batches()) {
           signal.throwIfAborted();
-          yield events.map(({ type, object }) => `{"type":"${type}","object":${frozenText(object)}}`);
+          yield decodesEvents ? events : events.map(({ type, object }) => `{"type":"${type}","object":${frozenText(object)}}`);
         }
         signal.throwIfAborted();
       } finally {

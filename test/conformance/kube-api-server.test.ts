@@ -29,9 +29,10 @@ kubeConformance("the in-memory API server over HTTP", async () => {
   return { kube, namespace: "suite", close: () => http.close() };
 });
 
-kubeConformance("the in-memory API server in process", async () => {
-  const server = createServer();
-  const kube = createInProcessKube(server, { component: "conformance" });
-  await kube.create(suite);
-  return { kube, namespace: "suite", close: async () => server.close() };
-});
+for (const decodesEvents of [false, true])
+  kubeConformance(`the in-memory API server in process, watches with ${decodesEvents ? "objects" : "lines"}`, async () => {
+    const server = createServer();
+    const kube = createInProcessKube(server, { component: "conformance", decodesEvents });
+    await kube.create(suite);
+    return { kube, namespace: "suite", close: async () => server.close() };
+  });

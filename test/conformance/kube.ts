@@ -282,7 +282,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       const stream = kube.watch("pods", { ...query, allowWatchBookmarks: true, timeoutSeconds: 20, fields: POD_FIELDS }, signal);
       reading: for await (const frames of stream)
         for (const frame of frames) {
-          expect(typeof frame).toBe(protobuf ? "object" : "string");
+          expect(Buffer.isBuffer(frame)).toBe(protobuf ?? false);
           const event = parseWatchLine(frame, POD_FIELDS);
           if (event.kind === "bookmark" && event.endsInitialEvents) break reading;
           if (event.kind !== "change") throw new Error(event.kind);

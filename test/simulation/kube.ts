@@ -11,7 +11,7 @@ import type { ApiServer } from "../../shared/api-server/api-server.ts";
 import { createInProcessClient } from "../../shared/api-server/in-process-client.ts";
 import type { Clock } from "../../shared/base/clock.ts";
 import { KubeApiError, UnansweredError } from "../../shared/kube/client/errors.ts";
-import type { Kube } from "../../shared/kube/client/kube.ts";
+import type { Kube, WatchFrame } from "../../shared/kube/client/kube.ts";
 import type { Random } from "../../shared/base/random.ts";
 import { OP_DEADLINE_MS, REQUEST_TIMEOUT_MS } from "../../shared/base/times.ts";
 import type { Fault } from "../fault-profile/fault-profile.ts";
@@ -33,6 +33,8 @@ export interface KubeOptions {
   readonly dropPreconditions?: boolean;
   /** Longer failures of the whole API server. */
   readonly outages?: Outages;
+  /** Watches deliver objects instead of lines of JSON, unless a fault changes the line. */
+  readonly decodesEvents?: boolean;
   /** Objects per page of a list. The default, 7, is so small that lists have several pages. */
   readonly pageSize?: number;
 }
@@ -96,7 +98,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
   const chance = (share: number): boolean => share > 0 && random.next() < share;
   const below = (max: number): number => Math.floor(random.next() * max);
 
-  const faultless = createInProcessClient(server, { component });
+  const faultless = createInProcessClient(server, { component, decodesEvents: options.decodesEvents ?? false });
   const client: KubeClient = {
     ...faultless,
     lines,
@@ -184,7 +186,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
     return page;
   }
 
-  async function* lines(call: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly string[]> {
+  async function* lines(call: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly WatchFrame[]> {
     const { signal, query } = call;
     if (query?.["sendInitialEvents"] === true && !streamsLists) throw new KubeApiError({ code: 422, reason: "Invalid" });
     if (chance(faults().watch)) {
@@ -195,7 +197,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
     await clock.after(2 + below(20), signal);
     const stream = options.outages ? { ...call, signal: AbortSignal.any([signal, options.outages.cut]) } : call;
     for await (const arrived of faultless.lines(stream)) {
-      let lines = arrived.map(lineOf);
+      let lines = arrived;
       await clock.after(1 + below(15), signal);
       if (chance(faults().watch)) {
         const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent", "newer"][below(9)];
@@ -206,8 +208,8 @@ export function createSimulatedKube(options: KubeOptions): Kube {
           if (lines.length > 0) yield lines;
           throw new UnansweredError("simulated: connection reset");
         }
-        if (fault === "garble") lines = lines.map((line, i) => (i === lines.length - 1 ? line.slice(0, -2 - below(20)) : line));
-        if (fault === "newer") lines = lines.map(eventWithNewFields);
+        if (fault === "garble") lines = lines.map((line, i) => (i === lines.length - 1 ? lineOf(line).slice(0, -2 - below(20)) : line));
+        if (fault === "newer") lines = lines.map((line) => eventWithNewFields(lineOf(line)));
         if (fault === "expire") lines = [errorLine(410, "Expired")];
         if (fault === "refuse") lines = [errorLine(429, "TooManyRequests")];
         if (fault === "fail") lines = [errorLine(500, "InternalError")];

@@ -5,6 +5,7 @@
 import type { CachedResource, Resource } from "../objects/resources.ts";
 import type { KubeObject } from "../objects/wire.ts";
 import type { Fields } from "../protobuf/fields.ts";
+import { exactText } from "@deltaloop/base";
 import type { RetryBudget } from "@deltaloop/base";
 
 /** Concurrent calls of one client. Further calls queue, so callers should not start more at a time. */
@@ -139,13 +140,23 @@ export interface KubeWatch<R extends Resource = CachedResource> {
   newestVersion(resource: R, query: Pick<ListQuery, "fieldSelector">, signal: AbortSignal): Promise<string>;
 }
 
-/** One event of a stream: a line of JSON, or a protobuf frame, which only a query with `fields` returns. */
-export type WatchFrame = string | Buffer;
+/**
+ * One event of a stream: a line of JSON, a protobuf frame, which only a query with `fields` returns, or a decoded event of a server in the
+ * same process.
+ */
+export type WatchFrame = string | Buffer | DecodedEvent;
+
+/** The receiver must not change the object. */
+export interface DecodedEvent {
+  readonly type: string;
+  readonly object: object;
+}
 
 /** The line of a watch without `fields`. @throws {TypeError} for a protobuf frame, a bug of the adapter */
 export function lineOf(frame: WatchFrame): string {
-  if (typeof frame !== "string") throw new TypeError("a protobuf frame in a watch that did not ask for one");
-  return frame;
+  if (typeof frame === "string") return frame;
+  if (Buffer.isBuffer(frame)) throw new TypeError("a protobuf frame in a watch that did not ask for one");
+  return exactText(frame);
 }
 
 /** The fields that the caller reads of each object (KL9). Not with `metadataOnly`. */

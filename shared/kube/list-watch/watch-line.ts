@@ -26,7 +26,7 @@ const NONE: Fields = {};
 export function parseWatchLine(line: WatchFrame, fields = NONE): WatchLine {
   let event: { readonly type?: unknown; readonly object?: StatusLike };
   try {
-    event = (typeof line === "string" ? parseExact(line) : decodeEvent(line, fields)) as typeof event; // each field is checked below
+    event = decoded(line, fields) as typeof event; // each field is checked below
   } catch (error) {
     return { kind: "undecodable", why: typeof line === "string" ? "not JSON" : messageOf(error) }; // a SyntaxError quotes the line
   }
@@ -41,6 +41,11 @@ export function parseWatchLine(line: WatchFrame, fields = NONE): WatchLine {
     return { kind: "bookmark", rv, endsInitialEvents: event.object.metadata?.annotations?.[INITIAL_EVENTS_END] === "true" };
   if (event.type === "ERROR") return { kind: "error", error: errorOf(event.object) };
   return { kind: "undecodable", why: `event type "${event.type.slice(0, TYPE_SHOWN)}"` };
+}
+
+function decoded(line: WatchFrame, fields: Fields): unknown {
+  if (typeof line === "string") return parseExact(line);
+  return Buffer.isBuffer(line) ? decodeEvent(line, fields) : line;
 }
 
 interface StatusLike {

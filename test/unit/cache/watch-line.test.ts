@@ -1,5 +1,6 @@
 // Classification of watch lines, including the flat pods of captures.
 import { expect, test } from "vitest";
+import type { DecodedEvent } from "../../../shared/kube/client/kube.ts";
 import { parseWatchLine } from "../../../shared/kube/list-watch/watch-line.ts";
 
 const whole = { kind: "Pod", metadata: { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "7" } };
@@ -30,4 +31,5 @@ test.each([
   { name: "rejects a line without an object", line: { type: "ADDED" }, want: { kind: "undecodable", why: "not a watch event" } },
 ])("$name", ({ line, want }) => {
   expect(parseWatchLine(JSON.stringify(line))).toEqual(want);
+  expect(parseWatchLine(line as DecodedEvent)).toEqual(want); // one of them has no object
 });
