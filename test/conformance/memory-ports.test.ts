@@ -15,10 +15,11 @@ import { randomConformance } from "./random.ts";
 /** 2026-03-01T10:00:00Z. */
 const START_MS = 1_772_359_200_000;
 
-clockConformance("virtual time", () => {
-  const clock = createVirtualClock(START_MS);
-  return { clock, elapse: (ms) => clock.advance(ms) };
-});
+for (const withoutIo of [false, true])
+  clockConformance(`virtual time${withoutIo ? " without I/O" : ""}`, () => {
+    const clock = createVirtualClock(START_MS, { withoutIo });
+    return { clock, elapse: (ms) => clock.advance(ms) };
+  });
 
 clockConformance("system time", () => {
   const clock = createSystemClock();
@@ -72,6 +73,21 @@ describe("virtual clock", () => {
     expect([clock.now() - START_MS, clock.nextDueMs()]).toEqual([25, START_MS + 30]);
     expect((await clock.runUntilIdle()) - START_MS).toBe(30);
     expect([seen.at(-1), clock.nextDueMs()]).toEqual(["c@30", undefined]);
+  });
+
+  it("without I/O, runs all promise callbacks that a timer causes before the next timer, and lets the event loop run", async () => {
+    const clock = createVirtualClock(START_MS, { withoutIo: true });
+    const seen: string[] = [];
+    let isOpen = false;
+    setImmediate(() => (isOpen = true));
+    void clock.after(10).then(async () => {
+      for (let i = 0; i < 1_000; i++) await Promise.resolve();
+      seen.push("first");
+    });
+    void clock.after(11).then(() => seen.push("second"));
+    for (let ms = 12; ms < 100; ms++) void clock.after(ms).then(() => isOpen && seen.push("loop"));
+    await clock.advance(100);
+    expect(seen.slice(0, 3)).toEqual(["first", "second", "loop"]);
   });
 
   it("lets a timer set further timers, and fires them in the same run", async () => {

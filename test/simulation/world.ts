@@ -162,10 +162,10 @@ class World {
     this.#off = options.off ?? new Set();
     this.#part = options.part;
     this.#cid = options.part?.cid ?? CLUSTER;
-    this.#clock = options.part?.clock ?? createVirtualClock(START_MS);
-    this.#startMs = this.#clock.now();
     this.#data = options.part?.data ?? createMemoryData();
     this.#isThorough = options.seed % 10 === THOROUGH;
+    this.#clock = options.part?.clock ?? createVirtualClock(START_MS, { withoutIo: !this.#isThorough });
+    this.#startMs = this.#clock.now();
     this.#signer = options.part?.signer ?? (this.#isThorough ? SIGNERS.thorough : SIGNERS.other);
     this.#quietMs = this.#isThorough ? QUIET_MS.thorough : QUIET_MS.other;
     this.#random = createSeededRandom(options.seed * 7919 + 13);
