@@ -1,6 +1,6 @@
 /** The state of the API server after each event, for the checks, and its recent history. Filled by watches of its own, which never fail. */
 import type { ApiServer } from "../../shared/api-server/api-server.ts";
-import type { WatchStream } from "../../shared/api-server/rest/watch.ts";
+import type { WatchEvent, WatchStream } from "../../shared/api-server/rest/watch.ts";
 import { compareResourceVersions } from "../../shared/kube/objects/resource-version.ts";
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
 import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../shared/kube/objects/resources.ts";
@@ -74,11 +74,13 @@ export class Mirror {
 
   /** Reads the events since the last call in the server's order. */
   update(): void {
-    const events = this.#streams.flatMap(({ resource, stream }) =>
+    const events: (Omit<Change, "before" | "type"> & Pick<WatchEvent, "type">)[] = [];
+    for (const { resource, stream } of this.#streams) {
       // Watches of these resources deliver objects with the fields that every object has.
-      stream.take().map(({ type, object }) => ({ resource, type, object: object as unknown as KubeObject })),
-    );
-    events.sort((a, b) => compareResourceVersions(a.object.metadata.resourceVersion, b.object.metadata.resourceVersion));
+      for (const { type, object } of stream.take()) events.push({ resource, type, object: object as unknown as KubeObject });
+    }
+    if (events.length > 1)
+      events.sort((a, b) => compareResourceVersions(a.object.metadata.resourceVersion, b.object.metadata.resourceVersion));
     for (const { resource, type, object } of events) {
       if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") this.#apply({ resource, type, object });
     }

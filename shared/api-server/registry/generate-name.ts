@@ -26,7 +26,11 @@ export function generateUid(random: Random): string {
   return [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16), digits.slice(16, 20), digits.slice(20)].join("-");
 }
 
-/** RFC 3339 with one-second resolution, as the API server stores times. */
+let last = { second: Number.NaN, text: "" };
+
+/** RFC 3339 with one-second resolution, as the API server stores times. Each request needs one, often in the second of the last. */
 export function timestamp(nowMs: number): string {
-  return new Date(nowMs).toISOString().replace(/\.\d{3}Z$/u, "Z");
+  const second = Math.floor(nowMs / 1_000);
+  if (second !== last.second) last = { second, text: new Date(second * 1_000).toISOString().replace(/\.\d{3}Z$/u, "Z") };
+  return last.text;
 }

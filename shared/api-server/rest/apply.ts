@@ -24,7 +24,7 @@ export interface Applying extends FieldWriter {
 const APPLY_MEDIA_TYPE = "application/apply-patch+yaml";
 
 export function isApply(contentType: string | undefined): boolean {
-  return contentType?.split(";")[0]?.trim() === APPLY_MEDIA_TYPE;
+  return contentType?.includes(APPLY_MEDIA_TYPE) === true && contentType.split(";")[0]?.trim() === APPLY_MEDIA_TYPE;
 }
 
 /** @throws {ApiError} 422 for parameters that do not fit the kind of patch. Source: validation.go ValidatePatchOptions. */

@@ -30,11 +30,8 @@ export interface ResourcePath {
 
 /** The components of `/api/v1/namespaces/default/pods/web-1/status`; `undefined` for an unknown resource. */
 export function parseResourcePath(resources: ServedResources, path: string): ResourcePath | undefined {
-  const segments = path
-    .split("/")
-    .filter((segment) => segment !== "")
-    .map(decodeURIComponent);
-  const [root, ...rest] = segments;
+  const parts = path.split("/").filter((segment) => segment !== "");
+  const [root, ...rest] = path.includes("%") ? parts.map(decodeURIComponent) : parts;
   if (root === "api") return locate(resources, "", rest);
   if (root === "apis") return locate(resources, rest[0] ?? "", rest.slice(1));
   return undefined;
@@ -50,7 +47,8 @@ const MEDIA_TYPES = ["application/json", "application/yaml", "application/vnd.ku
 
 /** Accepts any of upstream's media types; the response is always JSON. @throws {ApiError} 406 */
 export function checkAccepted(accept: string | undefined, { name }: ResourcePath): void {
-  const asked = (accept ?? "").split(",").map((clause) => clause.split(";")[0]?.trim() ?? "");
+  if (accept === undefined || accept === "") return;
+  const asked = accept.split(",").map((clause) => clause.split(";")[0]?.trim() ?? "");
   if (asked.some((type) => type === "" || type === "*/*" || type === "application/*" || MEDIA_TYPES.includes(type))) return;
   const streams = name === "" ? ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"] : [];
   throw notAcceptable([...MEDIA_TYPES, ...streams]);

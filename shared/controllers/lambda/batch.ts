@@ -94,6 +94,7 @@ function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[]
 
 /** Best effort within the remaining time: other records return after the visibility timeout. */
 async function makeVisible(failed: Failed, options: BatchOptions): Promise<void> {
+  if (failed.length === 0) return;
   const done = new AbortController();
   await Promise.race([changeVisibility(failed, options), waitFor(options, () => ANSWER_RESERVE_MS / 2, done.signal)]);
   done.abort("done");

@@ -108,11 +108,17 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
   const candidates = (): readonly Stored[] => {
     const nowMs = clock.now();
     const { reorder } = options.faults?.() ?? {};
-    const loose = messages.filter((message) => message.group === undefined && message.visibleAtMs <= nowMs);
-    const groups = Map.groupBy(
-      messages.filter((message) => message.group !== undefined),
-      (message) => message.group,
-    );
+    const loose: Stored[] = [];
+    const groups = new Map<string, Stored[]>();
+    for (const message of messages) {
+      if (message.group === undefined) {
+        if (message.visibleAtMs <= nowMs) loose.push(message);
+        continue;
+      }
+      const group = groups.get(message.group);
+      if (group) group.push(message);
+      else groups.set(message.group, [message]);
+    }
     const heads = [...groups.values()].flatMap((group) => {
       if (group.some(isOut)) return [];
       const ready = group.filter((message) => message.visibleAtMs <= nowMs);
