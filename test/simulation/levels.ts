@@ -1,17 +1,16 @@
 /** Runs one seed of a level, for the command and its worker threads. */
 import { messageOf } from "../../shared/kube/objects/errors.ts";
-import { liveRandomly } from "./crashes/life.ts";
-import { simulateClusters } from "./clusters/simulate-clusters.ts";
 import type { ChosenFault } from "./losses.ts";
-import { runDirected } from "./directed/directed.ts";
-import { simulateNode } from "./node/simulate-node.ts";
-import { describeFailure, runProtocol } from "./protocol/run-protocol.ts";
-import { simulateOwn } from "./own/simulate-own.ts";
 import type { Rule } from "./rules.ts";
-import { simulate } from "./world.ts";
 
 export const LEVELS = ["system", "protocol", "node", "crashes", "own", "directed", "clusters"] as const;
 export type Level = (typeof LEVELS)[number];
+
+const SINGLE_RUNS = {
+  node: async () => (await import("./node/simulate-node.ts")).simulateNode,
+  crashes: async () => (await import("./crashes/life.ts")).liveRandomly,
+  own: async () => (await import("./own/simulate-own.ts")).simulateOwn,
+};
 
 export interface SeedSettings {
   readonly level: Level;
@@ -29,17 +28,21 @@ export interface SeedResult {
   readonly stats: Readonly<Record<string, number>>;
 }
 
+/** Loads only the code of the level, because each thread loads it. */
 export async function runSeed({ level, off, fault }: SeedSettings, seed: number, trace?: (line: string) => void): Promise<SeedResult> {
   switch (level) {
     case "system": {
+      const { simulate } = await import("./world.ts");
       const { mix, violations, stats } = await simulate({ seed, off, ...(fault && { fault }), ...(trace && { trace }) });
       return { seed, mix, stats, violations: violations.map(({ rule, atMs, what }) => ({ rule, what: `at ${atMs / 1000} s: ${what}` })) };
     }
     case "clusters": {
+      const { simulateClusters } = await import("./clusters/simulate-clusters.ts");
       const { mix, violations, stats } = await simulateClusters({ seed, ...(trace && { trace }) });
       return { seed, mix, stats, violations: violations.map(({ rule, atMs, what }) => ({ rule, what: `at ${atMs / 1000} s: ${what}` })) };
     }
     case "protocol": {
+      const { describeFailure, runProtocol } = await import("./protocol/run-protocol.ts");
       const { failed, stats } = await runProtocol({ first: seed, last: seed, off });
       const [first] = failed;
       const violations = failed.map(({ rule, what }) => ({ rule, what: what.split("\n")[0] ?? "" }));
@@ -49,13 +52,14 @@ export async function runSeed({ level, off, fault }: SeedSettings, seed: number,
     case "crashes":
     case "own":
       try {
-        const { stats } = await { node: simulateNode, crashes: liveRandomly, own: simulateOwn }[level](seed, trace);
+        const run = await SINGLE_RUNS[level]();
+        const { stats } = await run(seed, trace);
         return { seed, violations: [], stats };
       } catch (error) {
         return { seed, violations: [{ rule: level, what: messageOf(error) }], stats: {} };
       }
     case "directed":
-      return await runDirected(seed, off, trace);
+      return await (await import("./directed/directed.ts")).runDirected(seed, off, trace);
     default:
       return level satisfies never;
   }

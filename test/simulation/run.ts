@@ -23,9 +23,6 @@ import { LEVELS } from "./levels.ts";
 import type { SeedResult } from "./levels.ts";
 import { CHOSEN_FAULTS } from "./losses.ts";
 import { ProgressFile } from "./progress-file.ts";
-import { findPlants } from "./own/find-plants.ts";
-import { printHunt, printSchedule } from "./protocol/print-hunt.ts";
-import { printRules } from "./protocol/rules-table.ts";
 import { isRule, RULES } from "./rules.ts";
 import { runSeeds } from "./threads.ts";
 
@@ -69,19 +66,23 @@ const settings = { level, off: new Set(names.filter(isRule)), fault };
 const { first, last } = rangeOf(values);
 
 if (level === "protocol" && values.rules) {
+  const { printRules } = await import("./protocol/rules-table.ts");
   await printRules(values.seeds === undefined ? RULE_SEEDS : last, console.log);
   process.exit();
 }
 
 if (level === "protocol" && values.hunt !== undefined) {
+  const { printHunt } = await import("./protocol/print-hunt.ts");
   process.exit((await printHunt({ forMs: duration("--hunt")(values.hunt), off: settings.off, commit: commit() }, console.log)) ? 0 : 1);
 }
 
 if (level === "protocol" && values.schedule !== undefined) {
+  const { printSchedule } = await import("./protocol/print-hunt.ts");
   process.exit((await printSchedule(values.schedule, settings.off, console.log)) ? 0 : 1);
 }
 
 if (level === "own" && values.plants) {
+  const { findPlants } = await import("./own/find-plants.ts");
   process.exit((await findPlants(values.seeds === undefined ? RULE_SEEDS : last, console.log)) ? 0 : 1);
 }
 
