@@ -1,5 +1,5 @@
 /** The SQS adapters against fauxqs over HTTP, with our own client and with the AWS SDK. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { sqsCalls, type SqsCalls } from "../../shared/store/sqs/calls.ts";
 import { sqsClient } from "../../shared/store/sqs/client.ts";
@@ -58,6 +58,42 @@ portsBy(
   () => client,
   () => sqs.calls,
 );
+
+describe("calls of fauxqs without a socket", () => {
+  it("wait for a message from another process without polling the emulator", async () => {
+    const { queue, deltas } = await setUp();
+    const local = createSqsMessageSource(sqs.calls, { queueUrl: deltas.url });
+    const timers = vi.spyOn(globalThis, "setInterval");
+    const receiving = local.receive({ max: 10, waitMs: 10_000 });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const polls = timers.mock.calls.length;
+    timers.mockRestore();
+    await queue.send([{ group: "c.pods.1", id: "one", body: "1" }]);
+    expect((await receiving).map(({ body }) => body)).toEqual(["1"]);
+    expect(polls).toBe(0);
+  });
+
+  it("receive the next message of a group once the earlier one is removed", async () => {
+    const { queue, deltas } = await setUp();
+    const local = createSqsMessageSource(sqs.calls, { queueUrl: deltas.url });
+    await queue.send(["1", "2"].map((body) => ({ group: "c.pods.1", id: body, body })));
+    const [first] = await local.receive({ max: 1, waitMs: 0 });
+    const receiving = local.receive({ max: 1, waitMs: 10_000 });
+    await local.remove([first?.receipt ?? ""]);
+    expect((await receiving).map(({ body }) => body)).toEqual(["2"]);
+  });
+
+  it("take no message after their signal has aborted", async () => {
+    const { queue, source, deltas } = await setUp();
+    const ends = new AbortController();
+    const local = createSqsMessageSource(sqs.calls, { queueUrl: deltas.url });
+    const receiving = local.receive({ max: 10, waitMs: 10_000, signal: ends.signal });
+    ends.abort(new Error("ended"));
+    await expect(receiving).rejects.toThrow("ended");
+    await queue.send([{ group: "c.pods.1", id: "one", body: "1" }]);
+    expect((await drain(source)).map(({ body }) => body)).toEqual(["1"]);
+  });
+});
 
 describe("the delta queue on fauxqs, in addition to the port's suite", () => {
   it("splits entries that exceed one call, in order", async () => {
