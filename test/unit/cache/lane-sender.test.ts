@@ -91,6 +91,37 @@ test("sends concurrent items in one message, in order, and a single item after 1
   ]);
 });
 
+test("after a pause, sends the items of one read in one message at its end, without a timer", async () => {
+  const { clock, sender, sent } = setUp();
+  sender.live(item("a", 1));
+  sender.live(item("b", 2));
+  sender.readDone();
+  await clock.advance(0);
+  expect(sent()).toMatchObject([{ items: [{ key: "shop/a" }, { key: "shop/b" }] }]);
+  await clock.advance(99);
+  sender.live(item("c", 3));
+  sender.readDone();
+  await clock.advance(0);
+  expect(sent()).toHaveLength(1);
+  await clock.advance(1);
+  expect(sent()).toHaveLength(2);
+  await clock.advance(100);
+  sender.live(item("d", 4));
+  sender.readDone();
+  await clock.advance(0);
+  expect(sent()).toHaveLength(3);
+});
+
+test("keeps a requested window at the end of a read", async () => {
+  const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 50 });
+  sender.live(item("a", 1));
+  sender.readDone();
+  await clock.advance(40);
+  expect(sent()).toEqual([]);
+  await clock.advance(20);
+  expect(sent()).toHaveLength(1);
+});
+
 test("combines the items of a burst into fewer messages, and delays each item by at most 100 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   const putMs = new Map<string, number>();

@@ -2,7 +2,8 @@
  * Batching window of open packs. A message has a fixed cost (queue, function, Redis), so waiting is worthwhile only if more items arrive
  * soon:
  *
- *     fewer than 300 items a second    1 ms   items of one read share a message; others rarely share a lane
+ *     nothing for 100 ms before        none: only the items of one read of the watch share a message
+ *     fewer than 300 items a second    1 ms   others rarely share a lane
  *     more                            10 to 100 ms   shorter if packs hold 4 items on average, or nothing arrived for 20 ms
  *
  * With a ReplicaSet of 1,000 replicas on two cores, this gave 2.9 items a message instead of 1.6. A lane whose last message is in flight
@@ -51,6 +52,14 @@ const FLOW_MS = 100;
 const ITEMS_PER_PACK = 4;
 /** A pause of this length ends a flow. It is long because a busy machine delivers items in bursts. */
 const QUIET_MS = 20;
+
+/**
+ * Whether an item `quietMs` after the previous one follows a pause. Its message then waits only for the other items of its read. A shorter
+ * pause, of 20 ms, occurs within a rolling update and made a fifth more messages.
+ */
+export function isPause(quietMs: number): boolean {
+  return quietMs >= FLOW_MS;
+}
 
 /** Detects whether arriving items are a flow. */
 export class FlowMeter {

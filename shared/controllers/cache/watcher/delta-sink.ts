@@ -15,6 +15,8 @@ export interface SinkItem {
 
 export interface DeltaSink {
   live(item: SinkItem): void;
+  /** Reports that all events of one read of the watch are in the sink. */
+  readDone?(): void;
   /** Adds an object of a list at `listRV`. */
   listed(item: SinkItem, listRV: string, generation: number): void;
   /** Ends a list: `rows` has every object of the resource at `listRV`, also those that were not sent. It can be iterated more than once. */

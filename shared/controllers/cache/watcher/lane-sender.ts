@@ -27,7 +27,7 @@ import { FRESH_BACKOFF, stepBackoff } from "@deltaloop/kube/list-watch";
 import type { Backoff } from "@deltaloop/kube/list-watch";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "../messages/envelope.ts";
-import { FlowMeter, remainingWindowMs, ownWritesWindowMs } from "./batching-window.ts";
+import { FlowMeter, isPause, remainingWindowMs, ownWritesWindowMs } from "./batching-window.ts";
 import { ManifestPart } from "../messages/manifest-part.ts";
 import { encodePackText } from "../messages/pack-codec.ts";
 import { signBody } from "../messages/signed-body.ts";
@@ -137,6 +137,8 @@ interface Lane {
 interface OpenWindow {
   readonly sinceMs: number;
   readonly isFlow: boolean;
+  /** Whether nothing arrived for some time before the window (batching-window.ts). */
+  readonly followsPause: boolean;
   items: number;
 }
 
@@ -188,6 +190,11 @@ export class LaneSender implements DeltaSink {
   live(item: SinkItem): void {
     this.#rv = item.rv;
     this.#put("D", 0, undefined, item);
+  }
+
+  /** After a pause, the events of one read share a pack that waits for no timer. */
+  readDone(): void {
+    if (this.#window?.followsPause && this.#options.batchingWindowMs === undefined) this.#closeWindow();
   }
 
   listed(item: SinkItem, listRV: string, generation: number): void {
@@ -326,20 +333,22 @@ export class LaneSender implements DeltaSink {
   #openWindow(): void {
     const nowMs = this.#ports.clock.now();
     const isFlow = this.#flow.came(nowMs);
+    const followsPause = isPause(nowMs - this.#lastItemMs);
     this.#lastItemMs = nowMs;
     if (this.#window) {
       this.#window.items++;
       return;
     }
-    this.#window = { sinceMs: nowMs, isFlow, items: 1 };
+    this.#window = { sinceMs: nowMs, isFlow, followsPause, items: 1 };
     this.#restartWindow(this.#window);
   }
 
   /** One timer for all lanes, restarted while items keep arriving (batching-window.ts). */
   #restartWindow(open: OpenWindow): void {
+    if (this.#window !== open) return; // the read's end has closed it
     const nowMs = this.#ports.clock.now();
     const { sinceMs, isFlow, items } = open;
-    const live = this.#lanes.filter(({ open }) => open?.kind === "D" && open.isNews);
+    const live = this.#lanesWithNews();
     const waitMs = remainingWindowMs(
       { items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, isFlow },
       this.#options.batchingWindowMs,
@@ -351,8 +360,16 @@ export class LaneSender implements DeltaSink {
       );
       return;
     }
+    this.#closeWindow();
+  }
+
+  #closeWindow(): void {
     this.#window = undefined;
-    this.#leave(live);
+    this.#leave(this.#lanesWithNews());
+  }
+
+  #lanesWithNews(): readonly Lane[] {
+    return this.#lanes.filter(({ open }) => open?.kind === "D" && open.isNews);
   }
 
   #leave(lanes: readonly Lane[]): void {

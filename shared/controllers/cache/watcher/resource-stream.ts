@@ -133,6 +133,10 @@ export class ResourceStream implements Listener {
     }
   }
 
+  batchDone(): void {
+    for (const { sink } of this.#ports.feeds) sink.readDone?.();
+  }
+
   #isCanary(object: unknown): boolean {
     return this.#ports.look?.(object) === "canary";
   }
