@@ -23,7 +23,8 @@ export interface ClusterSupervisorPorts {
   readonly shares?: Pick<ClusterShares, "serve" | "failed">;
 }
 
-const [BACKOFF_MS, BACKOFF_MS_MAX] = [1_000, 30_000];
+/** A cluster whose credentials were renewed is served within 15 s. */
+const [BACKOFF_MS, BACKOFF_MS_MAX] = [1_000, 10_000];
 /** A session of this length resets the back-off. */
 const SETTLED_MS = 60_000;
 /** Longer than the lease of a run. */

@@ -21,6 +21,8 @@ import { certificatesIn, problemOfPair } from "./pem.ts";
 
 /** Interval after which a token file and the kubeconfig are read again. */
 const TOKEN_MS_MAX = 60_000;
+/** Interval after which the same rejected credentials are looked for in files again: a user renews them at some time after they expired. */
+const REJECTED_MS = 2_000;
 
 const text = v.nullish(v.string(), "");
 const flag = v.nullish(v.boolean(), false);
@@ -167,7 +169,7 @@ export async function kubeHttpConfigFrom(
   let last = credentials;
   /** Of the file from which `last` was read. Absent if credentials are in other files too, or from a plugin. */
   let version = isInline(user) ? read : undefined;
-  const followed = cached(credentials, renewed);
+  const followed = cached(credentials, renewed, user.exec ? TOKEN_MS_MAX : REJECTED_MS);
   return {
     server,
     component: options.component,
@@ -410,24 +412,26 @@ function decoded(field: string, data: string): Buffer {
 }
 
 /**
- * Renews rejected credentials at once, but the same credentials only once. Otherwise every call would run a plugin that returns the same
- * credentials.
+ * Renews rejected credentials at once, and the same credentials again after `againMs`. Otherwise every call would run a plugin, or read a
+ * file, that returns the same credentials.
  */
 function cached(
   first: Credentials,
   ask: () => Promise<Credentials>,
+  againMs: number,
 ): (refused: Pick<Credentials, "token" | "cert">) => Promise<Credentials> {
   let credentials: Promise<Credentials> | undefined = Promise.resolve(first);
   let dueMs = dueAt(first);
-  let renewed: string | undefined;
+  let renewed: { readonly refused: string; readonly atMs: number } | undefined;
   return async ({ token, cert }) => {
     const known = credentials;
     const refused = token ?? cert;
     const given = await known?.catch(() => undefined);
     const isRefused = refused !== undefined && refused === (token === undefined ? given?.cert : given?.token);
-    const isDue = Date.now() > dueMs || (isRefused && refused !== renewed);
+    const isSoon = renewed !== undefined && refused === renewed.refused && Date.now() - renewed.atMs < againMs;
+    const isDue = Date.now() > dueMs || (isRefused && !isSoon);
     if (credentials === undefined || (credentials === known && isDue)) {
-      if (isRefused) renewed = refused;
+      if (isRefused) renewed = { refused, atMs: Date.now() };
       dueMs = Date.now() + TOKEN_MS_MAX;
       credentials = ask();
       // This call gets the error; the next call retries.

@@ -5,7 +5,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { TokenInClearError } from "../../../../shared/kube/http/config.ts";
 import type { KubeHttpConfig } from "../../../../shared/kube/http/config.ts";
@@ -333,7 +333,9 @@ it("accepts an http:// server without a token, such as kubectl proxy", async () 
   await expect(configFor("http://k8s:8080", {})).resolves.toMatchObject({ server: "http://k8s:8080" });
 });
 
-it("reads a rejected token from its file again once, and keeps an accepted token", async () => {
+it("reads a rejected token from its file again at once and then every 2 s, and keeps an accepted token", async () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  onTestFinished(() => void vi.useRealTimers());
   const server = "https://k8s:6443";
   const { token } = await configFor(server, { token: "one" });
   expect(await token?.()).toBe("one");
@@ -344,7 +346,9 @@ it("reads a rejected token from its file again once, and keeps an accepted token
   expect(await token?.("one")).toBe("two");
   expect(await token?.("two")).toBe("two");
   await configFor(server, { token: "three" });
-  expect(await token?.("two")).toBe("two"); // a second request was sent; the next one follows in a minute
+  expect(await token?.("two")).toBe("two");
+  vi.setSystemTime(Date.now() + 2_000);
+  expect(await token?.("two")).toBe("three");
 });
 
 it("runs a plugin again when its token was rejected, whatever its expiry", async () => {
