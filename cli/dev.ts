@@ -240,7 +240,7 @@ class Dev {
       }
       await Promise.all([functions, looked.reviewed]);
       if (clusters !== undefined) {
-        const directory = await openClusters(this.#flags, this.#log.error);
+        const directory = await openClusters(this.#flags, this.#log.error, configuration);
         const options = { directory, configuration, folder: this.#folder.path, log: this.#log };
         this.#markLostMessages(followListed(options, this.#ending.signal));
         this.#log.info(`ready: serving the clusters of ${clusters}, mode ${modeText(act)}`);

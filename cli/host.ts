@@ -106,7 +106,7 @@ async function runHost(flags: HostFlags): Promise<void> {
   } else {
     const { current } = await configurationOf(NO_CLUSTER);
     const own = log(current.logLevel);
-    const directory = await openClusters(flags, flags.child ? own.debug : own.error); // `dev` reports them
+    const directory = await openClusters(flags, flags.child ? own.debug : own.error, current); // `dev` reports them
     const shared = shareConnections(current, (error) => own.warn("redis connection failed", { error: describeError(error) }));
     handlers = serveClusters(
       {

@@ -166,11 +166,12 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   const metrics = createPrometheusMetrics("watcher");
   const clock = createSystemClock();
   let hasRejected = false;
-  const directory = await openClusters({ ...flags, clusters: folder }, (problem) => {
+  const { current } = await configurationOf(NO_CLUSTER);
+  const onProblem = (problem: string): void => {
     hasRejected = true;
     (flags.child ? log.debug : log.error)(problem); // `dev` reports them
-  });
-  const { current } = await configurationOf(NO_CLUSTER);
+  };
+  const directory = await openClusters({ ...flags, clusters: folder }, onProblem, current);
   await requireFitRedis(current, log);
   const shared = shareConnections(current, (error) => log.warn("redis connection failed", { error: describeError(error) }));
   const random = createSystemRandom();

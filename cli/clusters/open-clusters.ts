@@ -1,6 +1,6 @@
 import { UsageError } from "@deltaloop/base";
 import { createSystemClock } from "@deltaloop/base/system";
-import type { LiveConfiguration, Variables } from "@deltaloop/controllers/configuration";
+import type { Configuration, LiveConfiguration, Variables } from "@deltaloop/controllers/configuration";
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
@@ -8,6 +8,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { serviceAccount } from "@deltaloop/controllers/registry";
 import { hostResolver, isParameterPlace, openClusterFolder, openClusterParameters, vettedLookup } from "@deltaloop/local/clusters";
 import { createOwnFolder, readConfiguration } from "@deltaloop/local/processes";
+import { cachedAmong } from "@deltaloop/store/redis";
 import { createParameters } from "@deltaloop/store/secrets";
 import type { Parameters } from "@deltaloop/store/secrets";
 import type { ClustersFlags } from "./options.ts";
@@ -21,10 +22,15 @@ export function parametersOf(): Parameters {
   return createParameters(endpoint === undefined || endpoint === "" ? {} : { endpoint });
 }
 
-/** `report` gets each problem of a file as one line. @throws {UsageError} when the folder cannot be read */
+/**
+ * `report` gets each problem of a file as one line. `store` decides between entries with one server.
+ *
+ * @throws {UsageError} when the folder cannot be read
+ */
 export async function openClusters(
   { clusters, allow = [] }: Partial<ClustersFlags>,
   report: (line: string) => void,
+  store?: Pick<Configuration, "redis" | "deployment">,
 ): Promise<ClusterDirectory> {
   const place = clusters ?? "";
   const options = {
@@ -32,6 +38,9 @@ export async function openClusters(
     allowed: new Set(allow),
     resolve: hostResolver(createSystemClock()),
     onProblem: (line: string) => report(`kubeconfig rejected: ${line}`),
+    ...(store && {
+      cached: async (cids: readonly string[]) => await cachedAmong(store.redis, store.deployment, cids).catch(() => undefined),
+    }),
   };
   try {
     if (!isParameterPlace(place)) return await openClusterFolder({ ...options, folder: place });

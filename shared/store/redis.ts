@@ -1,4 +1,4 @@
-export { cachedClusters, forgetCluster } from "./redis/forget-cluster.ts";
+export { cachedAmong, cachedClusters, forgetCluster } from "./redis/forget-cluster.ts";
 export { redisClient } from "./redis/client.ts";
 export type { Durability } from "./redis/durable.ts";
 export { createRedisMembers } from "./redis/members.ts";

@@ -15,24 +15,26 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { readParameterClusters } from "./parameter-clusters.ts";
 import type { ParameterOptions } from "./parameter-clusters.ts";
 import { readFolder } from "./read-folder.ts";
-import type { FolderEntry, FolderOptions, Vetted } from "./read-folder.ts";
+import type { FolderEntry, FolderOptions, ServedClusters, Vetted } from "./read-folder.ts";
 
 interface DirectoryOptions {
   /** A folder of this process with mode 0700, for the copies. */
   readonly copies: string;
   /** Called once for each new problem, with one line. */
   readonly onProblem: (line: string) => void;
+  /** Decides between entries with one server (KD4). Without it, the first by name is served. */
+  readonly cached?: ServedClusters["cached"];
 }
 
-export type ClusterFolderOptions = FolderOptions & DirectoryOptions;
-export type ClusterParametersOptions = Omit<ParameterOptions, "known"> & DirectoryOptions;
+export type ClusterFolderOptions = Omit<FolderOptions, "served"> & DirectoryOptions;
+export type ClusterParametersOptions = Omit<ParameterOptions, "known" | "served"> & DirectoryOptions;
 
 /** Where entries come from. */
 interface Source {
   /** As in "the folder of clusters cannot be read". */
   readonly what: string;
   readonly pollMs: number;
-  read(): Promise<readonly FolderEntry[]>;
+  read(served: Pick<FolderOptions, "served">): Promise<readonly FolderEntry[]>;
   /** Calls `soon` after changes, if the source reports them; returns how to stop. */
   watch(soon: () => void): () => void;
 }
@@ -43,13 +45,17 @@ const PARAMETERS_POLL_MS = 10_000;
 /** Editors write a file in several steps. */
 const SETTLE_MS = 200;
 
+function isSame(a: string, b: string): boolean {
+  return new URL(a).href === new URL(b).href;
+}
+
 /** Opens the directory of clusters in a folder. @throws {Error} if the first read of the folder fails */
 export async function openClusterFolder(options: ClusterFolderOptions): Promise<ClusterDirectory> {
   const parsed: NonNullable<FolderOptions["parsed"]> = new Map();
   return await openDirectory(options, {
     what: "folder",
     pollMs: POLL_MS,
-    read: async () => await readFolder({ ...options, parsed }),
+    read: async (served) => await readFolder({ ...options, ...served, parsed }),
     watch(soon) {
       const watcher = watch(options.folder, soon).on("error", () => undefined); // FK3: polling continues
       return () => watcher.close();
@@ -63,7 +69,7 @@ export async function openClusterParameters(options: ClusterParametersOptions): 
   return await openDirectory(options, {
     what: "path",
     pollMs: PARAMETERS_POLL_MS,
-    read: async () => await readParameterClusters({ ...options, known }),
+    read: async (served) => await readParameterClusters({ ...options, ...served, known }),
     watch: () => () => undefined,
   });
 }
@@ -74,14 +80,16 @@ async function openDirectory(options: DirectoryOptions, source: Source): Promise
   const copied = new Map<string, { readonly config: Vetted["config"]; readonly text: string }>();
   const followers = new Set<() => void>();
   let reading: Promise<boolean> | undefined;
+  const { cached } = options;
+  const served = cached === undefined ? {} : { served: { cached, isListed: (cid: string) => clusters.some((each) => each.cid === cid) } };
 
   await read();
 
   async function read(): Promise<boolean> {
-    const entries = await source.read();
-    const kept = entries.flatMap((entry) => keptOf(entry));
-    for (const entry of entries) if (entry.kind === "vetted") await copy(entry);
-    const next = entries.flatMap((entry) => (entry.kind === "vetted" ? [listed(entry)] : [])).concat(kept);
+    const entries = await source.read(served);
+    const vetted = entries.filter((entry) => entry.kind === "vetted");
+    for (const entry of vetted) await copy(entry);
+    const next = vetted.map((entry) => listed(entry)).concat(entries.flatMap((entry) => keptOf(entry, vetted)));
     report(entries.flatMap((entry) => (entry.kind === "rejected" ? entry.problems : [])));
     const hasChanged = changesBetween(clusters, next).length > 0;
     clusters = next.toSorted((a, b) => (a.name < b.name ? -1 : 1));
@@ -90,10 +98,12 @@ async function openDirectory(options: DirectoryOptions, source: Source): Promise
     return hasChanged;
   }
 
-  /** Returns the last good state of an entry that is now rejected (KD3). */
-  function keptOf(entry: FolderEntry): readonly ListedCluster[] {
+  /** Returns the last good state of an entry that is now rejected (KD3), unless another entry has its name or server (KD4). */
+  function keptOf(entry: FolderEntry, vetted: readonly Vetted[]): readonly ListedCluster[] {
     if (entry.kind === "vetted") return [];
-    return clusters.filter(({ name }) => name === entry.name).map((cluster) => ({ ...cluster, isPaused: entry.isPaused }));
+    return clusters
+      .filter(({ name, server }) => name === entry.name && !vetted.some((other) => other.name === name || isSame(other.server, server)))
+      .map((cluster) => ({ ...cluster, isPaused: entry.isPaused }));
   }
 
   function listed({ name, cid, server, isPaused }: Vetted): ListedCluster {

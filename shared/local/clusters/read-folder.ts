@@ -44,8 +44,17 @@ export interface FolderOptions {
   readonly allowed: ReadonlySet<Allowance>;
   /** The addresses of a host; none for a name that does not resolve. */
   readonly resolve: (hostname: string) => Promise<readonly string[]>;
+  readonly served?: ServedClusters;
   /** Files as last parsed, by path, so that an unchanged one is not parsed again. */
   readonly parsed?: Map<string, ParsedFile>;
+}
+
+/** What decides between entries with one server (KD4). */
+export interface ServedClusters {
+  /** Those of the cluster ids that have an epoch in the Store; undefined if it does not answer. */
+  readonly cached: (cids: readonly string[]) => Promise<ReadonlySet<string> | undefined>;
+  /** Whether this process serves the cluster id. */
+  readonly isListed: (cid: string) => boolean;
 }
 
 interface ParsedFile {
@@ -72,7 +81,7 @@ export async function readFolder(options: FolderOptions): Promise<readonly Folde
       .toSorted()
       .map(async (file) => await readEntry(file, paused, options)),
   );
-  return rejectRepeated(read);
+  return await rejectRepeated(read, options.served);
 }
 
 /** The name of the cluster of a file. */
@@ -154,20 +163,28 @@ function versionOf({ size, ino, mtimeNs, ctimeNs }: BigIntStats): string {
   return [size, ino, mtimeNs, ctimeNs].join();
 }
 
-/** Of entries with one name or one server, the first is kept. */
-export function rejectRepeated(entries: readonly FolderEntry[]): readonly FolderEntry[] {
+/** Of entries with one name, the first is kept, and of those with one server the one that is served (KD4). */
+export async function rejectRepeated(entries: readonly FolderEntry[], served?: ServedClusters): Promise<readonly FolderEntry[]> {
   const names = new Map<string, string>();
   const once = entries.map((entry): FolderEntry => {
     const earlier = names.get(entry.name);
     if (earlier === undefined) names.set(entry.name, entry.file);
     return earlier === undefined ? entry : rejection(entry, `names the same cluster as ${earlier}: remove one of them`);
   });
-  const repeated = repeatedServers(once.filter((entry) => entry.kind === "vetted"));
+  const vetted = once.filter((entry) => entry.kind === "vetted");
+  const byServer = Map.groupBy(vetted, ({ server }) => new URL(server).href);
+  const rivals = [...byServer.values()].flatMap((group) => (group.length > 1 ? group : []));
+  if (rivals.length === 0) return once;
+  const cached = served === undefined ? new Set<string>() : await served.cached(rivals.map(({ cid }) => cid));
+  const isListed = (cid: string): boolean => served?.isListed(cid) === true;
+  const repeated = repeatedServers(vetted, ({ cid }) => Number(cached?.has(cid) === true) * 2 + Number(isListed(cid)));
+  const unknown = cached === undefined ? rivals.filter(({ cid }) => !isListed(cid)) : [];
   return once.map((entry) => {
-    const earlier = repeated.get(entry.name);
-    return entry.kind === "rejected" || earlier === undefined
-      ? entry
-      : rejection(entry, `clusters[0].cluster.server: cluster ${earlier} has the same server: remove one of them`);
+    const winner = repeated.get(entry.name);
+    if (entry.kind === "rejected") return entry;
+    if (winner !== undefined) return rejection(entry, `clusters[0].cluster.server: cluster ${winner} has the same server: remove one of them`);
+    if (!unknown.includes(entry)) return entry;
+    return rejection(entry, "clusters[0].cluster.server: another cluster has the same server, and the Store does not answer which is served");
   });
 }
 

@@ -42,6 +42,18 @@ export async function cachedClusters(options: RedisAddress, deployment: string, 
   return [...found];
 }
 
+/** Returns those of the cluster ids that have an epoch in the deployment. @throws when Redis does not answer */
+export async function cachedAmong(options: RedisAddress, deployment: string, cids: readonly string[]): Promise<ReadonlySet<string>> {
+  const client = redisClient(options);
+  client.on("error", () => undefined); // the calls report it
+  try {
+    const found = await Promise.all(cids.map(async (cid) => (await client.exists(deploymentKeys(deployment, cid).epoch)) > 0));
+    return new Set(cids.filter((_, i) => found[i]));
+  } finally {
+    client.disconnect();
+  }
+}
+
 /** Calls `each` with the keys that match, until `signal` aborts. */
 async function scan(
   options: RedisAddress,

@@ -2,7 +2,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
-import { cachedClusters, forgetCluster } from "../../../shared/store/redis/forget-cluster.ts";
+import { cachedAmong, cachedClusters, forgetCluster } from "../../../shared/store/redis/forget-cluster.ts";
 import { startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 
@@ -46,4 +46,12 @@ it("finds the clusters of the deployment that have a cache", async () => {
   await fill();
   const found = await cachedClusters({ url: server.url, cluster: false }, "dev", new AbortController().signal);
   expect(found.toSorted()).toEqual([GONE, KEPT]);
+});
+
+it("finds which of some clusters have a cache in the deployment, and rejects without an answer", async () => {
+  await fill();
+  await redis.del(`dl:dev:{${GONE}}:ep`);
+  expect([...(await cachedAmong({ url: server.url, cluster: false }, "dev", [GONE, KEPT]))]).toEqual([KEPT]);
+  expect([...(await cachedAmong({ url: server.url, cluster: false }, "another", [GONE, KEPT]))]).toEqual([]);
+  await expect(cachedAmong({ url: "redis://127.0.0.1:1", cluster: false }, "dev", [KEPT])).rejects.toThrow();
 });

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { it as base, expect } from "vitest";
+import { it as base, describe, expect } from "vitest";
 
 import { createClient } from "../../../shared/kube/http/client.ts";
 import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
@@ -18,8 +18,12 @@ interface Harness {
   readonly folder: string;
   readonly problems: string[];
   readonly directory: ClusterDirectory;
+  /** Opens the folder again, as a process that was restarted. */
+  open(): Promise<ClusterDirectory>;
   /** Kind and name of each change. */
   readonly changes: string[];
+  /** Cluster ids with an epoch in the Store; undefined if it does not answer. */
+  cached: ReadonlySet<string> | undefined;
   put(name: string, server?: string, token?: string): Promise<void>;
 }
 
@@ -34,11 +38,16 @@ const it = base.extend<{ harness: Harness }>({
     await put("blue");
     const problems: string[] = [];
     const resolve = async (host: string): Promise<readonly string[]> => await Promise.resolve(host.startsWith("near") ? ["127.0.0.1"] : []);
-    const directory = await openClusterFolder({ folder, copies, allowed: new Set(), resolve, onProblem: (line) => problems.push(line) });
+    const open: Harness["open"] = async () =>
+      await openClusterFolder({
+        ...{ folder, copies, allowed: new Set(), resolve, onProblem: (line: string) => problems.push(line) },
+        cached: async () => await Promise.resolve(harness.cached),
+      });
     const changes: string[] = [];
+    const harness: Harness = { folder, problems, changes, put, open, cached: new Set(), directory: await open() };
     const ends = new AbortController();
-    directory.follow(({ kind, cluster: { name } }) => changes.push(`${kind} ${name}`), ends.signal);
-    await use({ folder, problems, directory, changes, put });
+    harness.directory.follow(({ kind, cluster: { name } }) => changes.push(`${kind} ${name}`), ends.signal);
+    await use(harness);
     ends.abort();
     await rm(root, { recursive: true });
   },
@@ -81,6 +90,60 @@ it("keeps the other clusters and the last valid state of a file that becomes inv
     expect.stringMatching(/^red is /),
     expect.stringMatching(/^twin2: clusters\[0\]\.cluster\.server: cluster twin has the same server: /),
   ]);
+});
+
+describe("of two kubeconfigs with one server", () => {
+  const SERVER = "https://blue.example.com";
+  const names = (directory: ClusterDirectory): readonly string[] => directory.list().map(({ name }) => name);
+
+  it("serves the one with an epoch in the Store after a restart too, and reports the other in one line", async ({ harness }) => {
+    harness.cached = new Set([ofBlue(harness)?.cid ?? ""]);
+    await harness.put("alpha", SERVER);
+    await harness.directory.refresh();
+    expect(names(harness.directory)).toEqual(["blue"]);
+    expect(names(await harness.open())).toEqual(["blue"]);
+    expect(new Set(harness.problems)).toEqual(
+      new Set(["alpha: clusters[0].cluster.server: cluster blue has the same server: remove one of them"]),
+    );
+    expect(harness.changes).toEqual(["added blue"]);
+  });
+
+  it("serves the first by name while none has an epoch, and the one with an epoch as soon as there is one", async ({ harness }) => {
+    await harness.put("alpha", SERVER);
+    const restarted = await harness.open();
+    expect(names(restarted)).toEqual(["alpha"]);
+    harness.cached = new Set([ofBlue(harness)?.cid ?? ""]);
+    await restarted.refresh();
+    expect(names(restarted)).toEqual(["blue"]);
+  });
+
+  it("keeps serving the one that it serves while the Store has lost its epochs or does not answer", async ({ harness }) => {
+    await harness.put("alpha", SERVER);
+    await harness.directory.refresh();
+    expect(names(harness.directory)).toEqual(["blue"]);
+    harness.cached = undefined;
+    await harness.directory.refresh();
+    expect(names(harness.directory)).toEqual(["blue"]);
+  });
+
+  it("serves none that it does not serve yet while the Store does not answer", async ({ harness }) => {
+    await harness.put("alpha", SERVER);
+    harness.cached = undefined;
+    const restarted = await harness.open();
+    expect(names(restarted)).toEqual([]);
+    expect(harness.problems).toContainEqual(
+      "alpha: clusters[0].cluster.server: another cluster has the same server, and the Store does not answer which is served",
+    );
+  });
+
+  it("serves the other one once the first is removed", async ({ harness }) => {
+    harness.cached = new Set([ofBlue(harness)?.cid ?? ""]);
+    await harness.put("alpha", SERVER);
+    await harness.directory.refresh();
+    await rm(join(harness.folder, "blue"));
+    await harness.directory.refresh();
+    expect(harness.changes).toEqual(["added blue", "removed blue", "added alpha"]);
+  });
 });
 
 it("gives a client the renewed token of its cluster after a 401, but never the credentials of another server", async ({ harness }) => {

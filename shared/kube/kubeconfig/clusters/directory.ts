@@ -5,6 +5,8 @@
  *     whose administrator could claim another cluster's. The same name with another server is another cluster.
  * KD2 a listed cluster was vetted, and its kubeconfig never changes to another server or CA; its credentials may change at any time.
  * KD3 a bad entry affects no other cluster. An entry that becomes bad keeps its last good state until it is removed.
+ * KD4 of several entries with one server, the one whose cache has an epoch in the Store is served, and without one the first by name. So the
+ *     cluster that was served stays served, in every process and after restarts, until its entry is removed.
  */
 import { createHash } from "node:crypto";
 
@@ -71,11 +73,18 @@ export function changesBetween(before: readonly ListedCluster[], after: readonly
   ];
 }
 
-/** Of several entries with one server, the first by name is served, so that every process of a deployment chooses the same. */
-export function repeatedServers(clusters: readonly Pick<ListedCluster, "name" | "server">[]): ReadonlyMap<string, string> {
+/**
+ * Returns the entries that are not served because another one has the same server, with that one's name (KD4).
+ *
+ * @param rankOf the greatest rank is served, and of several the first by name
+ */
+export function repeatedServers<C extends Pick<ListedCluster, "name" | "server">>(
+  clusters: readonly C[],
+  rankOf: (cluster: C) => number = () => 0,
+): ReadonlyMap<string, string> {
   const first = new Map<string, string>();
   const repeated = new Map<string, string>();
-  for (const { name, server } of clusters.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+  for (const { name, server } of clusters.toSorted((a, b) => rankOf(b) - rankOf(a) || (a.name < b.name ? -1 : 1))) {
     const href = new URL(server).href;
     const earlier = first.get(href);
     if (earlier === undefined) first.set(href, name);
