@@ -61,10 +61,12 @@ export interface OpenedWatcher {
   readonly store: Store;
   readonly clock: Clock;
   isLeading(): boolean;
-  /** Runs until `signal` aborts, then releases the Lease. @throws {SharedCacheError} */
+  /** Runs until `signal` aborts, then releases the Lease. @throws {SharedCacheError}; {UsageError} if the address has another cluster now */
   run(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
+
+const IDENTITY_RETRY_MS = 1_000;
 
 /**
  * Connects to the cluster and checks that it can be served.
@@ -109,12 +111,35 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
       ? createForeignWriteGuard({ store: outside.store, kube, clock, log }, { namespace, name: CANARY })
       : undefined;
   let leadership: Leadership | undefined;
+  let hasLed = false;
+  const replaced = new AbortController();
   const onHeld = (): void => onRole?.("waiting");
+  const onRecreated = (): void => void endIfReplaced();
+
+  /**
+   * Ends this watcher if its address has another cluster now. A cluster that was deleted and created again has no Lease of ours, and a
+   * renewal creates it. Its versions may continue those of the former cluster, so that no watch detects it.
+   */
+  async function endIfReplaced(): Promise<void> {
+    while (!replaced.signal.aborted && leadership?.lost.aborted !== true) {
+      const found = await readClusterIdentity(kube).catch(() => undefined);
+      if (found?.uid === identity.uid) return;
+      if (found) replaced.abort(new UsageError(`${access.server} is another cluster now: its namespace kube-system has another UID`));
+      else await clock.after(IDENTITY_RETRY_MS).catch(() => undefined);
+    }
+  }
+
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {
     leadership =
       mode === "act"
-        ? await acquireLease({ reader: kube, writer: kube, clock, random, log, onHeld, ...(metrics && { metrics }) }, lease, signal)
+        ? await acquireLease(
+            { reader: kube, writer: kube, clock, random, log, onHeld, onRecreated, ...(metrics && { metrics }) },
+            lease,
+            signal,
+          )
         : await Promise.resolve(unleased(clock));
+    if (leadership && hasLed) onRecreated();
+    hasLed = true;
     if (leadership) onRole?.("leading");
     leadership?.lost.addEventListener("abort", () => onRole?.("seeking"), { once: true });
     guard?.begin(clock.now() + serverAheadMs);
@@ -125,7 +150,8 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
     clock,
     isLeading: () => leadership?.holds() === true,
     close: () => outside.close(),
-    async run(signal) {
+    async run(ends) {
+      const signal = AbortSignal.any([ends, replaced.signal]);
       const guarding = guard?.run(signal);
       const ports = {
         ...outside,
@@ -151,6 +177,7 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
         signal,
       );
       await guarding;
+      if (!ends.aborted) replaced.signal.throwIfAborted();
     },
   };
 }

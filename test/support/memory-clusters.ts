@@ -21,8 +21,8 @@ export interface MemoryApiServer {
   readonly requests: readonly string[];
   /** Ends all connections and refuses new ones. */
   die(): Promise<void>;
-  /** Listens again at the same address. */
-  comeBack(): Promise<void>;
+  /** Listens again, at the same address or that of another server that has ended. */
+  comeBack(port?: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -53,8 +53,8 @@ export async function startMemoryApiServer(
     url,
     requests,
     die: async () => await http.close(),
-    async comeBack() {
-      http = await serveHttp(served, { port });
+    async comeBack(at = port) {
+      http = await serveHttp(served, { port: at });
     },
     async stop() {
       ends.abort(new Error("the test has ended"));

@@ -201,6 +201,21 @@ describe("the watcher's Lease", () => {
     expect(stored().holderIdentity).toMatch(/^[ab]$/);
   });
 
+  it("a renewal that creates the Lease again is reported once, and renewals and changes of other clients are not", async () => {
+    const { clock, server, candidate, stored, touch } = scene();
+    let recreated = 0;
+    const a = candidate("a", { onRecreated: () => recreated++ });
+    await clock.advance(5_000);
+    await touch();
+    await clock.advance(5_000);
+    expect(recreated).toBe(0);
+    await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}` });
+    await clock.advance(10_000);
+    expect(recreated).toBe(1);
+    expect(stored().holderIdentity).toBe("a");
+    a.ends.abort();
+  });
+
   it("LE3 the Lease is lost 10 s after the last successful renewal was sent, even if its response was late", async () => {
     const { clock, kube, candidate } = scene();
     let hangs = false;

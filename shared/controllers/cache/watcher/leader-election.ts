@@ -37,6 +37,8 @@ export interface LeasePorts {
   readonly metrics?: Metrics;
   /** Called after each read that finds the Lease held by another process. */
   readonly onHeld?: () => void;
+  /** Called after a renewal that created the Lease: it was deleted, or another cluster has the API server's address now. */
+  readonly onRecreated?: () => void;
 }
 
 export interface LeaseOptions {
@@ -194,7 +196,9 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
       attempts = [...attempts, text];
       try {
         const identity = given.released ? "" : options.identity;
+        const { uid } = lease.metadata ?? {};
         lease = await write(ports, { ...options, identity }, lease, { ...given, terms: text });
+        if (lease.metadata?.uid !== uid && !given.released) ports.onRecreated?.();
         attempts = attempts.slice(attempts.indexOf(text));
         termsSeen.set(ports.writer, parseTerms(text));
         return true;
