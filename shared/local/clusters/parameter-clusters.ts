@@ -44,7 +44,10 @@ export async function readParameterClusters(options: ParameterOptions): Promise<
   for (const [name, text] of await parameters.values(changed)) known.set(name, { version: versions.get(name) ?? 0, text });
   for (const name of known.keys()) if (!versions.has(name)) known.delete(name);
   const entries = [...known].map(async ([name, { text }]) => await entryOf(name, text, options));
-  return await rejectRepeated((await Promise.all(entries)).toSorted((a, b) => (a.name < b.name ? -1 : 1)), options.served);
+  return await rejectRepeated(
+    (await Promise.all(entries)).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+    options.served,
+  );
 }
 
 async function entryOf(parameter: string, text: string, options: ParameterOptions): Promise<FolderEntry> {

@@ -182,9 +182,13 @@ export async function rejectRepeated(entries: readonly FolderEntry[], served?: S
   return once.map((entry) => {
     const winner = repeated.get(entry.name);
     if (entry.kind === "rejected") return entry;
-    if (winner !== undefined) return rejection(entry, `clusters[0].cluster.server: cluster ${winner} has the same server: remove one of them`);
+    if (winner !== undefined)
+      return rejection(entry, `clusters[0].cluster.server: cluster ${winner} has the same server: remove one of them`);
     if (!unknown.includes(entry)) return entry;
-    return rejection(entry, "clusters[0].cluster.server: another cluster has the same server, and the Store does not answer which is served");
+    return rejection(
+      entry,
+      "clusters[0].cluster.server: another cluster has the same server, and the Store does not answer which is served",
+    );
   });
 }
 

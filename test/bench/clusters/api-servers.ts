@@ -12,8 +12,11 @@ import type { ApiResponse, ApiServer } from "../../../shared/api-server/api-serv
 import type { ApiRequest } from "../../../shared/api-server/rest/request-info.ts";
 import { serveHttp } from "../../../shared/api-server/http.ts";
 import type { HttpApiServer } from "../../../shared/api-server/http.ts";
+import { isNotFound } from "../../../shared/kube/client/errors.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
 import type { RawClient } from "../../support/raw-client.ts";
+import { problemsOf } from "./inspection.ts";
+import type { Inspected, Inspection } from "./inspection.ts";
 import { DEPLOYMENTS, deploymentOf, PODS, REPLICA_SETS } from "./workload.ts";
 
 export type Objects = readonly (readonly [resource: string, object: JsonObject])[];
@@ -28,7 +31,9 @@ export type Command =
   | { readonly verb: "start"; readonly count: number; readonly objects: Objects }
   | { readonly verb: "requests" }
   /** Creates a Deployment of 1 and deletes it when its pod exists. */
-  | { readonly verb: "deploy"; readonly server: number; readonly name: string }
+  | { readonly verb: "deploy"; readonly server: number; readonly name: string; readonly canary?: string }
+  /** Creates a Deployment with `replicas`, or gives the existing one these replicas and a new pod template. */
+  | { readonly verb: "revise"; readonly server: number; readonly name: string; readonly canary: string; readonly replicas: number }
   /** Creates and deletes pods until `calm`. */
   | { readonly verb: "storm"; readonly server: number; readonly podsPerSecond: number }
   | { readonly verb: "calm" }
@@ -45,21 +50,12 @@ export type Command =
 /** `slow`: each answer takes SLOW_MS. `old`: of the release before; `upgraded` restarts it with this one. */
 export type Disturbance = "unreachable" | "slow" | "old" | "upgraded" | "back";
 
-/** What a cluster contains, and who asked for it. */
-export interface Inspection {
-  /** Names of all Deployments, ReplicaSets and pods. */
-  readonly names: readonly string[];
-  /** Deployments whose pods or status are not as desired. */
-  readonly unconverged: readonly string[];
-  /** Tokens of all requests so far. */
-  readonly tokens: readonly string[];
-}
-
 export interface Replies {
   readonly start: readonly string[];
   readonly requests: readonly Requests[];
   /** Milliseconds. */
   readonly deploy: number;
+  readonly revise: undefined;
   readonly storm: undefined;
   /** Pods created. */
   readonly calm: number;
@@ -85,6 +81,7 @@ interface Served {
   readonly requests: { leases: number; others: number };
   readonly podWaits: Map<string, () => void>;
   readonly tokens: Set<string>;
+  readonly canaries: Set<string>;
   readonly expired: Set<string>;
   http: HttpApiServer;
   disturbance: Disturbance | undefined;
@@ -94,6 +91,8 @@ const POD_MS_MAX = 60_000;
 const STORM_TICKS_PER_SECOND = 10;
 const SLOW_MS = 10_000;
 const OLD_VERSION = "v1.36.0";
+const CANARIES = /\bcanary\.[a-z0-9-]+/g;
+const MERGE_PATCH = "application/merge-patch+json";
 
 const servers: Served[] = [];
 let stormEnds: AbortController | undefined;
@@ -113,9 +112,9 @@ async function startOne(objects: Objects): Promise<string> {
     for (const [prefix, found] of podWaits) if (name.startsWith(`${prefix}-`)) found();
   });
   const http = await serveHttp({ closeWatches: () => server.closeWatches(), request: async (request) => await answer(served, request) });
-  const [tokens, expired] = [new Set<string>(), new Set<string>()];
+  const [tokens, canaries, expired] = [new Set<string>(), new Set<string>(), new Set<string>()];
   const client = rawClientIn(server, "bench");
-  const served: Served = { server, client, requests, podWaits, tokens, expired, http, disturbance: undefined };
+  const served: Served = { server, client, requests, podWaits, tokens, canaries, expired, http, disturbance: undefined };
   servers.push(served);
   return http.url;
 }
@@ -128,15 +127,21 @@ function newestVersion(objects: Objects): bigint {
 }
 
 async function answer(served: Served, request: ApiRequest): Promise<ApiResponse> {
-  const { server, requests, tokens, expired, disturbance } = served;
+  const { server, requests, tokens, canaries, expired, disturbance } = served;
   const token = String(request.headers?.["authorization"]).replace("Bearer ", "");
   requests[request.path.includes("/leases") ? "leases" : "others"]++;
   tokens.add(token);
+  if (request.body !== undefined) for (const canary of canariesIn(request.body)) canaries.add(canary);
   if (expired.has(token)) return { kind: "object", status: 401, headers: {}, body: UNAUTHORIZED };
   if (disturbance === "slow") await sleep(SLOW_MS);
   const answered = await server.request(request);
   if (request.path !== "/version" || answered.kind !== "object" || disturbance !== "old") return answered;
   return { ...answered, body: { ...answered.body, minor: "36", gitVersion: OLD_VERSION } };
+}
+
+function canariesIn(body: unknown): readonly string[] {
+  const text = Buffer.isBuffer(body) ? body.toString("latin1") : typeof body === "string" ? body : JSON.stringify(body);
+  return text.match(CANARIES) ?? [];
 }
 
 const UNAUTHORIZED = { kind: "Status", apiVersion: "v1", status: "Failure", reason: "Unauthorized", message: "Unauthorized", code: 401 };
@@ -163,22 +168,16 @@ async function copy({ client }: Served): Promise<Replies["copy"]> {
   return { url, server: servers.length - 1 };
 }
 
-interface Counted {
-  readonly metadata: { readonly name: string; readonly generation?: number; readonly labels?: Readonly<Record<string, string>> };
-  readonly spec?: { readonly replicas?: number };
-  readonly status?: { readonly observedGeneration?: number; readonly replicas?: number };
-}
-
-async function inspect({ client, tokens }: Served): Promise<Inspection> {
-  const [deployments, replicaSets, pods] = await Promise.all(
-    [DEPLOYMENTS, REPLICA_SETS, PODS].map(async (path) => (await client.list<Counted>(path)).items),
-  );
-  const unconverged = (deployments ?? []).filter(({ metadata: { name, generation }, spec, status }) => {
-    const own = (pods ?? []).filter(({ metadata }) => metadata.labels?.["app"] === name).length;
-    return status?.observedGeneration !== generation || own !== spec?.replicas || (status?.replicas ?? 0) !== own;
-  });
-  const names = (objects: readonly Counted[] = []): readonly string[] => objects.map(({ metadata }) => metadata.name);
-  return { names: [deployments, replicaSets, pods].flatMap(names), unconverged: names(unconverged), tokens: [...tokens] };
+async function inspect({ client, tokens, canaries }: Served): Promise<Inspection> {
+  const list = async (path: string): Promise<readonly Inspected[]> => (await client.list<Inspected & JsonObject>(path)).items;
+  const [deployments, replicaSets, pods] = await Promise.all([list(DEPLOYMENTS), list(REPLICA_SETS), list(PODS)]);
+  const all = [...deployments, ...replicaSets, ...pods];
+  return {
+    names: all.map(({ metadata }) => metadata.name),
+    problems: problemsOf({ deployments, replicaSets, pods }),
+    tokens: [...tokens],
+    canaries: [...new Set([...canaries, ...canariesIn(all)])],
+  };
 }
 
 function at(index: number): Served {
@@ -187,13 +186,13 @@ function at(index: number): Served {
   return found;
 }
 
-async function deploy({ client, podWaits }: Served, name: string): Promise<number> {
+async function deploy({ client, podWaits }: Served, name: string, canary?: string): Promise<number> {
   const created = Promise.withResolvers<void>();
   podWaits.set(name, created.resolve);
   const late = setTimeout(() => created.reject(new Error(`${name} has no pod after ${POD_MS_MAX} ms`)), POD_MS_MAX);
   const fromMs = performance.now();
   try {
-    await client.request("POST", DEPLOYMENTS, deploymentOf(name, 1));
+    await client.request("POST", DEPLOYMENTS, deploymentOf(name, 1, canary));
     await created.promise;
     return performance.now() - fromMs;
   } finally {
@@ -201,6 +200,15 @@ async function deploy({ client, podWaits }: Served, name: string): Promise<numbe
     podWaits.delete(name);
     await client.request("DELETE", `${DEPLOYMENTS}/${name}`, { propagationPolicy: "Background" });
   }
+}
+
+async function revise({ client }: Served, name: string, replicas: number, canary: string): Promise<void> {
+  const deployment = deploymentOf(name, replicas, canary);
+  const patched = client.request("PATCH", `${DEPLOYMENTS}/${name}`, deployment, MERGE_PATCH);
+  await patched.catch(async (error: unknown) => {
+    if (!isNotFound(error)) throw error;
+    await client.request("POST", DEPLOYMENTS, deployment);
+  });
 }
 
 async function storm({ client }: Served, podsPerSecond: number, ends: AbortSignal): Promise<number> {
@@ -224,7 +232,9 @@ async function run(command: Command): Promise<unknown> {
     case "requests":
       return servers.map(({ requests }) => requests);
     case "deploy":
-      return await deploy(at(command.server), command.name);
+      return await deploy(at(command.server), command.name, command.canary);
+    case "revise":
+      return await revise(at(command.server), command.name, command.replicas, command.canary);
     case "storm":
       stormEnds = new AbortController();
       storming = storm(at(command.server), command.podsPerSecond, stormEnds.signal);

@@ -4,8 +4,12 @@ export const DEPLOYMENTS = `/apis/apps/v1/namespaces/${NAMESPACE}/deployments`;
 export const REPLICA_SETS = `/apis/apps/v1/namespaces/${NAMESPACE}/replicasets`;
 export const PODS = `/api/v1/namespaces/${NAMESPACE}/pods`;
 
-export function deploymentOf(name: string, replicas: number): object {
+/** `canary`: a text in the pod template that identifies the cluster. */
+export function deploymentOf(name: string, replicas: number, canary?: string): object {
   const labels = { app: name };
-  const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "bench:1" }] } };
-  return { apiVersion: "apps/v1", kind: "Deployment", metadata: { name }, spec: { replicas, selector: { matchLabels: labels }, template } };
+  const env = canary === undefined ? {} : { env: [{ name: "CANARY", value: canary }] };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "bench:1", ...env }] } };
+  const strategy = canary === undefined ? {} : { strategy: { type: "Recreate" } }; // pods without nodes never become ready
+  const spec = { replicas, selector: { matchLabels: labels }, template, ...strategy };
+  return { apiVersion: "apps/v1", kind: "Deployment", metadata: { name }, spec };
 }

@@ -1,18 +1,22 @@
-/** The proof of `npm run prove-clusters` (run.ts): starts everything, injects one fault after the other, and inspects all clusters at the end. */
-import { readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+/**
+ * The proof of `npm run prove-clusters` (run.ts): injects one fault after the other, in a random order that the seed decides, while ten
+ * clusters have churn, and inspects all clusters at the end.
+ *
+ * Each cluster has an identity. The names of its objects begin with it, and their pod templates contain it as a canary, so that an object, a
+ * request body or a token of another cluster is detected. All clusters begin with the same objects and UIDs, as clones do.
+ */
+import { loadavg } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { JsonObject } from "../../../shared/base/json.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
-import { bundledCommand, rolledOutObjects, startFleet, startHost } from "../../bench/clusters/stage.ts";
-import type { Fleet, Host } from "../../bench/clusters/stage.ts";
-import { deploymentOf, DEPLOYMENTS, NAMESPACE } from "../../bench/clusters/workload.ts";
-import { eventually, OWN_NAMESPACE, startCluster } from "../../support/e2e.ts";
-import type { Cluster } from "../../support/e2e.ts";
-import { CHURNING, faultsOf } from "./faults.ts";
+import { faultsOf } from "./faults.ts";
 import type { Fault, Proved } from "./faults.ts";
+import { inspectAll } from "./inspect.ts";
+import { rollOut } from "./real-clusters.ts";
+import { findingText, linesThatMatter, summary, tableOf } from "./report.ts";
+import type { FaultTimes, Finding } from "./report.ts";
+import { startStage } from "./stage.ts";
+import type { Stage } from "./stage.ts";
 
 export interface ProofOptions {
   readonly minutes: number;
@@ -24,216 +28,238 @@ export interface ProofOptions {
   readonly only: string;
 }
 
-const HOSTS = 2;
-const DEPLOYMENTS_EACH = 2;
 const BASELINE = 30;
 const CHURN_PAUSE_MS = 500;
 const PROBE_PAUSE_MS = 200;
-/** A cluster loses its Lease in a longer outage; its watcher may then wait for a minute (informer §11.11). */
-const RECOVERED_MS_MAX = 150_000;
-/** Limit of a rollout in one cluster while another one has a fault. */
+/** Churn changes replicas and pod template of a Deployment that stays, this often. */
+const REVISE_EVERY = 3;
+const REPLICAS_MAX = 4;
+/** Limit of a rollout in one cluster while another one has a fault, and what a rollout may add to a bound. */
 const OTHERS_MS_MAX = 20_000;
-const MINUTE_MS = 60_000;
+const [MINUTE_MS, MS_PER_SECOND] = [60_000, 1_000];
 const HELD_MS = { min: 12_000, max: 40_000 };
-const READY_MS_MAX = 300_000;
-const LINES = 12;
-/** Names in the objects that all clusters begin with, and of the pods of the storm. */
-const COMMON = ["web-", "storm-"];
+const BEFORE = "before the faults";
 
 /** @returns what was found */
-export async function prove({ minutes, clusters: total, real, seed, only }: ProofOptions): Promise<readonly string[]> {
-  const found: string[] = [];
-  const random = createSeededRandom(seed);
-  const [main, objects] = [await bundledCommand(), await rolledOutObjects(DEPLOYMENTS_EACH)];
-  const hosts: Host[] = [];
-  const planes: Cluster[] = [];
-  let fleet: Fleet | undefined;
-  const ends = new AbortController();
-  const churns: Promise<void>[] = [];
+export async function prove(options: ProofOptions): Promise<readonly string[]> {
+  const stage = await startStage(options, say);
+  const proof = new Proof(stage, options);
   try {
-    const start = async (count: number): Promise<Host> => {
-      const host = await startHost(count, [...objects, OWN]);
-      hosts.push(host);
-      return host;
-    };
-    const churningHost = await start(CHURNING);
-    const calmHosts: Host[] = [];
-    for (let i = 0; i < HOSTS; i++) calmHosts.push(await start(Math.floor((total - CHURNING + i) / HOSTS)));
-    const clusters: Proved[] = [churningHost, ...calmHosts]
-      .flatMap((host) => host.urls.map((url, server) => ({ host, url, server })))
-      .map((each, i) => ({ ...each, name: `c${i}`, tokens: [`c${i}`], prefixes: [`c${i}-`] }));
-    const [churning, calm] = [clusters.slice(0, CHURNING), clusters.slice(CHURNING)];
-    const started = await startFleet(
-      main,
-      clusters.map(({ url }) => url),
-      ["--lease-namespace", OWN_NAMESPACE],
-    );
-    fleet = started;
-    say(`${total} clusters were served after ${started.coldSeconds.toFixed(1)} s`);
-    for (let i = 0; i < real; i++) {
-      const plane = await startCluster();
-      planes.push(plane);
-      await plane.kubectl("create", "namespace", NAMESPACE);
-      await writeFile(join(started.folder, `real-${i}`), readFileSync(plane.rolesKubeconfig, "utf8"), { mode: 0o600 });
-      await started.dev.line(`ready: cluster real-${i}`, READY_MS_MAX);
+    return await proof.run();
+  } finally {
+    proof.end();
+    await stage.stop();
+  }
+}
+
+class Proof {
+  readonly #stage: Stage;
+  readonly #options: ProofOptions;
+  readonly #random;
+  readonly #ends = new AbortController();
+  readonly #findings: Finding[] = [];
+  readonly #times = new Map<string, FaultTimes>();
+  readonly #fromMs = performance.now();
+  /** Rollouts in clusters without a fault since the last line about progress. */
+  #recent: number[] = [];
+  readonly #real: number[] = [];
+  #names = 0;
+  #injected = 0;
+  /** The fault in progress, and the length of the output when it began. */
+  #fault = { name: BEFORE, outputFrom: 0 };
+
+  constructor(stage: Stage, options: ProofOptions) {
+    this.#stage = stage;
+    this.#options = options;
+    this.#random = createSeededRandom(options.seed);
+  }
+
+  async run(): Promise<readonly string[]> {
+    const { churning, clusters, planes } = this.#stage;
+    const churns = [
+      ...churning.map(async (cluster) => await this.#churn(cluster)),
+      ...[...planes.keys()].map(async (i) => await this.#churnReal(i)),
+    ];
+    const progress = setInterval(() => void this.#progress(), MINUTE_MS);
+    try {
+      const alone: number[] = [];
+      while (alone.length < BASELINE) await this.#probe(alone);
+      say(`POST to pod in the others before the faults: ${summary(alone)}`);
+      await this.#inject();
+    } finally {
+      clearInterval(progress);
     }
-    if (real > 0) say(`${real} real control planes are served too`);
+    this.end();
+    await Promise.all(churns);
+    this.#fault = { ...this.#fault, name: "after the faults" };
+    await inspectAll(this.#stage, (cluster, what) => this.#found(cluster, what));
+    say(tableOf([...this.#times.values()]));
+    say(`real control planes, all along: ${summary(this.#real)}`);
+    say(`${clusters.length} API servers in memory and ${planes.length} control planes inspected, ${this.#names} Deployments rolled out`);
+    return this.#findings.map(findingText);
+  }
 
-    let names = 0;
-    const deployIn = async ({ host, server, prefixes }: Proved): Promise<number> =>
-      await host.ask({ verb: "deploy", server, name: `${prefixes.at(-1)}${names++}` });
-    const pick = <T>(of: readonly T[]): T => of[Math.floor(random.next() * of.length)] as T; // `of` is not empty
-    const probe = async (times: number[]): Promise<void> => {
-      const cluster = pick(calm);
-      times.push(
-        await deployIn(cluster).catch((error: unknown) => {
-          found.push(`${cluster.name}: ${String(error)}`);
-          return Number.NaN;
-        }),
-      );
-      await sleep(PROBE_PAUSE_MS);
-    };
-    for (const cluster of churning) churns.push(churn(async () => await deployIn(cluster), ends.signal));
-    for (const [i, plane] of planes.entries()) churns.push(churn(async () => await rollOut(plane, `real-${i}-${names++}`), ends.signal));
-    const alone: number[] = [];
-    while (alone.length < BASELINE) await probe(alone);
-    say(`POST to pod in the others before the faults: ${summary(alone)}`);
+  end(): void {
+    this.#ends.abort(new Error("the faults are over"));
+  }
 
-    const faults = faultsOf({
-      ...{ fleet: started, churning },
-      startServer: async () => {
-        const host = await start(1);
-        return { host, server: 0, url: host.urls[0] ?? "" };
-      },
-      onClone: (clone) => clusters.push(clone),
-    }).filter(({ name }) => name.includes(only));
-    const untilMs = performance.now() + minutes * MINUTE_MS;
+  get #minute(): number {
+    return (performance.now() - this.#fromMs) / MINUTE_MS;
+  }
+
+  /** Injects each fault once, and again in another order until the time is over. */
+  async #inject(): Promise<void> {
+    const { minutes, only } = this.#options;
+    const faults = faultsOf({ ...this.#stage, random: this.#random }).filter(({ name }) => name.includes(only));
     const heldMs = Math.max(HELD_MS.min, Math.min(HELD_MS.max, (minutes * MINUTE_MS) / faults.length / 2));
-    for (let round = 0; round === 0 || performance.now() < untilMs; round++) {
-      for (const fault of faults.toSorted(() => random.next() - 0.5)) {
-        const line = await inject(fault, { probe, heldMs, deployIn, anyOf: () => pick(calm), found });
-        say(`${((performance.now() - untilMs) / MINUTE_MS + minutes).toFixed(1)} min  ${line}`);
-        if (round > 0 && performance.now() > untilMs) break;
+    for (let round = 0; round === 0 || this.#minute < minutes; round++) {
+      for (const fault of this.#shuffled(faults)) {
+        if (round > 0 && this.#minute > minutes) return;
+        const from = this.#minute;
+        const outcome = await this.#strike(fault, heldMs);
+        say(`${from.toFixed(1)} min  ${outcome}`);
       }
     }
-    ends.abort(new Error("the faults are over"));
-    await Promise.all(churns);
-    await Promise.all(clusters.map(async (cluster) => await inspect(cluster, found)));
-    for (const [i, plane] of planes.entries()) await inspectReal(plane, `real-${i}`, found);
-    say(`${clusters.length} API servers in memory and ${planes.length} control planes inspected, ${names} Deployments rolled out`);
-    return found.flatMap((line) => [line, ...lastLines(started, line.split(/[: ]/)[0] ?? "")]);
-  } finally {
-    ends.abort(new Error("the proof has ended"));
-    await fleet?.stop();
-    for (const host of hosts) host.stop();
-    for (const plane of planes) await plane.stop();
   }
-}
 
-interface Injection {
-  readonly probe: (times: number[]) => Promise<void>;
-  readonly heldMs: number;
-  readonly deployIn: (cluster: Proved) => Promise<number>;
-  readonly anyOf: () => Proved;
-  readonly found: string[];
-}
+  /** Holds a fault of a cluster while others are measured, and waits until each cluster that the fault affects works. */
+  async #strike(fault: Fault, heldMs: number): Promise<string> {
+    const { clusters, calm, planes, fleet } = this.#stage;
+    this.#fault = { name: fault.name, outputFrom: fleet.dev.output().length };
+    this.#injected++;
+    const times = this.#timesOf(fault);
+    times.count++;
+    const others: number[] = [];
+    const added = await fault.begin();
+    if (added) clusters.push(added);
+    if (fault.cluster) {
+      const from = performance.now();
+      while (performance.now() - from < heldMs) await this.#probe(others);
+      await fault.end?.();
+    }
+    times.others.push(...others);
+    const affected = [fault.cluster, added].filter((cluster) => cluster !== undefined);
+    const recovering =
+      affected.length > 0
+        ? affected.map(async (cluster) => await this.#recovered(cluster.name, fault, async () => await this.#deploy(cluster)))
+        : [
+            ...calm.map(async (cluster) => await this.#recovered(cluster.name, fault, async () => await this.#deploy(cluster))),
+            ...[...planes.keys()].map(async (i) => await this.#recovered(`real-${i}`, fault, async () => await this.#rollOut(i))),
+          ];
+    const recoveries = (await Promise.all(recovering)).filter((ms) => ms !== undefined);
+    times.recoveries.push(...recoveries);
+    const where = fault.cluster ? `${fault.cluster.name} ` : "";
+    const works = affected.length > 0 ? "converges" : `all ${recovering.length} clusters without churn converge`;
+    return `${where}${fault.name}: ${fault.cluster ? `others: ${summary(others)}; ` : ""}${works} ${seconds(Math.max(...recoveries))} s later`;
+  }
 
-/** Holds a fault while the other clusters are measured, and waits until its cluster, or for a fault of the deployment every cluster, works. */
-async function inject(fault: Fault, { probe, heldMs, deployIn, anyOf, found }: Injection): Promise<string> {
-  const others: number[] = [];
-  await fault.begin();
-  if (fault.cluster) {
+  /** Repeats `act` until it succeeds. @returns how long that took in milliseconds */
+  async #recovered(cluster: string, { name, boundSeconds }: Fault, act: () => Promise<number>): Promise<number | undefined> {
     const from = performance.now();
-    while (performance.now() - from < heldMs) await probe(others);
-    await fault.end?.();
-    const worst = Math.max(...others);
-    if (!(worst <= OTHERS_MS_MAX))
-      found.push(`while ${fault.cluster.name} was ${fault.name}, a rollout elsewhere took ${worst.toFixed(0)} ms`);
+    for (;;) {
+      const error = await act().then(
+        () => undefined,
+        (reason: unknown) => String(reason),
+      );
+      const ms = performance.now() - from;
+      const limitMs = boundSeconds * MS_PER_SECOND + OTHERS_MS_MAX;
+      if (error === undefined && ms <= limitMs) return ms;
+      if (ms > limitMs) {
+        this.#found(
+          cluster,
+          `${error === undefined ? "converged" : "did not converge"} in ${seconds(ms)} s after: ${name}; bound ${boundSeconds} s`,
+        );
+        return undefined;
+      }
+      await sleep(PROBE_PAUSE_MS);
+    }
   }
-  const affected = fault.cluster ?? anyOf();
-  const from = performance.now();
-  for (;;) {
-    const works = await deployIn(affected).then(
-      () => true,
-      () => false,
+
+  /** Measures a rollout in a random cluster without churn. */
+  async #probe(times: number[]): Promise<void> {
+    const { calm } = this.#stage;
+    const cluster = calm[Math.floor(this.#random.next() * calm.length)];
+    if (cluster === undefined) throw new Error("there is no cluster without churn");
+    const ms = await this.#deploy(cluster).catch((error: unknown) => this.#found(cluster.name, String(error)));
+    if (ms !== undefined) {
+      times.push(ms);
+      this.#recent.push(ms);
+      if (ms > OTHERS_MS_MAX) this.#found(cluster.name, `a rollout took ${seconds(ms)} s while another cluster had a fault`);
+    }
+    await sleep(PROBE_PAUSE_MS);
+  }
+
+  async #deploy({ host, server, identities }: Proved): Promise<number> {
+    const identity = identities.at(-1) ?? "";
+    return await host.ask({ verb: "deploy", server, name: `${identity}-${this.#names++}`, canary: `canary.${identity}` });
+  }
+
+  /** Failures are expected while the cluster has a fault; the inspection at the end finds what stays. */
+  async #churn(cluster: Proved): Promise<void> {
+    for (let n = 0; !this.#ends.signal.aborted; n++) {
+      await (n % REVISE_EVERY === 0 ? this.#revise(cluster, n) : this.#deploy(cluster)).catch(() => undefined);
+      await sleep(CHURN_PAUSE_MS);
+    }
+  }
+
+  async #revise({ host, server, identities }: Proved, n: number): Promise<void> {
+    const identity = identities.at(-1) ?? "";
+    const replicas = Math.floor(this.#random.next() * (REPLICAS_MAX + 1));
+    await host.ask({ verb: "revise", server, name: `${identity}-kept`, canary: `canary.${identity} ${n}`, replicas });
+  }
+
+  async #churnReal(i: number): Promise<void> {
+    while (!this.#ends.signal.aborted) {
+      await this.#rollOut(i).catch((error: unknown) => this.#found(`real-${i}`, String(error)));
+      await sleep(CHURN_PAUSE_MS);
+    }
+  }
+
+  async #rollOut(i: number): Promise<number> {
+    const plane = this.#stage.planes[i];
+    if (plane === undefined) throw new Error(`no control plane ${i}`);
+    const ms = await rollOut(plane, `real-${i}-${this.#names++}`, `canary.real-${i}`);
+    this.#real.push(ms);
+    return ms;
+  }
+
+  #found(cluster: string, what: string): undefined {
+    const { name: fault, outputFrom } = this.#fault;
+    const output = this.#stage.fleet.dev.output().slice(outputFrom);
+    const own = linesThatMatter(output, cluster);
+    const lines = own.length > 0 ? own : linesThatMatter(output, undefined);
+    this.#findings.push({ cluster, fault, minute: this.#minute, load: loadavg()[0] ?? 0, what, lines });
+    say(`FOUND  ${cluster}: ${what}`);
+  }
+
+  #timesOf({ name: fault, boundSeconds }: Fault): FaultTimes {
+    const times = this.#times.get(fault) ?? { fault, boundSeconds, count: 0, others: [], recoveries: [] };
+    this.#times.set(fault, times);
+    return times;
+  }
+
+  #shuffled<T>(all: readonly T[]): readonly T[] {
+    return all
+      .map((one) => [this.#random.next(), one] as const)
+      .toSorted(([a], [b]) => a - b)
+      .map(([, one]) => one);
+  }
+
+  async #progress(): Promise<void> {
+    const others = this.#recent;
+    this.#recent = [];
+    const usage = await this.#stage.usageText().catch(() => "a process is being restarted");
+    const found = this.#findings.length === 0 ? "" : `, ${this.#findings.length} found`;
+    say(
+      `${this.#minute.toFixed(0)} min: ${this.#injected} faults, ${this.#names} Deployments, others ${summary(others)}; ${usage}${found}`,
     );
-    const ms = performance.now() - from;
-    if (works) {
-      const said = fault.cluster ? `others: ${summary(others)}; ` : "";
-      return `${fault.cluster ? `${fault.cluster.name} ` : ""}${fault.name}: ${said}${affected.name} converges ${(ms / 1_000).toFixed(1)} s later`;
-    }
-    if (ms > RECOVERED_MS_MAX) {
-      found.push(`${affected.name} has not recovered ${(ms / 1_000).toFixed(0)} s after: ${fault.name}`);
-      return `${fault.name}: ${affected.name} does not converge`;
-    }
   }
 }
 
-/** Repeats rollouts until the signal aborts; failures in a cluster with a fault are expected. */
-async function churn(act: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await act().catch(() => undefined);
-    await sleep(CHURN_PAUSE_MS);
-  }
-}
-
-/** Rolls out a Deployment of 1 on a real control plane, and deletes it. */
-async function rollOut({ client }: Cluster, name: string): Promise<void> {
-  await client.request("POST", DEPLOYMENTS, deploymentOf(name, 1));
-  try {
-    const isDone = async (): Promise<boolean> => {
-      const { status } = await client.request<{ status?: { availableReplicas?: number } }>("GET", `${DEPLOYMENTS}/${name}`);
-      return status?.availableReplicas === 1;
-    };
-    await eventually(`${name} is available`, isDone, MINUTE_MS);
-  } finally {
-    await client.request("DELETE", `${DEPLOYMENTS}/${name}`, { propagationPolicy: "Background" });
-  }
-}
-
-/** Every Deployment has its pods, and neither a name nor a token of another cluster is found. */
-async function inspect({ name, host, server, tokens, prefixes }: Proved, found: string[]): Promise<void> {
-  let inspection = await host.ask({ verb: "inspect", server });
-  const untilMs = performance.now() + RECOVERED_MS_MAX;
-  while (inspection.unconverged.length > 0 && performance.now() < untilMs) {
-    await sleep(CHURN_PAUSE_MS);
-    inspection = await host.ask({ verb: "inspect", server });
-  }
-  if (inspection.unconverged.length > 0) found.push(`${name}: did not converge: ${inspection.unconverged.join(", ")}`);
-  const own = [...prefixes, ...COMMON];
-  for (const other of inspection.names) if (!own.some((prefix) => other.startsWith(prefix))) found.push(`${name} has an object ${other}`);
-  for (const token of inspection.tokens) if (!tokens.includes(token)) found.push(`${name} got a request with the token ${token}`);
-}
-
-async function inspectReal({ client }: Cluster, name: string, found: string[]): Promise<void> {
-  const { items } = await client.list<{ readonly metadata: { readonly name: string } }>(DEPLOYMENTS);
-  for (const { metadata } of items) if (!metadata.name.startsWith(`${name}-`)) found.push(`${name} has a Deployment ${metadata.name}`);
-  await rollOut({ client } as Cluster, `${name}-last`).catch((error: unknown) => found.push(`${name}: ${String(error)}`)); // it uses only the client
-}
-
-/** What our processes logged last about a cluster. */
-function lastLines({ dev }: Fleet, name: string): readonly string[] {
-  const about = new RegExp(`\\b${name}\\b`);
-  return dev
-    .output()
-    .split("\n")
-    .filter((line) => about.test(line) && !line.includes("Deployment"))
-    .slice(-LINES)
-    .map((line) => `    ${line}`);
-}
-
-function summary(times: readonly number[]): string {
-  const sorted = times.toSorted((a, b) => a - b);
-  const at = (share: number): string => (sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN).toFixed(0);
-  return `p50 ${at(0.5)}, p99 ${at(0.99)} ms (${times.length})`;
+function seconds(ms: number): string {
+  return (ms / MS_PER_SECOND).toFixed(1);
 }
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`);
 }
-
-/** The namespace of the watcher's Lease. */
-const OWN: readonly [string, JsonObject] = [
-  "namespaces",
-  { apiVersion: "v1", kind: "Namespace", metadata: { name: OWN_NAMESPACE, uid: "own", resourceVersion: "1" }, status: { phase: "Active" } },
-];

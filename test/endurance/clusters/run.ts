@@ -1,10 +1,11 @@
 /**
- * `npm run prove-clusters`: many clusters behind one `dev --act --clusters`, for an hour, while ten of them fail one after the other, the
- * watcher and the functions are killed, and Redis is restarted empty. Prints the times per fault. Exits with 1 when a cluster does not
- * converge, or when anything of one cluster is found in another.
+ * `npm run prove-clusters`: many clusters behind one `dev --act --clusters --watchers 2`, for an hour, with churn in ten of them. Seven of
+ * the ten fail one after the other, watchers and functions are killed, and Redis is restarted empty, repeatedly and in a random order. Prints
+ * a line each minute, and the times per fault. Exits with 1 when a cluster does not converge to what its Deployments want, when that takes
+ * longer than the documented bound, or when anything of one cluster is found in another; with the log lines that matter.
  *
  *     npm run prove-clusters                                            60 minutes, 200 API servers in memory, 3 real control planes
- *     npm run prove-clusters -- --minutes 4 --clusters 16 --real 1      each fault once; --real 0 needs no control plane
+ *     npm run prove-clusters -- --minutes 5 --clusters 20 --real 1      each fault once; --real 0 needs no control plane
  *     npm run prove-clusters -- --only cloned                           the faults whose name contains this
  *     npm run prove-clusters -- --seed 7                                seed of the clusters and of the order of the faults
  */
