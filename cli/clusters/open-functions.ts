@@ -64,7 +64,10 @@ export async function openFunctions({
   );
   const connections = shared && connectLive(live, log, { shared });
   const wirings = new Map(
-    accesses.map(([fn, component, access]) => [fn, { ...wireFunction(component, live, { ...access, metrics }, connections), log, trace }]),
+    accesses.map(([fn, component, access]) => [
+      fn,
+      { ...wireFunction(component, live, { ...access, metrics }, { connections, log }), trace },
+    ]),
   );
   const wiring = (functionName: string) => {
     const found = wirings.get(functionName);

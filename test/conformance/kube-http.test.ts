@@ -600,7 +600,7 @@ async function drain(
   stream: AsyncIterable<readonly WatchFrame[]>,
   groups: (readonly WatchFrame[])[] = [],
 ): Promise<readonly (readonly WatchFrame[])[]> {
-  for await (const lines of stream) groups.push(lines);
+  for await (const lines of stream) groups.push([...lines]);
   return groups;
 }
 

@@ -3,7 +3,7 @@ import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { createSqsMessageSource } from "@deltaloop/store/sqs";
 import { createEmfMetrics } from "@deltaloop/base/emf";
 import type { Controller } from "@deltaloop/kube/objects";
-import type { Clock } from "@deltaloop/base";
+import type { Clock, Log } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "@deltaloop/base";
 import type { Configuration } from "./configuration.ts";
@@ -24,18 +24,19 @@ export interface WiredFunction extends Omit<FunctionWiring, "trace"> {
 /**
  * Creates a function's dependencies from its current configuration; MAC keys and API server credentials may rotate. `kubeConfig`: access to
  * the API server, which the local function host takes from a kubeconfig. If it has no `metrics`, metrics are written to the function's log,
- * unless DELTALOOP_METRICS is `none`. `given`: connections that it shares with other functions.
+ * unless DELTALOOP_METRICS is `none`. `given`: connections and a log that it shares with other functions; a logger of its own would cost
+ * 8 KiB for each function of each cluster.
  */
 export function wireFunction(
   component: Component,
   live: LiveConfiguration,
   kubeConfig: KubeHttpConfig,
-  given?: Connections,
+  given: { readonly connections?: Connections | undefined; readonly log?: Log } = {},
 ): WiredFunction {
   const configuration = live.current;
   const { cluster, mode, queues } = configuration;
-  const log = createLogger(componentService(component), configuration.logLevel);
-  const outside = given ?? connectLive(live, log, { anyDigestKey: component === "sweep" });
+  const log = given.log ?? createLogger(componentService(component), configuration.logLevel);
+  const outside = given.connections ?? connectLive(live, log, { anyDigestKey: component === "sweep" });
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);

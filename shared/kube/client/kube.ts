@@ -123,7 +123,8 @@ export interface ReplaceRequest extends Target, CallOptions {
  *
  * KL1 the adapter adds no query parameters to the caller's.
  * KL2 a rejection before the stream starts is a KubeApiError, also when the server sends it in the body of a 200.
- * KL3 a stream yields complete lines in order, grouped as received; a partial line at the end is dropped.
+ * KL3 a stream yields complete lines in order, grouped as received; a partial line at the end is dropped. A group is valid until the next
+ *    one is requested, and may be empty then.
  * KL4 a clean end returns, a broken connection throws UnansweredError; both are normal.
  * KL5 no byte for `inactivityMs` aborts the stream (UnansweredError).
  * KL6 aborting the signal ends the call and closes the connection.

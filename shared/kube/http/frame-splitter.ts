@@ -8,7 +8,7 @@ export interface FrameSplitter {
    *
    * @throws {RangeError} when a frame exceeds the limit. The stream cannot be continued then.
    */
-  push(chunk: Buffer): readonly Buffer[];
+  push(chunk: Buffer): Buffer[];
 }
 
 /**

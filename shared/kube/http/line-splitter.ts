@@ -9,7 +9,7 @@ export interface LineSplitter {
    *
    * @throws {RangeError} when a line exceeds the limit. The stream cannot be continued then.
    */
-  push(chunk: Buffer): readonly string[];
+  push(chunk: Buffer): string[];
   /** Bytes of the incomplete last line; dropped at the end of a stream. */
   pendingBytes(): number;
 }

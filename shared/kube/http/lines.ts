@@ -21,22 +21,32 @@ export interface ReadOptions {
   readonly readAheadBytesMax?: number | undefined;
 }
 
-/** Yields complete lines or frames in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops. */
+/**
+ * Yields complete lines or frames in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops.
+ *
+ * A generator and its consumer keep the last group until the next one arrives, which on a quiet watch may take minutes: for each cluster the
+ * end of its lists. So a group is emptied when the next one is requested.
+ */
 export async function* linesOf(response: AnswerStream, signal: AbortSignal, options: ReadOptions): AsyncGenerator<readonly WatchFrame[]> {
   const splitter: Splitter = isProtobuf(response.headers) ? createFrameSplitter() : createLineSplitter();
   let first = true;
-  for await (const chunk of drain(response, signal, options)) {
-    const lines = split(splitter, chunk);
+  for await (const take of drain(response, signal, options)) {
+    const lines = split(splitter, take);
     if (first && lines[0] !== undefined) {
       first = false;
       if (typeof lines[0] === "string") throwIfStatus(lines[0]);
     }
-    if (lines.length > 0) yield lines;
+    if (lines.length === 0) continue;
+    yield lines;
+    lines.length = 0;
   }
 }
 
-/** Yields the chunks of `response`, read ahead of the consumer up to the limit. */
-export async function* drain(response: AnswerStream, signal: AbortSignal, options: ReadOptions): AsyncGenerator<Buffer, void, void> {
+/** Takes the next chunk; there is one whenever `drain` yields. */
+type Take = () => Buffer;
+
+/** Yields once for each chunk of `response`, read ahead of the consumer up to the limit. The chunk itself would be kept like a group of lines. */
+export async function* drain(response: AnswerStream, signal: AbortSignal, options: ReadOptions): AsyncGenerator<Take, void, void> {
   const { inactivityMs, readAheadBytesMax = READ_AHEAD_BYTES_MAX } = options;
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -79,6 +89,16 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, option
     }
     wake?.();
   };
+  const take = (): Buffer => {
+    const chunk = chunks.shift() ?? EMPTY;
+    bytes -= chunk.length;
+    if (isPaused && bytes <= readAheadBytesMax / 2) {
+      isPaused = false;
+      response.resume();
+      arm();
+    }
+    return chunk;
+  };
   if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
   if (end === undefined) arm();
@@ -86,15 +106,8 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, option
 
   try {
     for (;;) {
-      const chunk = chunks.shift();
-      if (chunk !== undefined) {
-        bytes -= chunk.length;
-        if (isPaused && bytes <= readAheadBytesMax / 2) {
-          isPaused = false;
-          response.resume();
-          arm();
-        }
-        yield chunk;
+      if (chunks.length > 0) {
+        yield take;
         continue;
       }
       if (end !== undefined) {
@@ -113,13 +126,16 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, option
   }
 }
 
+const EMPTY = Buffer.alloc(0);
+
 interface Splitter {
-  push(chunk: Buffer): readonly WatchFrame[];
+  push(chunk: Buffer): WatchFrame[];
 }
 
-function split(splitter: Splitter, chunk: Buffer): readonly WatchFrame[] {
+/** Not asynchronous, so that no suspended function keeps the chunk. */
+function split(splitter: Splitter, take: Take): WatchFrame[] {
   try {
-    return splitter.push(chunk);
+    return splitter.push(take());
   } catch (cause) {
     throw new UnansweredError("the stream contains an event that is too long", { cause });
   }

@@ -64,7 +64,8 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
   async function refusalIn(answer: AnswerStream, signal: AbortSignal): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    for await (const chunk of drain(answer, signal, reads)) {
+    for await (const take of drain(answer, signal, reads)) {
+      const chunk = take();
       chunks.push(chunk);
       bytes += chunk.length;
       if (bytes > STATUS_BYTES_MAX) break;

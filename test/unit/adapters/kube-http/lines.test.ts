@@ -44,6 +44,21 @@ it("stops reading above the configured read-ahead, and continues at half of it",
   await lines.return(undefined);
 });
 
+it("KL3 empties a group when the next one is requested, so that a quiet watch keeps no lines", async () => {
+  const { response, push } = paused();
+  const lines = linesOf(response, new AbortController().signal, { inactivityMs: 60_000 });
+  const first = lines.next();
+  push(Buffer.from("1\n2\n"));
+  const { value: group } = await first;
+  expect(group).toEqual(["1", "2"]);
+  const second = lines.next();
+  await Promise.resolve();
+  expect(group).toEqual([]);
+  push(Buffer.from("3\n"));
+  expect((await second).value).toEqual(["3"]);
+  await lines.return(undefined);
+});
+
 it("KL5 does not count silence while the reader is behind, and counts it again once the reader has caught up", async () => {
   const { response, isPaused, push } = paused();
   const lines = linesOf(response, new AbortController().signal, { inactivityMs: INACTIVITY_MS });
