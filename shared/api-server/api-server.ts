@@ -59,6 +59,8 @@ export interface ApiServerOptions {
   readonly managedFields?: boolean;
   /** The resourceVersion before the first write. A value above 2^53 reveals code that treats resourceVersions as numbers. */
   readonly firstRevision?: bigint;
+  /** Whether stored objects are frozen. Default true. */
+  readonly freezes?: boolean;
   /** The initial objects, by resource (`deployments.apps`), with their versions. Default: those of a new cluster. */
   readonly objects?: Iterable<readonly [resource: string, object: JsonObject]>;
 }
@@ -113,6 +115,7 @@ export class ApiServer {
     this.#storage = new Storage({
       historyEvents: options.historyEvents ?? DEFAULT_HISTORY_EVENTS,
       firstRevision: options.firstRevision ?? 1n,
+      freezes: options.freezes !== false,
     });
     this.#registry = new Registry(this.#storage, this.#clock, this.#random, options.managedFields);
     const background = { delayMs: CONTROLLER_DELAY_MS, signal: this.#closed.signal };

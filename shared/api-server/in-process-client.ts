@@ -1,15 +1,15 @@
 /** The in-memory API server without a socket: the same reader, writer and watch on `ApiServer.request`. */
 import type { KubeClient } from "@deltaloop/kube/http";
 import { kubeOver, statusError } from "@deltaloop/kube/http";
-import { exactText, frozenText, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
+import { exactText, frozenText, jsonCopy, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
 import type { KubeApiError, Kube } from "@deltaloop/kube/client";
 import type { ApiResponse, ApiServer } from "./api-server.ts";
 
 export interface InProcessOptions {
   /** User-Agent and field manager. */
   readonly component: string;
-  /** Watches deliver the server's frozen objects instead of lines of JSON. */
-  readonly decodesEvents?: boolean;
+  /** Requests and watches carry objects instead of JSON. Those of watches are the server's own. */
+  readonly passesObjects?: boolean;
 }
 
 export function createInProcessKube(server: ApiServer, options: InProcessOptions): Kube {
@@ -17,7 +17,10 @@ export function createInProcessKube(server: ApiServer, options: InProcessOptions
 }
 
 /** In process no response is lost or late, so there are no timeouts and retries (KC3 to KC5). */
-export function createInProcessClient(server: Pick<ApiServer, "request">, { component, decodesEvents = false }: InProcessOptions): KubeClient {
+export function createInProcessClient(
+  server: Pick<ApiServer, "request">,
+  { component, passesObjects = false }: InProcessOptions,
+): KubeClient {
   return {
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
     fieldManager: component,
@@ -25,7 +28,13 @@ export function createInProcessClient(server: Pick<ApiServer, "request">, { comp
     async json({ method, path, query = {}, body, contentType = "application/json", accept = "", signal }) {
       signal?.throwIfAborted();
       const headers = { "user-agent": component, "content-type": contentType, accept };
-      const answer = await server.request({ method, path, query, headers, ...(body && { body: exactText(body) }) });
+      const answer = await server.request({
+        method,
+        path,
+        query,
+        headers,
+        ...(body && { body: passesObjects ? jsonCopy(body) : exactText(body) }),
+      });
       if (answer.status >= 400) throw refusalOf(answer);
       return answer.kind === "object" ? answer.body : undefined;
     },
@@ -40,7 +49,7 @@ export function createInProcessClient(server: Pick<ApiServer, "request">, { comp
       try {
         for await (const events of stream.batches()) {
           signal.throwIfAborted();
-          yield decodesEvents ? events : events.map(({ type, object }) => `{"type":"${type}","object":${frozenText(object)}}`);
+          yield passesObjects ? events : events.map(({ type, object }) => `{"type":"${type}","object":${frozenText(object)}}`);
         }
         signal.throwIfAborted();
       } finally {

@@ -4,6 +4,7 @@ export { parseGoDuration } from "./go-duration.ts";
 export { deepFreeze } from "./freeze.ts";
 export {
   clone,
+  jsonCopy,
   ensureObject,
   frozenText,
   isObject,

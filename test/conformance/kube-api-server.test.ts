@@ -29,10 +29,10 @@ kubeConformance("the in-memory API server over HTTP", async () => {
   return { kube, namespace: "suite", close: () => http.close() };
 });
 
-for (const decodesEvents of [false, true])
-  kubeConformance(`the in-memory API server in process, watches with ${decodesEvents ? "objects" : "lines"}`, async () => {
+for (const passesObjects of [false, true])
+  kubeConformance(`the in-memory API server in process, with ${passesObjects ? "objects" : "text"}`, async () => {
     const server = createServer();
-    const kube = createInProcessKube(server, { component: "conformance", decodesEvents });
+    const kube = createInProcessKube(server, { component: "conformance", passesObjects });
     await kube.create(suite);
     return { kube, namespace: "suite", close: async () => server.close() };
   });

@@ -33,8 +33,8 @@ export interface KubeOptions {
   readonly dropPreconditions?: boolean;
   /** Longer failures of the whole API server. */
   readonly outages?: Outages;
-  /** Watches deliver objects instead of lines of JSON, unless a fault changes the line. */
-  readonly decodesEvents?: boolean;
+  /** Requests and watches carry objects instead of JSON, unless a fault changes the text. */
+  readonly passesObjects?: boolean;
   /** Objects per page of a list. The default, 7, is so small that lists have several pages. */
   readonly pageSize?: number;
 }
@@ -98,7 +98,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
   const chance = (share: number): boolean => share > 0 && random.next() < share;
   const below = (max: number): number => Math.floor(random.next() * max);
 
-  const faultless = createInProcessClient(server, { component, decodesEvents: options.decodesEvents ?? false });
+  const faultless = createInProcessClient(server, { component, passesObjects: options.passesObjects ?? false });
   const client: KubeClient = {
     ...faultless,
     lines,

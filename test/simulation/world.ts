@@ -4,8 +4,8 @@
  * protocol's model, but with the product's code.
  *
  * A run has three bursts of 30 s with faults and user requests, each followed by 45 s without them. A quiet phase then lasts until no work
- * is outstanding, plus 40 s. One seed of ten is thorough: its quiet phase lasts at least 250 s, its messages are signed, its watches send
- * text, and the Store's counters are checked after each call.
+ * is outstanding, plus 40 s. One seed of ten is thorough: its quiet phase lasts at least 250 s, its messages are signed, requests and
+ * watches carry text, stored objects are frozen, and the Store's counters are checked after each call.
  */
 import type { ControllerName } from "../../shared/kube/objects/resources.ts";
 import { testSigner } from "../support/signer.ts";
@@ -180,6 +180,7 @@ class World {
     this.#server = createApiServer({
       clock: this.#clock,
       random: options.part?.uids ?? uids,
+      freezes: this.#isThorough,
       firstRevision: this.#fork().next() < 0.2 ? 9_007_199_254_740_000n : 1n,
     });
     const queueFaults = (given: object) => () => ({ ...(this.#faulty() ? given : {}), ...(this.#mix.fifo ? {} : { reorder: 0.7 }) });
@@ -341,7 +342,7 @@ class World {
   }
 
   #startNodes(): void {
-    const kube = createInProcessKube(this.#server, { component: "nodes", decodesEvents: !this.#isThorough });
+    const kube = createInProcessKube(this.#server, { component: "nodes", passesObjects: !this.#isThorough });
     void runScriptedNodes(
       kube,
       { count: 3, clock: this.#clock, random: this.#fork(), bindPods: true, readyAfterMs: [200, 2_000], deleteAfterMs: [150, 1_500] },
@@ -597,7 +598,7 @@ class World {
         fault: (what) => this.#fault(what),
       },
       dropPreconditions: this.#off.has("deletePrecondition"),
-      decodesEvents: !this.#isThorough,
+      passesObjects: !this.#isThorough,
       ...(this.#part && { outages: this.#part.outages }),
     });
     return this.#part?.overKube(component, kube) ?? kube;

@@ -1,6 +1,6 @@
 /** Request bodies: JSON text, an in-process value, or protobuf. */
 import { ApiError, badRequest } from "../scheme/api-error.ts";
-import { exactText, parseExact, isObject, type Json, type JsonObject } from "@deltaloop/base";
+import { exactText, jsonCopy, parseExact, isObject, type Json, type JsonObject } from "@deltaloop/base";
 import { kindOf } from "../scheme/go-errors.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import type { ApiRequest } from "./request-info.ts";
@@ -33,16 +33,25 @@ export function parsedOrText(body: unknown): unknown {
 
 /** The body as an object that the server may keep. @param kind for errors @throws {ApiError} 400, 413 */
 export function parsedObject(body: unknown, kind: string): JsonObject {
-  // An in-process value may still be used by the caller, and may hold `undefined`, which JSON lacks.
-  const raw = Buffer.isBuffer(body) || typeof body === "string" ? body : body === undefined ? "" : exactText(body);
-  const bytes = limited(raw);
   try {
-    const value = Buffer.isBuffer(bytes) ? parsedProtobuf(bytes) : parsedJson(bytes);
-    return value === null ? {} : value;
+    return objectIn(body) ?? {};
   } catch (error) {
-    if (!(error instanceof Error)) throw error;
-    throw badRequest(`the object provided is unrecognized (must be of type ${kind}): ${error.message} (${summary(Buffer.from(bytes))})`);
+    if (!(error instanceof Error) || error instanceof ApiError) throw error;
+    const bytes = Buffer.isBuffer(body) ? body : Buffer.from(textOf(body));
+    throw badRequest(`the object provided is unrecognized (must be of type ${kind}): ${error.message} (${summary(bytes)})`);
   }
+}
+
+function textOf(body: unknown): string {
+  if (typeof body === "string" || body === undefined) return body ?? "";
+  return exactText(body);
+}
+
+function objectIn(body: unknown): JsonObject | null {
+  if (Buffer.isBuffer(body)) return parsedProtobuf(limited(body));
+  if (typeof body === "string" || body === undefined) return typed(parseExactly(limited(textOf(body))));
+  // The caller may still use the value, which may hold `undefined`, which JSON lacks.
+  return typed(jsonCopy(body));
 }
 
 function parsedProtobuf(body: Buffer): JsonObject | null {
@@ -51,8 +60,8 @@ function parsedProtobuf(body: Buffer): JsonObject | null {
   return parseExact(exactText(decodeProtobuf(body))) as JsonObject;
 }
 
-function parsedJson(text: string): JsonObject | null {
-  const value = parseExactly(text) as Json; // it is some JSON value
+function typed(json: unknown): JsonObject | null {
+  const value = json as Json; // it is some JSON value
   if (value === null) return null;
   const problem = (got: Json, into: string): SyntaxError =>
     new SyntaxError(`couldn't get version/kind; json parse error: json: cannot unmarshal ${kindOf(got)} into Go ${into}`);
@@ -101,6 +110,6 @@ export function optionalBodyOf({ body }: ApiRequest): JsonObject | undefined {
   if (!isObject(value)) return undefined;
   // See parsedObject.
   if (typeof body === "string" || Buffer.isBuffer(body)) return value;
-  const copy: unknown = parseExact(exactText(value));
+  const copy = jsonCopy(value);
   return isObject(copy) ? copy : undefined;
 }

@@ -2,7 +2,7 @@
  * The counterpart of etcd: one revision counter, and one history per resource.
  *
  * AS1 every write takes the next revision, which becomes the object's resourceVersion.
- * AS2 stored objects are frozen and never change; a write stores a new one.
+ * AS2 stored objects never change, and are frozen by default; a write stores a new one.
  * AS3 listeners are called before a write returns, in revision order.
  */
 import { deepFreeze, clone, ensureObject, type JsonObject, nameOf, namespaceOf } from "@deltaloop/base";
@@ -12,6 +12,8 @@ export interface StorageOptions {
   /** Events kept per resource; older ones are compacted. */
   readonly historyEvents: number;
   readonly firstRevision: bigint;
+  /** Whether a change of a stored object throws (AS2). */
+  readonly freezes: boolean;
 }
 
 export class Storage {
@@ -68,7 +70,7 @@ export class Storage {
 
   /** Stores an object with the version that it has, without an event; takes ownership of it. */
   load(resource: string, object: JsonObject): void {
-    deepFreeze(object);
+    if (this.#options.freezes) deepFreeze(object);
     const byNamespace = getOrCreate(this.#objects, resource, () => new Map<string, Map<string, JsonObject>>());
     getOrCreate(byNamespace, namespaceOf(object), () => new Map<string, JsonObject>()).set(nameOf(object), object);
   }
@@ -81,7 +83,7 @@ export class Storage {
     const revision = this.#next();
     const object = clone(previous);
     ensureObject(object, "metadata")["resourceVersion"] = String(revision);
-    deepFreeze(object);
+    if (this.#options.freezes) deepFreeze(object);
     this.#commit({ type: "DELETED", resource, revision, object, previous });
     return object;
   }
