@@ -33,16 +33,21 @@ export class Fate {
 
   /** Returns these dependencies with every method wrapped for this process. */
   over<T extends object>(ports: T): T {
+    const wrapped = new Map<string | symbol, unknown>();
     return new Proxy(ports, {
       get: (target, property) => {
+        const known = wrapped.get(property);
+        if (known !== undefined) return known;
         // A method of a port is wrapped; everything else is passed through.
         const value: unknown = Reflect.get(target, property);
         if (typeof value !== "function") return value;
-        return (...parameters: readonly unknown[]): unknown => {
+        const method = (...parameters: readonly unknown[]): unknown => {
           const answer: unknown = Reflect.apply(value, target, parameters);
           if (answer instanceof Promise) return this.#answer(answer);
           return isStream(answer) ? eachAnswer(answer, (next) => this.#answer(next)) : answer;
         };
+        wrapped.set(property, method);
+        return method;
       },
     });
   }

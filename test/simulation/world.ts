@@ -155,6 +155,8 @@ class World {
   readonly #stats: Record<string, number> = {};
   readonly #ends = new AbortController();
   readonly #proofs = new Map<string, LeaseProof>();
+  /** By the source of the calls' faults. */
+  readonly #stores = new Map<Random, Store>();
   #watchers = 0;
 
   constructor(options: SimulationOptions) {
@@ -606,6 +608,15 @@ class World {
 
   /** The Store as one process sees it: a call or its response may be lost. */
   #store(random: Random): Store {
+    let store = this.#stores.get(random);
+    if (!store) {
+      store = this.#unreliableStore(random);
+      this.#stores.set(random, store);
+    }
+    return store;
+  }
+
+  #unreliableStore(random: Random): Store {
     const { fifo } = this.#mix;
     const options = {
       deployment: "sim",
@@ -617,35 +628,35 @@ class World {
     const store = withoutRules(createMemoryStore(options, this.#data), this.#data, this.#off);
     const touched = this.#part?.touched;
     const clock = this.#clock;
-    return new Proxy(store, {
-      get: (target, property) => {
-        // All members of a Store are methods that return a promise.
-        const verb = Reflect.get(target, property) as (...parameters: readonly unknown[]) => Promise<unknown>;
-        return async (...parameters: readonly unknown[]): Promise<unknown> => {
-          this.#step();
-          touched?.(String(property));
-          const fails = this.#faulty() && this.#mix.store > 0 && random.next() < this.#mix.store;
-          const before = fails && random.next() < 0.5;
-          if (fails) this.#fault(before ? "Store: not reached" : "Store: answer lost");
-          const [share, msMax] = this.#mix.slow ? [0.3, 600] : [0.05, 60];
-          await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
-          if (before) throw new UnansweredError("simulated: the call to the Store was lost");
-          const askedMs = clock.now();
-          const answer = await Reflect.apply(verb, target, parameters);
-          this.#heard(property, parameters, answer, askedMs);
-          if (this.#isThorough) this.#accounted(property, parameters, answer);
-          if (fails) throw new UnansweredError("simulated: the Store's response was lost");
-          await clock.after(random.next() * 2);
-          return answer;
-        };
+    // All members of a Store are methods that return a promise.
+    const verbs = Object.entries(store) as [string, (...parameters: readonly unknown[]) => Promise<unknown>][];
+    const wrapped = verbs.map(([name, verb]) => [
+      name,
+      async (...parameters: readonly unknown[]): Promise<unknown> => {
+        this.#step();
+        touched?.(name);
+        const fails = this.#faulty() && this.#mix.store > 0 && random.next() < this.#mix.store;
+        const before = fails && random.next() < 0.5;
+        if (fails) this.#fault(before ? "Store: not reached" : "Store: answer lost");
+        const [share, msMax] = this.#mix.slow ? [0.3, 600] : [0.05, 60];
+        await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
+        if (before) throw new UnansweredError("simulated: the call to the Store was lost");
+        const askedMs = clock.now();
+        const answer = await Reflect.apply(verb, store, parameters);
+        this.#heard(name, parameters, answer, askedMs);
+        if (this.#isThorough) this.#accounted(name, parameters, answer);
+        if (fails) throw new UnansweredError("simulated: the Store's response was lost");
+        await clock.after(random.next() * 2);
+        return answer;
       },
-    });
+    ]);
+    return Object.fromEntries(wrapped) as Store; // the same methods
   }
 
   /** SC10: after every call, the Store's counters add up. */
-  #accounted(verb: string | symbol, parameters: readonly unknown[], answer: unknown): void {
+  #accounted(verb: string, parameters: readonly unknown[], answer: unknown): void {
     this.#witness.heard(verb, parameters, answer);
-    for (const what of unbalanced(this.#data.tallies.values())) this.#checks.bad("SC10", `${String(verb)}: ${what}`);
+    for (const what of unbalanced(this.#data.tallies.values())) this.#checks.bad("SC10", `${verb}: ${what}`);
   }
 
   /** At the end of a run without losses, compares the Store's counters with those of an observer of each call and its result. */
@@ -660,7 +671,7 @@ class World {
   }
 
   /** Informs the checks about Store calls: taken keys, and checkpoints that may reveal a loss. */
-  #heard(verb: string | symbol, [asked]: readonly unknown[], answer: unknown, atMs: number): void {
+  #heard(verb: string, [asked]: readonly unknown[], answer: unknown, atMs: number): void {
     // Parameters and results of the verbs named here.
     if (verb === "checkpoint") this.#checks.checkpointed();
     if (verb !== "take" || (answer as TakeResult).kind !== "ok") return;
