@@ -144,7 +144,7 @@ test("combines the items of a burst into fewer messages, and delays each item by
   }
   expect(waits).toHaveLength(400);
   expect(Math.max(...waits)).toBeLessThanOrEqual(100);
-  expect(sent().length).toBeLessThanOrEqual(29 + 130); // until a burst is recognized, each event is sent alone
+  expect(sent().length).toBeLessThanOrEqual(29 + 185); // until a burst is recognized, each event is sent alone
 });
 
 test("keeps events in the batching window for the configured time", async () => {
