@@ -12,7 +12,7 @@ import { openCache, redisStore, shareConnections } from "@deltaloop/controllers/
 import type { FunctionHandlers } from "@deltaloop/local";
 import { serveFunctions } from "@deltaloop/local";
 import type { ReplayedSync } from "@deltaloop/replay/sync-log";
-import { readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
+import { readConfiguration, releaseMemoryWhenQuiet, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog } from "@deltaloop/base/output";
 import type { LogLevel } from "@deltaloop/base/output";
 import { accessTo, configurationOf, NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
@@ -64,6 +64,7 @@ const LEAVE_MS_MAX = 6_000;
 
 async function runHost(flags: HostFlags): Promise<void> {
   if ((flags.kubeconfig === undefined) === (flags.clusters === undefined)) throw new UsageError("name either --kubeconfig or --clusters");
+  releaseMemoryWhenQuiet();
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const metrics = createPrometheusMetrics("functions");
   const running = new RunningSyncs();

@@ -12,7 +12,7 @@ import { BATCHING_WINDOW_MS_MAX } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
 import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
-import { followSecrets, readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
+import { followSecrets, readConfiguration, releaseMemoryWhenQuiet, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog, jsonLog } from "@deltaloop/base/output";
 import type { LogLevel } from "@deltaloop/base/output";
 import { EXIT_UPSTREAM_ACTIVE } from "./cluster/end-on-foreign-write.ts";
@@ -98,6 +98,7 @@ function batchingWindow(value: string): number {
 }
 
 async function runWatch(flags: WatchFlags): Promise<void> {
+  releaseMemoryWhenQuiet();
   if (flags.clusters !== undefined) return await runClusters(flags, flags.clusters);
   const live = await readConfiguration(process.env);
   const configuration = live.current;

@@ -1,3 +1,4 @@
+export { releaseMemoryWhenQuiet } from "./processes/idle-memory.ts";
 export { LEAN_HEAP, startMessagingVerb, startVerb } from "./processes/child-process.ts";
 export type { Child, MessagingChild } from "./processes/child-process.ts";
 export { followSecrets, readConfiguration } from "./processes/configuration.ts";

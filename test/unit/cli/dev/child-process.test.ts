@@ -8,7 +8,7 @@ import { LEAN_HEAP, startVerb } from "../../../../shared/local/processes/child-p
 
 it.each([
   { verb: "watch", heap: LEAN_HEAP },
-  { verb: "host", heap: ["--max-semi-space-size=16", "--heap-growing-percent=40"] },
+  { verb: "host", heap: ["--max-semi-space-size=16", "--heap-growing-percent=40", "--expose-gc"] },
 ])("startVerb starts this program again as a child, with $verb's heap and the given environment", async ({ verb, heap }) => {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-child-"));
   const main = join(folder, "main.mjs");
