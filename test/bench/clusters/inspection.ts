@@ -29,7 +29,7 @@ export interface ClusterObjects {
   readonly pods: readonly Inspected[];
 }
 
-/** Source: upstream's sequence of a rollout ends with one ReplicaSet that has replicas, and with a status of this generation. */
+/** A rollout ends with one ReplicaSet that has replicas, with its pods, and with statuses of this generation. */
 export function problemsOf({ deployments, replicaSets, pods }: ClusterObjects): readonly string[] {
   const owned = Map.groupBy([...replicaSets, ...pods], ({ metadata }) => metadata.ownerReferences?.[0]?.uid ?? "");
   const owners = new Set([...deployments, ...replicaSets].map(({ metadata }) => metadata.uid));
