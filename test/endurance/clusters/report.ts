@@ -35,13 +35,16 @@ export function findingText({ cluster, fault, minute, load, what, lines }: Findi
   );
 }
 
-/** The last lines about a cluster, and all warnings if it is undefined; `output` begins when the fault did. */
+/** The last lines about a cluster, and all warnings if it is undefined, each kind once; `output` begins when the fault did. */
 export function linesThatMatter(output: string, cluster: string | undefined): readonly string[] {
   const about = cluster === undefined ? /\b(warn|error)|exited|started/ : new RegExp(`\\b${cluster}\\b`);
-  return output
-    .split("\n")
-    .filter((line) => about.test(line) && !SYNC.test(line))
-    .slice(-LINES);
+  const lines = output.split("\n").filter((line) => about.test(line) && !SYNC.test(line));
+  const byKind = Map.groupBy(lines, (line) => line.replace(/\b[0-9a-f]*\d[0-9a-f-]*\b/g, "#"));
+  const last = [...byKind.values()].map((all) => ({ line: all.at(-1) ?? "", count: all.length, at: lines.lastIndexOf(all.at(-1) ?? "") }));
+  return last
+    .toSorted((a, b) => a.at - b.at)
+    .slice(-LINES)
+    .map(({ line, count }) => (count === 1 ? line : `${line} (${count} times)`));
 }
 
 export function tableOf(rows: readonly FaultTimes[]): string {
