@@ -39,8 +39,12 @@ const LEASE = { namespace: "kube-system", name: "deltaloop-watcher" };
 const NODES = { count: 2, bindPods: true, readyAfterMs: [200, 400], deleteAfterMs: [100, 300] } as const;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 export const REPLICAS = 8;
-/** Reasons of a sync that is retried: another writer came first, or the watcher's term ended meanwhile (LN4). */
-const RETRIED = ["the object has been modified", "the cache belongs to another epoch", "another run took over the key"];
+/** Reasons of a sync that is retried: another writer came first, or the watcher's term ended meanwhile (LN4). Each build has its own texts. */
+const RETRIED = [
+  "the object has been modified",
+  ...["the cache belongs to another epoch", "another run took over the key"],
+  ...["the cache is of another epoch", "the key was taken over"],
+];
 const MERGE = "application/merge-patch+json";
 
 /** The sources of a build. Their types are this checkout's: builds with the same identity have the same interfaces. */
