@@ -20,7 +20,7 @@ import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Log } from "@deltaloop/base";
-import { parseCapture, openBytes, recordingWatch } from "@deltaloop/replay/capture";
+import { RecordReader, openBytes, recordingWatch } from "@deltaloop/replay/capture";
 import type { Capture } from "@deltaloop/replay/capture";
 import { auditEventsIn, ImportReport } from "@deltaloop/replay/import";
 import { LiveShadow, changesIn, MissingCensus, RecordedShadow, nearestDifferences, labelOf, writesOfAudit } from "@deltaloop/replay/shadow";
@@ -157,7 +157,8 @@ async function besideUpstream(
   const live = new LiveShadow({ handlers: SYNC_HANDLERS, digester, release: () => release }, options);
   const clock = createSystemClock();
   const write = (line: string): void => {
-    for (const record of parseCapture(line, config.server)) live.hear(record);
+    const record = new RecordReader(config.server, 1, () => undefined).record(line, 1, false);
+    if (record) live.hear(record);
   };
   const page = flags.open && (await opened(client, config.server, flags, log));
   const source = page ? page.kube : kubeOver(client);

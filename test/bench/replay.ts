@@ -6,22 +6,18 @@
 import { join } from "node:path";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
-import { readCapture } from "../../shared/replay/capture-format/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { closedReplay } from "../../shared/replay/closed/closed.ts";
-import { lifeOf } from "../../shared/replay/closed/life.ts";
-import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf } from "../../shared/replay/explain/story.ts";
 import { recordingWatch } from "../../shared/replay/capture-format/recorder.ts";
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
-import { changesOf } from "../../shared/replay/shadow/states.ts";
 import type { Release } from "../../shared/kube/releases.ts";
 import { releaseOfCapture } from "../captures/releases.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { KIND_SAMPLES } from "./objects.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
+import { changesOf, heldCapture, lifeOf, objectChanges, readCapture } from "../support/held-capture.ts";
 
 const ROUNDS = 9;
 const LINES = 5_000;

@@ -19,13 +19,9 @@ import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import type { Controller } from "../../shared/kube/objects/resources.ts";
-import { readCapture } from "../../shared/replay/capture-format/capture.ts";
 import type { CapturedObject } from "../../shared/replay/capture-format/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
-import { shadow } from "../../shared/replay/shadow/shadow.ts";
-import { changesOf } from "../../shared/replay/shadow/states.ts";
 import { labelOf, writesOfAudit } from "../../shared/replay/shadow/upstream-writes.ts";
 import type { AuditEvent } from "../../shared/replay/shadow/upstream-writes.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
@@ -38,6 +34,7 @@ import type { WriteEvent } from "../support/own-writes.ts";
 import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 import { payloadOf } from "../support/signer.ts";
+import { changesOf, heldCapture, readCapture, shadow } from "../support/held-capture.ts";
 
 /** Values that no component would write by chance. */
 const SECRET = "hunter2-value-of-an-environment-variable";

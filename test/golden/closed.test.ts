@@ -4,13 +4,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
-import { readCapture } from "../../shared/replay/capture-format/capture.ts";
 import { closedReplay, type ClosedEnd } from "../../shared/replay/closed/closed.ts";
-import { lifeOf } from "../../shared/replay/closed/life.ts";
-import { changesOf } from "../../shared/replay/shadow/states.ts";
 import { releaseOfCapture } from "../captures/releases.ts";
 import { shareOf } from "../support/share.ts";
 import { silentLog } from "../support/silent-log.ts";
+import { changesOf, lifeOf, readCapture } from "../support/held-capture.ts";
 
 const CAPTURES = join(import.meta.dirname, "../captures");
 const names = readdirSync(CAPTURES).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));

@@ -12,14 +12,14 @@ import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { OWN_RELEASE } from "../../shared/kube/releases.ts";
 import { CACHED_RESOURCES } from "../../shared/kube/objects/resources.ts";
-import { parseCapture, readCapture, type CaptureRecord } from "../../shared/replay/capture-format/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
+import { type CaptureRecord } from "../../shared/replay/capture-format/capture.ts";
 import { importFiles } from "../../shared/replay/import/import.ts";
 import { captureLines } from "../../shared/replay/import/imported.ts";
 import { ImportReport } from "../../shared/replay/import/report.ts";
 import { replay, type ReplaySummary } from "../../shared/replay/engine/replay.ts";
 import { releaseOfCapture } from "../captures/releases.ts";
 import { silentLog } from "../support/silent-log.ts";
+import { heldCapture, parseCapture, readCapture } from "../support/held-capture.ts";
 
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
 afterAll(() => rmSync(TOP, { recursive: true }));

@@ -9,10 +9,10 @@ import { describeTrace } from "../../cli/explain/describe.ts";
 import { ALL_RELEASES } from "../../shared/kube/releases.ts";
 import type { Release } from "../../shared/kube/releases.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
-import { readCapture } from "../../shared/replay/capture-format/capture.ts";
-import { heldCapture, openCapture } from "../../shared/replay/capture-format/capture-stream.ts";
+import { openCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { replay, type ReplaySummary } from "../../shared/replay/engine/replay.ts";
 import { releaseOfCapture } from "../captures/releases.ts";
+import { heldCapture, readCapture } from "../support/held-capture.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const capture = (name: string) => readCapture(new URL(`../captures/${name}.watch.jsonl.gz`, import.meta.url).pathname);

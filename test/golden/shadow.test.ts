@@ -4,7 +4,7 @@
  */
 import { afterAll, describe, expect, it } from "vitest";
 
-import { classify, rests as restsOf, type Rest, type Verdict } from "../../shared/replay/shadow/classify.ts";
+import { classify, REST_MS, restAt, type Verdict } from "../../shared/replay/shadow/classify.ts";
 import { labelOf, writesOfChanges, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 import { shareOf } from "../support/share.ts";
 import { readRecording } from "./shadow.ts";
@@ -63,9 +63,12 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
     });
 
   it("our controllers write nothing while upstream is idle", async () => {
-    const seen: Rest[] = [];
-    for await (const rest of restsOf(recording.history, recording.place)) seen.push(rest);
-    expect(seen.flatMap(({ ours }) => ours)).toEqual([]);
+    const { changes } = recording.history;
+    const idle = changes.flatMap(({ atMs }, index) =>
+      (changes[index + 1]?.atMs ?? Infinity) - atMs < REST_MS ? [] : [{ count: index + 1, atMs }],
+    );
+    const seen = await Promise.all(idle.map((state) => restAt(recording.history, state, recording.place)));
+    expect(seen.flat()).toEqual([]);
     expect(seen).toHaveLength(rests);
   });
 });

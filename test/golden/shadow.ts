@@ -5,11 +5,12 @@ import { gunzipSync } from "node:zlib";
 
 import { SYNC_HANDLERS } from "../../cli/functions/sync-handlers.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
-import { readCapture, type CapturedObject } from "../../shared/replay/capture-format/capture.ts";
+import { type CapturedObject } from "../../shared/replay/capture-format/capture.ts";
 import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
-import { changesOf, History, type Change } from "../../shared/replay/shadow/states.ts";
+import { History, type Change } from "../../shared/replay/shadow/states.ts";
 import { writesOfAudit, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 import { releaseOfCapture } from "../captures/releases.ts";
+import { changesOf, readCapture } from "../support/held-capture.ts";
 
 export interface Recording {
   /** The context of our syncs, with the rules of the recorded release. */

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "../../shared/kube/objects/resources.ts";
 import type { Controller } from "../../shared/kube/objects/resources.ts";
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
-import type { Finding } from "../../shared/replay/shadow/shadow.ts";
+import type { Finding } from "../../shared/replay/shadow/recorded.ts";
 
 /** The findings of the comparison for one key. */
 export interface Difference {

@@ -7,16 +7,14 @@ import { join } from "node:path";
 
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { sectionOf } from "../../cli/explain/reason-words.ts";
-import { readCapture } from "../../shared/replay/capture-format/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
-import { shadow } from "../../shared/replay/shadow/shadow.ts";
 import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { readRecording } from "../golden/shadow.ts";
 import { differencesIn, recordingNames } from "./differences.ts";
 import type { Difference } from "./differences.ts";
+import { heldCapture, readCapture, shadow } from "../support/held-capture.ts";
 
 /** Window in ms: a write may be based on a state of this age. A state without changes for a second counts as a state at rest. */
 const NEAR_MS = 1_000;

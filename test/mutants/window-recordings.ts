@@ -5,10 +5,10 @@
  */
 import { readFileSync } from "node:fs";
 
-import { shadow } from "../../shared/replay/shadow/shadow.ts";
 import { readRecording } from "../golden/shadow.ts";
 import { differencesIn, recordingNames } from "./differences.ts";
 import type { Counts } from "./window.ts";
+import { shadow } from "../support/held-capture.ts";
 
 const [, , cleanFile] = process.argv;
 const clean = new Map<string, Counts>();

@@ -124,20 +124,6 @@ export async function captureIn(source: ByteSource, name: string, options: OpenO
   };
 }
 
-/** A capture of records in memory, sorted by time. */
-export function heldCapture(records: readonly CaptureRecord[]): Capture {
-  const scanned = new Scan("records", STANDING_BYTES_MAX);
-  for (const record of records) scanned.see(record, 0);
-  const { startMs, endMs, firstLists } = scanned;
-  return {
-    ...{ startMs, endMs, firstLists, records: records.length },
-    async *batches() {
-      for (let start = 0; start < records.length; start += BATCH) yield await Promise.resolve(records.slice(start, start + BATCH));
-    },
-    close: () => undefined,
-  };
-}
-
 const UNHEARD: CaptureNote = () => undefined;
 
 /** Collects the facts needed before the first use. */

@@ -84,7 +84,6 @@ const FORMATS_READ: readonly unknown[] = [1, CAPTURE_FORMAT];
 const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
 /** etcd limits requests to 1.5 MiB by default; JSON escapes can multiply that. */
 export const LINE_BYTES_MAX = 16 * 2 ** 20;
-const RECORDS_MAX = 1_000_000;
 /** A megabyte of gzip data can hold a billion blank lines. */
 const BLANK_LINES_MAX = 100_000;
 /** A replay processes every heartbeat in this time span: a day takes about 12 seconds. */
@@ -98,7 +97,6 @@ const QUOTED_MAX = 40;
 const MIB = 2 ** 20;
 const HOUR_MS = 3_600_000;
 const READ_BYTES = 2 ** 20;
-const LINE_FEED = 0x0a;
 /** Magic bytes of a ZIP archive, such as a .kshrk capture. */
 const ZIP = Buffer.from("PK\x03\x04", "latin1");
 const GZIP = Buffer.from([0x1f, 0x8b]);
@@ -107,17 +105,6 @@ const GZIP = Buffer.from([0x1f, 0x8b]);
 export type CaptureNote = (note: string) => void;
 
 const UNHEARD: CaptureNote = () => undefined;
-
-/**
- * Reads a capture. A truncated one is read as far as possible, and `note` reports the truncation.
- *
- * @throws {CaptureError} when it is too large or not a capture, with the line; {Error} when the file cannot be read
- */
-export function readCapture(path: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
-  const bytes = readUnpacked(path, note);
-  refuseArchive(path, bytes);
-  return parseCapture(bytes, path, note);
-}
 
 /** @throws {CaptureError} when it is too large; {Error} when the file cannot be read */
 export function readUnpacked(path: string, note: CaptureNote = UNHEARD): Buffer {
@@ -181,22 +168,6 @@ function tooLarge(path: string): CaptureError {
 
 function startsWith(bytes: Buffer, head: Buffer): boolean {
   return bytes.subarray(0, head.length).equals(head);
-}
-
-export function parseCapture(content: string | Buffer, name: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
-  const bytes = typeof content === "string" ? Buffer.from(content) : content;
-  const reader = new RecordReader(name, RECORDS_MAX, note);
-  const records: CaptureRecord[] = [];
-  for (let [start, line] = [0, 1]; start < bytes.length; line++) {
-    const feed = bytes.indexOf(LINE_FEED, start);
-    const end = feed === -1 ? bytes.length : feed;
-    if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${name}:${line}: line is longer than ${LINE_BYTES_MAX / MIB} MiB`);
-    const record = reader.record(bytes.toString("utf8", start, end), line, feed === -1);
-    if (record) records.push(record);
-    start = end + 1;
-  }
-  reader.end();
-  return records.sort((a, b) => a.atMs - b.atMs);
 }
 
 /** Receives lines that are no records. */

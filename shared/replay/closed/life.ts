@@ -22,13 +22,6 @@ export interface Life {
 /** Limit of user requests, each of which holds a whole object. */
 const USER_REQUESTS_MAX = 50_000;
 
-/** @param changes of whole objects, in the order of versions (shadow/states.ts) */
-export function lifeOf(changes: readonly Change[]): Life {
-  const seen = new SeenLife("the recording");
-  for (const change of changes) seen.see(change);
-  return seen.life;
-}
-
 export class SeenLife {
   readonly #name: string;
   readonly #userRequests = new UserRequestCollector();

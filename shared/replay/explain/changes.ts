@@ -40,12 +40,6 @@ export interface ObjectChange {
   readonly by?: string;
 }
 
-/** The changes in recorded order, without versions whose shown fields are equal. */
-export function objectChanges(records: readonly CaptureRecord[], digester: Digester): readonly ObjectChange[] {
-  const tracker = new ChangeTracker(digester);
-  return records.flatMap((record) => tracker.of(record));
-}
-
 /** Computes changes record by record; keeps only the current objects. */
 export class ChangeTracker {
   readonly #digester: Digester;
@@ -225,6 +219,6 @@ function labelsOf(labels: Labels = {}): string {
 }
 
 /** `deployment.kubernetes.io/revision` is `revision`. */
-function shortName(annotation: string): string {
+export function shortName(annotation: string): string {
   return annotation.split("/").at(-1) ?? annotation;
 }

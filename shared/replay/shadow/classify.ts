@@ -155,28 +155,15 @@ function failureOf({ status }: LiveObject): string | undefined {
   return conditions.find(({ type }) => type === "ReplicaFailure")?.message;
 }
 
-export interface Rest {
-  readonly atMs: number;
-  readonly changes: number;
-  /** `replicaset shop/web-1: patch replicasets/status web-1` */
-  readonly ours: readonly string[];
-}
-
-/** SH3: the writes of deltaloop's syncs in each state in which upstream was idle. */
-export async function* rests(history: History, place: SyncPlace): AsyncGenerator<Rest> {
-  for (const [index, { atMs }] of history.changes.entries()) {
-    const next = history.changes[index + 1];
-    if (next !== undefined && next.atMs - atMs < REST_MS) continue;
-    yield { atMs, changes: index + 1, ours: await restAt(history, { count: index + 1, atMs }, place) };
-  }
-}
-
-/** SH3, for the state after `count` changes, the last of them at `atMs`. */
+/**
+ * SH3: the writes of deltaloop's syncs in the idle state after `count` changes, the last of them at `atMs`, like
+ * `replicaset shop/web-1: patch replicasets/status web-1`.
+ */
 export async function restAt(
   history: History,
   { count, atMs }: { readonly count: number; readonly atMs: number },
   place: SyncPlace,
-): Promise<Rest["ours"]> {
+): Promise<readonly string[]> {
   const state = history.after(count);
   const ours: string[] = [];
   for (const owner of state) {

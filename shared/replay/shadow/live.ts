@@ -12,7 +12,7 @@ import type { CachedResource } from "@deltaloop/kube/objects";
 import type { CaptureRecord } from "../capture-format/capture.ts";
 import { EXCESS_MS, classify, restAt } from "./classify.ts";
 import type { SyncPlace } from "./one-sync.ts";
-import type { Finding } from "./shadow.ts";
+import type { Finding } from "./recorded.ts";
 import { changeOf, History, inOrder, placeOf } from "./states.ts";
 import type { Change, ChangeOptions, LiveObject } from "./states.ts";
 import { writesOfChanges } from "./upstream-writes.ts";

@@ -3,7 +3,6 @@ import type { Digester } from "@deltaloop/kube/pod-template";
 import { messageOf, CACHED_RESOURCES, RESOURCES, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { CachedResource, KubeObject, ObjectMeta } from "@deltaloop/kube/objects";
 import { strip } from "@deltaloop/kube/strip";
-import { isInitialEnd } from "../capture-format/captured-object.ts";
 import { CaptureError, isObject } from "../capture-format/capture.ts";
 import type { CaptureRecord } from "../capture-format/capture.ts";
 
@@ -38,23 +37,6 @@ export interface ChangeOptions {
   readonly digester: Digester;
   /** Called for each object that a watcher would quarantine; such objects are omitted. */
   readonly malformed: (what: string) => void;
-}
-
-/**
- * The changes of a capture in the order of versions, without duplicates.
- * @throws {CaptureError} when its objects are stripped: a sync needs unredacted objects.
- */
-export function changesOf(records: readonly CaptureRecord[], options: ChangeOptions): readonly Change[] {
-  const changes = new Map<string, Change>();
-  const listing = new Set(CACHED_RESOURCES.filter((resource) => records.some((each) => each.resource === resource && isInitialEnd(each))));
-  for (const record of records) {
-    if (isInitialEnd(record)) listing.delete(record.resource);
-    const change = changeOf(record, listing.has(record.resource), options);
-    if (change === undefined) continue;
-    const id = `${change.object.metadata.uid} ${change.version}`;
-    if (!changes.has(id)) changes.set(id, change);
-  }
-  return inOrder([...changes.values()]);
 }
 
 export function inOrder(changes: readonly Change[]): readonly Change[] {

@@ -13,11 +13,8 @@ import type { KubeReader, KubeWatch, KubeWriter, WatchFrame, WatchQuery } from "
 import type { SqsHandler } from "../../../shared/controllers/lambda/sqs-handler.ts";
 import type { FunctionWiring } from "../../../shared/controllers/lambda/wiring.ts";
 import type { MakeHandlers } from "../../../shared/local/assemble-system.ts";
-import { readCapture } from "../../../shared/replay/capture-format/capture.ts";
 import { closedReplay } from "../../../shared/replay/closed/closed.ts";
-import { lifeOf } from "../../../shared/replay/closed/life.ts";
 import type { Life } from "../../../shared/replay/closed/life.ts";
-import { changesOf } from "../../../shared/replay/shadow/states.ts";
 import { releaseOfCapture } from "../../captures/releases.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
 import { silentLog } from "../../support/silent-log.ts";
@@ -28,6 +25,7 @@ import type { Rule } from "../rules.ts";
 import { holdBack } from "./hold-back.ts";
 import { changeOf } from "./plans.ts";
 import type { Plan, Recorded, RecordedEvent } from "./plans.ts";
+import { changesOf, lifeOf, readCapture } from "../../support/held-capture.ts";
 
 const CAPTURES = join(import.meta.dirname, "../../captures");
 const SEED = 1;

@@ -12,14 +12,15 @@ import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import { captureCluster, HELD_MAX, play } from "../../../shared/replay/capture-format/capture-cluster.ts";
-import { captureIn, heldCapture, LINES_HELD_MAX, openCapture, type Capture } from "../../../shared/replay/capture-format/capture-stream.ts";
-import { CaptureError, parseCapture, readCapture, type CaptureRecord } from "../../../shared/replay/capture-format/capture.ts";
+import { captureIn, LINES_HELD_MAX, openCapture, type Capture } from "../../../shared/replay/capture-format/capture-stream.ts";
+import { CaptureError, type CaptureRecord } from "../../../shared/replay/capture-format/capture.ts";
 import { bytesHeld, linesOf as capturedLines, type ByteSource } from "../../../shared/replay/capture-format/line-stream.ts";
 import { replay } from "../../../shared/replay/engine/replay.ts";
 import { UNWATCHED_MAX } from "../../../shared/replay/capture-format/timeline.ts";
 import { WINDOW_LINES } from "../../../shared/replay/capture-format/time-window.ts";
 import { longCapture } from "../../support/long-capture.ts";
 import { silentLog } from "../../support/silent-log.ts";
+import { heldCapture, parseCapture, readCapture } from "../../support/held-capture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-stream-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,12 +1,11 @@
 // Closed replays: classification of user writes, and comparison of two final states.
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
-import { parseCapture } from "../../../shared/replay/capture-format/capture.ts";
 import { disagreements } from "../../../shared/replay/closed/agreement.ts";
 import { UserRequestCollector } from "../../../shared/replay/closed/user-requests.ts";
 import type { UserRequests } from "../../../shared/replay/closed/user-requests.ts";
-import { changesOf } from "../../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../../shared/replay/shadow/states.ts";
+import { changesOf, parseCapture } from "../../support/held-capture.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 const T = "2026-03-01T10:00:00Z";

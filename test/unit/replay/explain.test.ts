@@ -6,14 +6,14 @@ import { momentIn } from "../../../cli/command/moment.ts";
 import { subjectIn, wantedBy } from "../../../cli/explain/subject.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import type { Write } from "../../../shared/controllers/kit/writes.ts";
-import { parseCapture } from "../../../shared/replay/capture-format/capture.ts";
-import { objectChanges, type ObjectChange } from "../../../shared/replay/explain/changes.ts";
+import { type ObjectChange } from "../../../shared/replay/explain/changes.ts";
 import { FamilyCensus } from "../../../shared/replay/explain/family.ts";
 import { storyOf, type Subject } from "../../../shared/replay/explain/story.ts";
 import { Outcomes, type Recorded } from "../../../shared/replay/explain/outcome.ts";
 import { summaryOf } from "../../../shared/replay/explain/summary.ts";
 import type { ReplayedSync } from "../../../shared/replay/engine/sync-log.ts";
 import { canaryAnnotations, canaryContainer, DENIAL, FOREIGN } from "../../support/canaries.ts";
+import { objectChanges, parseCapture } from "../../support/held-capture.ts";
 
 const START = "2026-03-01T10:00:00Z";
 const startMs = Date.parse(START);

@@ -13,12 +13,13 @@ import { createSigner } from "../../../shared/store/signer.ts";
 import { strip } from "../../../shared/kube/strip/strip.ts";
 import type { Envelope } from "../../../shared/controllers/cache/messages/envelope.ts";
 import { encodePack } from "../../../shared/controllers/cache/messages/pack-codec.ts";
-import { CaptureError, parseCapture } from "../../../shared/replay/capture-format/capture.ts";
+import { CaptureError } from "../../../shared/replay/capture-format/capture.ts";
 import { importFiles } from "../../../shared/replay/import/import.ts";
 import { captureLines } from "../../../shared/replay/import/imported.ts";
 import { ImportReport } from "../../../shared/replay/import/report.ts";
 import { canary, canaryAnnotations, canaryContainer } from "../../support/canaries.ts";
 import { zipOf } from "../../support/zip.ts";
+import { parseCapture } from "../../support/held-capture.ts";
 
 type Line = Readonly<Record<string, unknown>>;
 

@@ -9,17 +9,17 @@ import { afterAll, describe, expect, it } from "vitest";
 
 import { SYNC_HANDLERS } from "../../../cli/functions/sync-handlers.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
-import { CaptureError, parseCapture } from "../../../shared/replay/capture-format/capture.ts";
-import { heldCapture } from "../../../shared/replay/capture-format/capture-stream.ts";
+import { CaptureError } from "../../../shared/replay/capture-format/capture.ts";
 import { LiveShadow } from "../../../shared/replay/shadow/live.ts";
 import { differencesOf, same, canonicalWrite } from "../../../shared/replay/shadow/canonical-write.ts";
-import { nearestDifferences, shadow } from "../../../shared/replay/shadow/shadow.ts";
-import type { Finding } from "../../../shared/replay/shadow/shadow.ts";
+import { nearestDifferences } from "../../../shared/replay/shadow/nearest-differences.ts";
+import type { Finding } from "../../../shared/replay/shadow/recorded.ts";
 import { changesIn, MissingCensus } from "../../../shared/replay/shadow/change-stream.ts";
 import { RecordedShadow } from "../../../shared/replay/shadow/recorded.ts";
-import { changesOf, History, type Change, type LiveObject } from "../../../shared/replay/shadow/states.ts";
+import { History, type Change, type LiveObject } from "../../../shared/replay/shadow/states.ts";
 import { labelOf, writesOfAudit, writesOfChanges } from "../../../shared/replay/shadow/upstream-writes.ts";
 import { canary } from "../../support/canaries.ts";
+import { changesOf, heldCapture, parseCapture, shadow } from "../../support/held-capture.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const NOW = "2026-03-01T10:00:00Z";

@@ -5,12 +5,9 @@ import { expect, it } from "vitest";
 import { functionHandlers } from "../../../cli/functions/functions.ts";
 import { SYNC_HANDLERS } from "../../../cli/functions/sync-handlers.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
-import { parseCapture } from "../../../shared/replay/capture-format/capture.ts";
-import { heldCapture } from "../../../shared/replay/capture-format/capture-stream.ts";
 import { replay } from "../../../shared/replay/engine/replay.ts";
-import { shadow } from "../../../shared/replay/shadow/shadow.ts";
-import { changesOf } from "../../../shared/replay/shadow/states.ts";
 import { silentLog } from "../../support/silent-log.ts";
+import { changesOf, heldCapture, parseCapture, shadow } from "../../support/held-capture.ts";
 
 const few = fc.constantFrom("a", "b");
 const metadata = fc.record(

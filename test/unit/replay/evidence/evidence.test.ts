@@ -4,7 +4,6 @@ import { expect, it } from "vitest";
 import type { CachedResource, EvidenceResource } from "../../../../shared/kube/objects/resources.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../../../shared/kube/objects/resources.ts";
 import { createDigester } from "../../../../shared/kube/pod-template/digest.ts";
-import { parseCapture } from "../../../../shared/replay/capture-format/capture.ts";
 import { captureIn } from "../../../../shared/replay/capture-format/capture-stream.ts";
 import { bytesHeld } from "../../../../shared/replay/capture-format/line-stream.ts";
 import { recorded, redacted } from "../../../../shared/replay/capture-format/redact.ts";
@@ -16,6 +15,7 @@ import { verdictOf } from "../../../../shared/replay/verdict/verdict.ts";
 import { canary, canaryAnnotations, canaryContainer, DENIAL, FOREIGN, found } from "../../../support/canaries.ts";
 import { at, deployment, event, oldPods, pod, replicaSet } from "../../../support/incident.ts";
 import type { Placed } from "../../../support/incident.ts";
+import { parseCapture } from "../../../support/held-capture.ts";
 
 const digester = createDigester("a key of this test alone");
 const headers = [{ name: "Authorization", value: canary("header") }];
