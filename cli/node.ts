@@ -5,7 +5,7 @@ import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { loggingFormatOption } from "./output/logging-format-option.ts";
-import { duration, trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
+import { duration, trueOrFalse, UsageError, wholeNumber, collected } from "@deltaloop/base";
 import { DEFAULT_EVICTION_HARD } from "@deltaloop/node-agent/kubelet";
 import { durationOption } from "./node/duration-option.ts";
 import { addCgroupFlags } from "./node/node-cgroups.ts";
@@ -93,7 +93,7 @@ export function registerNode(program: Command): void {
     );
   addShutdownFlags(command)
     .optionsGroup("Network:")
-    .option("--cluster-dns <address>", "address of the cluster's DNS server; repeatable", collect, [])
+    .option("--cluster-dns <address>", "address of the cluster's DNS server; repeatable", collected, [])
     .option("--cluster-domain <name>", "domain of the cluster", "cluster.local")
     .option("--resolv-conf <file>", "resolver configuration of this machine, for pods that use it; empty for none", "/etc/resolv.conf")
     .optionsGroup("HTTPS server:")
@@ -132,10 +132,6 @@ export function registerNode(program: Command): void {
 
 function percent(option: string): (text: string) => number {
   return wholeNumber(option, { min: 0, max: 100 });
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
 }
 
 /** URL and headers may contain a secret, so the error does not quote them. */

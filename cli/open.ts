@@ -9,8 +9,8 @@ import type { JsonObject } from "@deltaloop/base";
 import { UsageError, wholeNumber } from "@deltaloop/base";
 import { printable } from "@deltaloop/base/output";
 import { kubeconfigPath, kubeHttpConfigFrom } from "@deltaloop/kube/kubeconfig";
-import { EVIDENCE_RESOURCES, messageOf, RESOURCES } from "@deltaloop/kube/objects";
-import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
+import { EVIDENCE_RESOURCES, messageOf, resourceId } from "@deltaloop/kube/objects";
+import type { EvidenceResource } from "@deltaloop/kube/objects";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { createOwnFolder, untilSignalled } from "@deltaloop/local/processes";
@@ -113,7 +113,7 @@ async function pastOf(name: string, time: string | undefined, open: (census: Sta
   capture.close();
   if (time !== undefined) momentIn("--at", time, startMs, capture.endMs);
   atMs = Math.min(atMs, capture.endMs);
-  const objects = [...census.apiObjects()].map(([resource, object]) => [idOf(resource), object as JsonObject] as const); // plain JSON
+  const objects = [...census.apiObjects()].map(([resource, object]) => [resourceId(resource), object as JsonObject] as const); // plain JSON
   const namespaces = new Set(objects.flatMap(([, { metadata }]) => textOf((metadata as JsonObject)["namespace"])));
   const moment = `${basename(name)} at ${new Date(atMs).toISOString().slice(11, 23)}Z (${since(atMs, startMs)})`;
   return {
@@ -125,12 +125,6 @@ async function pastOf(name: string, time: string | undefined, open: (census: Sta
 
 function textOf(value: unknown): readonly string[] {
   return typeof value === "string" && value !== "" ? [value] : [];
-}
-
-/** The resource's key in the API server. */
-function idOf(resource: Resource): string {
-  const { group } = RESOURCES[resource];
-  return group === "" ? resource : `${resource}.${group}`;
 }
 
 function namespaceObject(name: string): JsonObject {

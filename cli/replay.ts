@@ -25,7 +25,7 @@ import { ReplayText } from "./replay/replay-text.ts";
 import type { ReplayTextOptions } from "./replay/replay-text.ts";
 import { AroundMoment, Output, Steps } from "./replay/replay-output.ts";
 import { subjectIn, wantedBy } from "./explain/subject.ts";
-import { UsageError, wholeNumber } from "@deltaloop/base";
+import { UsageError, wholeNumber, collected } from "@deltaloop/base";
 import { versionText } from "./replay/version-text.ts";
 
 interface ReplayFlags extends ReplayTextOptions, RecordedReleaseFlag {
@@ -81,10 +81,6 @@ export function registerReplay(program: Command): void {
 }
 
 const EXIT_DIFFERS = 1;
-
-function collected(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
-}
 
 async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   const named = [...(flags.show === undefined ? [] : [flags.show]), ...(flags.key ?? [])];

@@ -1,4 +1,5 @@
 /** Describes each decision in one line. The caller prints the controller and the key. */
+import { shortName } from "@deltaloop/replay/explain";
 import type { Condition, Labels } from "@deltaloop/kube/objects";
 import type { Replaced, TraceLine, Write } from "@deltaloop/controllers/kit";
 import type { ReplayedSync } from "@deltaloop/replay/sync-log";
@@ -110,11 +111,6 @@ function sameCondition(a: Condition, b: Condition): boolean {
 
 function annotationsChanged(before: Labels | undefined, after: Labels | undefined): readonly string[] {
   return Object.entries(after ?? {}).flatMap(([key, value]) => changed(shortName(key), before?.[key], value) ?? []);
-}
-
-/** Shortens the key of an annotation: `deployment.kubernetes.io/revision` becomes `revision`. */
-function shortName(annotation: string): string {
-  return annotation.split("/").at(-1) ?? annotation;
 }
 
 function singular(resource: "pods" | "replicasets"): string {

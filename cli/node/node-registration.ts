@@ -4,7 +4,7 @@ import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { NodeOptions } from "@deltaloop/node-agent/kubelet";
 import { parseNodeLabels, parseTaints, RegistrationError } from "@deltaloop/node-agent/kubelet";
-import { UsageError } from "@deltaloop/base";
+import { UsageError, collected } from "@deltaloop/base";
 
 /** Options as commander parses them. */
 export interface RegistrationFlags {
@@ -25,7 +25,7 @@ export function addRegistrationFlags(command: Command): Command {
     .option(
       "--node-ip <addresses>",
       "address of the node, or a dual-stack pair with a comma; 0.0.0.0 or :: selects one of that family; repeatable",
-      collect,
+      collected,
       [],
     )
     .option("--node-labels <list>", "labels of the node, such as node.kubernetes.io/pool=blue,disk=ssd", "")
@@ -80,8 +80,4 @@ function found(asked = "0.0.0.0"): readonly string[] {
   const [best] = own.toSorted((a, b) => asAsked(a.family) - asAsked(b.family));
   if (best === undefined) throw new UsageError("this machine has only loopback addresses: pass an address with --node-ip");
   return [best.address];
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
 }

@@ -5,6 +5,7 @@ export { deepFreeze } from "./freeze.ts";
 export {
   clone,
   jsonCopy,
+  compareText,
   ensureObject,
   frozenText,
   isObject,
@@ -75,7 +76,7 @@ export {
 export { takeToken } from "./token-bucket.ts";
 export type { TokenBucket } from "./token-bucket.ts";
 export { unlessAborted } from "./unless-aborted.ts";
-export { UsageError, bytes, duration, redisUrl, trueOrFalse, wholeNumber } from "./usage-error.ts";
+export { UsageError, bytes, collected, duration, redisUrl, trueOrFalse, wholeNumber } from "./usage-error.ts";
 export { bytesOfText, textOfBytes } from "./byte-text.ts";
 export { VERSION } from "./version.ts";
 export type { OwnName } from "./own-name.ts";

@@ -128,6 +128,11 @@ function isEmpty(value: Json | undefined): boolean {
   return true;
 }
 
+/** The order of UTF-16 code units, which is that of bytes for ASCII. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
 /** Exact equality, which decides whether a write changes anything; `semanticEqual` decides about generations. */
 export function jsonEqual(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;

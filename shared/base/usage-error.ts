@@ -55,3 +55,8 @@ export function bytes(option: string, min: number): (text: string) => number {
     return value;
   };
 }
+
+/** Collects the values of a repeatable option. */
+export function collected(value: string, before: readonly string[]): readonly string[] {
+  return [...before, value];
+}

@@ -47,6 +47,7 @@ export {
   isBuiltIn,
   isOwnView,
   objectKey,
+  resourceId,
   splitKey,
   tableOf,
 } from "./objects/resources.ts";

@@ -1,4 +1,4 @@
-export { ChangeTracker } from "./explain/changes.ts";
+export { ChangeTracker, shortName } from "./explain/changes.ts";
 export type { Difference, ObjectChange } from "./explain/changes.ts";
 export { messageText } from "./evidence/messages.ts";
 export { FamilyCensus } from "./explain/family.ts";

@@ -10,6 +10,7 @@ import { type FieldError, fieldInvalid, fieldRequired } from "../scheme/api-erro
 import { goMistakeText, kindOf } from "../scheme/go-errors.ts";
 import { goTypeOf } from "../scheme/go-types.ts";
 import type { Schema } from "./structural.ts";
+import { DNS_1035_LABEL, DNS_1035_TEXT, LABEL_LENGTH_MAX } from "../scheme/validation-names.ts";
 
 interface Coerced {
   /** Why the metadata or the kind is none: `spec.pod.kind: Invalid value: 1: must be a string`. */
@@ -59,15 +60,10 @@ function versionProblem(text: string): string | undefined {
   return text.split("/").length > 2 ? `unexpected GroupVersion string: ${text}` : undefined;
 }
 
-const DNS_1035 = /^[a-z]([-a-z0-9]*[a-z0-9])?$/u;
-const DNS_1035_TEXT =
-  "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_LENGTH_MAX = 63;
-
 function kindProblem(kind: string): string | undefined {
   const problems = [
     ...(kind.length > LABEL_LENGTH_MAX ? [`must be no more than ${LABEL_LENGTH_MAX} bytes`] : []),
-    ...(DNS_1035.test(kind.toLowerCase()) ? [] : [DNS_1035_TEXT]),
+    ...(DNS_1035_LABEL.test(kind.toLowerCase()) ? [] : [DNS_1035_TEXT]),
   ];
   return problems.length === 0 ? undefined : `may have mixed case, but should otherwise match: ${problems.join(",")}`;
 }

@@ -5,16 +5,10 @@
  */
 import { isObject, type Json, type JsonObject, jsonEqual, listAt, nameOf, objectAt, objectsAt, textAt } from "@deltaloop/base";
 import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../scheme/api-error.ts";
+import { DNS_1035_LABEL, DNS_1035_TEXT, DNS_SUBDOMAIN, DNS_SUBDOMAIN_TEXT, LABEL_LENGTH_MAX } from "../scheme/validation-names.ts";
 import { conditionOf } from "./conditions.ts";
 import { validateSchema } from "./validate-schema.ts";
 
-const DNS_1035_LABEL = /^[a-z]([-a-z0-9]*[a-z0-9])?$/u;
-const DNS_1035_TEXT =
-  "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/u;
-const SUBDOMAIN_TEXT =
-  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL_LENGTH_MAX = 63;
 const COLUMN_TYPES = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 /** Fields beside which the status subresource has a schema of its own. */
@@ -59,7 +53,7 @@ export function validateDefinitionUpdate(crd: JsonObject, current: JsonObject): 
 
 function validateGroup(group: string): FieldError[] {
   if (group === "") return [fieldRequired("spec.group")];
-  if (!SUBDOMAIN.test(group)) return [fieldInvalid("spec.group", group, SUBDOMAIN_TEXT)];
+  if (!DNS_SUBDOMAIN.test(group)) return [fieldInvalid("spec.group", group, DNS_SUBDOMAIN_TEXT)];
   return group.includes(".") ? [] : [fieldInvalid("spec.group", group, "should be a domain with at least one dot")];
 }
 

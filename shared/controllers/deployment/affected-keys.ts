@@ -11,6 +11,7 @@
  *
  * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
  */
+import { semanticEqual } from "@deltaloop/base";
 import type { CachedDeployment, CachedPod, CachedReplicaSet, Labels, ObjectMeta, OwnerReference } from "@deltaloop/kube/objects";
 import { sameOwner, controllerRef, referencedKey, sameControllerRef, objectKey } from "@deltaloop/kube/objects";
 import { matches, selectorOf, selectsEverything } from "@deltaloop/kube/selectors";
@@ -45,7 +46,7 @@ function sameIdentity(a: ObjectMeta, b: ObjectMeta): boolean {
   return (
     a.generation === b.generation &&
     a.deletionTimestamp === b.deletionTimestamp &&
-    sameLabels(a.labels, b.labels) &&
+    semanticEqual(a.labels, b.labels) &&
     sameControllerRef(controllerRef(a), controllerRef(b))
   );
 }
@@ -62,7 +63,7 @@ function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedRe
 
   const ref = controllerRef(after.metadata);
   const moved = before !== undefined && !sameControllerRef(controllerRef(before.metadata), ref);
-  const relabelled = before !== undefined && !sameLabels(before.metadata.labels, after.metadata.labels);
+  const relabelled = before !== undefined && !semanticEqual(before.metadata.labels, after.metadata.labels);
   const former = moved ? ownerEffects(before.metadata, "act") : [];
   if (ref === undefined) return before === undefined || moved || relabelled ? [...former, ...selectorEffects(after, lookups)] : [];
 
@@ -123,9 +124,4 @@ function effect({ metadata }: CachedDeployment, urgency: Urgency): Effect {
 /** Removes duplicates: a reference that changed in a field other than its uid names one Deployment twice. */
 function distinct(effects: readonly Effect[]): readonly Effect[] {
   return effects.filter(({ key, uid }, index) => effects.findIndex((other) => other.key === key && other.uid === uid) === index);
-}
-
-function sameLabels(a: Labels = {}, b: Labels = {}): boolean {
-  const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key]);
 }

@@ -1,4 +1,5 @@
 /** Properties of a Deployment's ReplicaSets: sizes, orders, and which of them is the new ReplicaSet. */
+import { compareText } from "@deltaloop/base";
 import type { CachedDeployment, CachedReplicaSet, CachedTemplate } from "@deltaloop/kube/objects";
 
 /** The claimed ReplicaSets of a Deployment, split by template. `oldRSs` are in creation order. */
@@ -75,8 +76,4 @@ export function byCreation(a: CachedReplicaSet, b: CachedReplicaSet): number {
   return (
     compareText(a.metadata.creationTimestamp ?? "", b.metadata.creationTimestamp ?? "") || compareText(a.metadata.name, b.metadata.name)
   );
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

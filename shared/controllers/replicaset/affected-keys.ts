@@ -1,5 +1,6 @@
 /** The ReplicaSets (or ReplicationControllers) that a change affects, and their urgency (replicaset §3, informer §11.2 step 2). */
-import type { CachedMeta, CachedPod, CachedReplicaSet, Labels } from "@deltaloop/kube/objects";
+import { semanticEqual } from "@deltaloop/base";
+import type { CachedMeta, CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { sameOwner, referencedKey, isTerminal, RESOURCES, controllerOf, objectKey } from "@deltaloop/kube/objects";
 import { matches, selectorOf, selectsEverything } from "@deltaloop/kube/selectors";
 import type { AffectedKeys, Lookups } from "../cache/affected-keys.ts";
@@ -30,7 +31,7 @@ function primaryUrgency(before: CachedReplicaSet | undefined, after: CachedRepli
   const isSame =
     a.generation === b.generation &&
     a.deletionTimestamp === b.deletionTimestamp &&
-    sameLabels(a.labels, b.labels) &&
+    semanticEqual(a.labels, b.labels) &&
     JSON.stringify(a.ownerReferences) === JSON.stringify(b.ownerReferences) &&
     JSON.stringify(before.spec.selector) === JSON.stringify(after.spec.selector);
   return isSame ? "status" : "act";
@@ -43,7 +44,7 @@ function podEffects(kind: ReplicaKind, lookups: Lookups, before: CachedPod | und
     return after.deletionTimestamp === undefined ? matching(kind, lookups, after) : [];
   }
   const ownerChanged = !sameOwner(before.owner, after.owner);
-  const labelsChanged = !sameLabels(before.labels, after.labels);
+  const labelsChanged = !semanticEqual(before.labels, after.labels);
   const urgency =
     ownerChanged || labelsChanged || before.deletionTimestamp !== after.deletionTimestamp || isTerminal(before) !== isTerminal(after)
       ? "act"
@@ -93,9 +94,4 @@ function controllerOfKind(kind: ReplicaKind): Effect["controller"] {
 /** Keeps one effect per key; all of them have the same urgency. */
 function distinct(effects: readonly Effect[]): readonly Effect[] {
   return [...new Map(effects.map((effect) => [effect.key, effect])).values()];
-}
-
-function sameLabels(a: Labels = {}, b: Labels = {}): boolean {
-  const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key]);
 }

@@ -1,4 +1,5 @@
 /** Chooses the pods to delete when there are too many (replicaset §8). */
+import { compareText } from "@deltaloop/base";
 import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { isActive, isReady, parseTime } from "@deltaloop/kube/objects";
 import { compileSelector, matches } from "@deltaloop/kube/selectors";
@@ -203,10 +204,6 @@ export function ageBucket(ageMs: number): number {
 
 function byUid(a: CachedPod, b: CachedPod): number {
   return compareText(a.uid, b.uid) || compareText(a.name, b.name);
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /**

@@ -3,6 +3,7 @@ import type { KubeObject } from "../objects/wire.ts";
 import { isGone, isNotFound, NotKubernetesError, UnansweredError } from "../client/errors.ts";
 import type { KubeList, KubeReader } from "../client/kube.ts";
 import { createPager } from "../client/page-size.ts";
+import { isObject } from "@deltaloop/base";
 import type { RetryBudget } from "@deltaloop/base";
 import type { KubeCalls } from "./calls.ts";
 import { resourcePath } from "./path.ts";
@@ -71,7 +72,7 @@ export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retry
 
 /** @throws {UnansweredError} when a successful response is not an object, and so not from an API server. */
 export function asObject(value: unknown): KubeObject {
-  if (isRecord(value) && isRecord(value["metadata"])) return value as unknown as KubeObject;
+  if (isObject(value) && isObject(value["metadata"])) return value as unknown as KubeObject;
   throw new NotKubernetesError("the response is not a Kubernetes object");
 }
 
@@ -88,16 +89,12 @@ export function asPage(
   readonly continue?: string;
   readonly items: readonly unknown[];
 } {
-  const metadata = isRecord(value) ? value["metadata"] : undefined;
-  if (!isRecord(value) || !isRecord(metadata)) throw new NotKubernetesError("the response is not a Kubernetes list");
+  const metadata = isObject(value) ? value["metadata"] : undefined;
+  if (!isObject(value) || !isObject(metadata)) throw new NotKubernetesError("the response is not a Kubernetes list");
   const { resourceVersion, continue: token } = metadata;
   const items = value["items"] ?? [];
   if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new NotKubernetesError("the response is not a Kubernetes list");
   if (typeof token === "string" && token !== "" && token === requestToken)
     throw new UnansweredError("the list does not advance: the server returned the same continue token");
   return { resourceVersion, items, ...(typeof token === "string" && token !== "" ? { continue: token } : {}) };
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

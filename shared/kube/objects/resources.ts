@@ -168,3 +168,9 @@ export function splitKey(key: ObjectKey): { readonly namespace: string; readonly
   if (slash < 0 || slash === key.length - 1 || key.includes("/", slash + 1)) throw new RangeError(`not a namespace/name key: "${key}"`);
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
+
+/** The resource with its group, as a CustomResourceDefinition is named: `deployments.apps`, `pods`. */
+export function resourceId(resource: Resource): string {
+  const { group } = RESOURCES[resource];
+  return group === "" ? resource : `${resource}.${group}`;
+}

@@ -6,7 +6,7 @@
  * pointer field; quantities compare by value, timestamps as instants. Unknown fields are kept.
  */
 import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
-import { exactText } from "@deltaloop/base";
+import { exactText, isObject } from "@deltaloop/base";
 import { podTemplateHashState } from "./pod-template-hash.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
 import { RELEASED } from "../releases/acting.ts";
@@ -203,8 +203,4 @@ function normalEntries(value: object, normalOf: (key: string, entry: unknown) =>
     if (normal !== undefined) text += `${text === "" ? "{" : ","}${JSON.stringify(key)}:${normal}`;
   }
   return text === "" ? undefined : `${text}}`;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -5,7 +5,7 @@
  * Differs from upstream: a creationTimestamp or deletionTimestamp in the template, which is unusual, is printed
  * without the host's time zone tables, which upstream's text would contain.
  */
-import { exactText } from "@deltaloop/base";
+import { exactText, isObject } from "@deltaloop/base";
 import { OWN_RELEASE } from "../releases/acting.ts";
 import type { Release } from "../releases/release.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
@@ -109,8 +109,4 @@ function timeText(value: unknown): string {
   const ms = typeof value === "string" ? parseTime(value) : undefined;
   const seconds = ms === undefined ? 0 : Math.floor(ms / 1000) + 62_135_596_800;
   return `{Time:(time.Time){wall:(uint64)0 ext:(int64)${seconds} loc:(*time.Location)<nil>}}`;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

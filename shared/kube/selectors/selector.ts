@@ -1,5 +1,5 @@
 /** Label selectors: compiled once per object, matched against many label sets, printed as upstream does. */
-import { ownAt } from "@deltaloop/base";
+import { ownAt, compareText } from "@deltaloop/base";
 import type { LabelSelector, Labels } from "../objects/wire.ts";
 
 /** A compiled valid selector. `Nothing` is the absent selector, which matches no object. */
@@ -184,10 +184,6 @@ function holds({ key, operator, values }: Requirement, labels: Labels): boolean 
     default:
       return operator satisfies never;
   }
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 const NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";

@@ -2,6 +2,7 @@
  * Builds the cached objects of a user controller's view, as `strip` does for the built-in controllers: ST2, ST3 and ST5 also apply
  * here. Only the metadata fields listed here are cached, and annotation values only as digests.
  */
+import { entriesOf } from "./strip.ts";
 import { isObject } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
 import type { CachedMeta, CachedObject } from "../objects/cached.ts";
@@ -49,8 +50,4 @@ function projectMeta(view: OwnView, metadata: JsonObject, digester: Digester): C
     ...Object.fromEntries(kept),
     ...(Object.keys(digests).length > 0 && { annotationDigests: digests }),
   } as unknown as CachedMeta; // identity and references are checked; the other fields are as the API server sent them
-}
-
-function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
-  return isObject(value) ? Object.entries(value) : [];
 }

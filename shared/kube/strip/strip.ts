@@ -11,6 +11,7 @@
  *
  * It runs for every watch event, so it is hand-written and shares instead of copying where possible.
  */
+import { isObject } from "@deltaloop/base";
 import { isAllowedAnnotation, LAST_APPLIED } from "./annotation-allowlist.ts";
 import type { CachedDeployment, CachedMeta, CachedPod, CachedReplicaSet, CachedTemplate, Cached } from "../objects/cached.ts";
 import { type Digester, isAnnotationDigest } from "../pod-template/digest.ts";
@@ -177,7 +178,7 @@ function stripAnnotations(annotations: unknown, known: unknown, digester: Digest
   return { clear, digests };
 }
 
-function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
+export function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
   return isObject(value) ? Object.entries(value) : [];
 }
 
@@ -235,10 +236,6 @@ function textOf(value: unknown): string {
 
 function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isNonEmptyObject(value: unknown): value is JsonObject {

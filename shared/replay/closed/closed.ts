@@ -6,7 +6,7 @@ import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText, metaOf } from "@deltaloop/base";
 import type { Clock, JsonObject, Log } from "@deltaloop/base";
-import { CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
+import { CACHED_RESOURCES, RESOURCES, resourceId } from "@deltaloop/kube/objects";
 import type { CachedResource, KubeObject } from "@deltaloop/kube/objects";
 import type { MemoryData } from "@deltaloop/store/memory";
 import { createSigner } from "@deltaloop/store/ports";
@@ -65,7 +65,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   const random = createSeededRandom(seed);
   const server = createApiServer({ clock, random, historyEvents: HISTORY_EVENTS });
   for (const namespace of namespaces) placeNamespace(server, namespace);
-  for (const { resource, object } of standing) server.place(idOf(resource), object as unknown as JsonObject); // API objects are JSON
+  for (const { resource, object } of standing) server.place(resourceId(resource), object as unknown as JsonObject); // API objects are JSON
   const kube = withoutEvents(createInProcessKube(server, { component: "deltaloop" }));
   const syncs = new SyncLog(options.onSync, () => clock.now());
   const fleet = {
@@ -145,12 +145,6 @@ function placeNamespace(server: ApiServer, name: string): void {
     server.place("namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name, uid: `namespace ${name}` } });
 }
 
-/** The resource identifier of the in-memory server. */
-function idOf(resource: CachedResource): string {
-  const { group } = RESOURCES[resource];
-  return group === "" ? resource : `${resource}.${group}`;
-}
-
 function pathOf(resource: CachedResource, namespace: string, name?: string): string {
   const { apiVersion, group } = RESOURCES[resource];
   return `/${group === "" ? "api" : "apis"}/${apiVersion}/namespaces/${namespace}/${resource}${name === undefined ? "" : `/${name}`}`;
@@ -169,7 +163,7 @@ async function made(server: ApiServer, write: UserRequest): Promise<number> {
     const body = JSON.stringify({ propagationPolicy: write.propagation });
     return (await server.request({ method: "DELETE", path, headers, body })).status;
   }
-  const live = server.peek(idOf(resource), namespace, name);
+  const live = server.peek(resourceId(resource), namespace, name);
   if (live === undefined) return 404;
   return (await server.request({ method: "PUT", path, headers, body: exactText(changed(live, write.object)) })).status;
 }

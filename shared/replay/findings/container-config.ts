@@ -1,7 +1,7 @@
 /** A container that cannot be created: a missing Secret, ConfigMap or key, a command that does not exist, a user that is not allowed. */
-import { backOffOf, kindOf, merged, nextRestart } from "./finding.ts";
+import { backOffOf, kindOf, ofContainers, nextRestart } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
-import { containersOf, eventsOf, listed, podName } from "../incident/view.ts";
+import { eventsOf, listed, podName } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
 
 const REASONS = new Set([
@@ -14,14 +14,6 @@ const REASONS = new Set([
 ]);
 const CLASSES = ["key missing", "object missing", "runs as root", "command missing"];
 const RANK = 35;
-
-function find(view: View): ReturnType<Rule["find"]> {
-  return merged(
-    containersOf(view.pods).flatMap((each) => hit(view, each)),
-    "cause",
-    RANK,
-  );
-}
 
 function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hit[] {
   const { waiting } = status.state;
@@ -49,7 +41,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
 }
 
 export const containerConfig: Rule = {
-  find,
+  find: ofContainers(RANK, hit),
   words: {
     "key missing": ({ kind, name, key, container, of }, { namespace }) => ({
       cause: `${of} ${container} cannot start: ${kind} ${name} has no key ${key}`,

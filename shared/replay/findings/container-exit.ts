@@ -1,7 +1,7 @@
 /** A container that exits repeatedly. */
-import { backOffOf, merged, nextRestart } from "./finding.ts";
+import { backOffOf, ofContainers, nextRestart } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
-import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
+import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
 
 const RANK = 40;
@@ -17,14 +17,6 @@ const SIGNALS: Readonly<Record<number, string>> = {
   11: "SIGSEGV",
   15: "SIGTERM",
 };
-
-function find(view: View): ReturnType<Rule["find"]> {
-  return merged(
-    containersOf(view.pods).flatMap((each) => hit(view, each)),
-    "cause",
-    RANK,
-  );
-}
 
 function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hit[] {
   const { state, lastState, restartCount } = status;
@@ -85,7 +77,7 @@ const ends =
   });
 
 export const containerExit: Rule = {
-  find,
+  find: ofContainers(RANK, hit),
   words: {
     "container out of memory": ends(
       ({ memory }) => `is killed: out of memory${memory === undefined ? ", without a limit of its own" : ` (limit ${memory})`}`,

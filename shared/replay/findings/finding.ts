@@ -1,8 +1,8 @@
 /** Findings about a workload: a pure function (Rule) computes them as data from the state; a table has their texts. */
 import type { EventEvidence } from "../evidence/other-evidence.ts";
 import type { ContainerStatus } from "../evidence/pod-evidence.ts";
-import { eventText, listed } from "../incident/view.ts";
-import type { View } from "../incident/view.ts";
+import { containersOf, eventText, listed } from "../incident/view.ts";
+import type { RunContainer, View } from "../incident/view.ts";
 
 export interface Finding {
   readonly kind: string;
@@ -104,6 +104,16 @@ export function merged(hits: readonly Hit[], level: Finding["level"], rank: numb
     ];
   });
   return findings.toSorted((a, b) => b.objects.length - a.objects.length);
+}
+
+/** The search of a rule that observes each container by itself. */
+export function ofContainers(rank: number, hit: (view: View, container: RunContainer) => readonly Hit[]): Rule["find"] {
+  return (view) =>
+    merged(
+      containersOf(view.pods).flatMap((each) => hit(view, each)),
+      "cause",
+      rank,
+    );
 }
 
 /** The seconds of a duration of whole seconds: `1m20s`. */

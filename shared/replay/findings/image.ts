@@ -1,8 +1,8 @@
 /** An image that cannot be pulled. */
 import type { ImageClass } from "../evidence/image-errors.ts";
-import { merged, NEXT_PULL } from "./finding.ts";
+import { ofContainers, NEXT_PULL } from "./finding.ts";
 import type { Hit, Rule, Target, WordsOf } from "./finding.ts";
-import { containersOf, eventsOf, listed, podName } from "../incident/view.ts";
+import { eventsOf, listed, podName } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
 
 const REASONS = new Set([
@@ -10,14 +10,6 @@ const REASONS = new Set([
   ...["ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"],
 ]);
 const RANK = 30;
-
-function find(view: View): ReturnType<Rule["find"]> {
-  return merged(
-    containersOf(view.pods).flatMap((each) => hit(view, each)),
-    "cause",
-    RANK,
-  );
-}
 
 function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hit[] {
   const { reason = "", message } = status.state.waiting ?? {};
@@ -86,7 +78,7 @@ const retried =
   (facts, target) => ({ ...words(facts, target), ...(PULLS.test(facts["reason"] ?? "ErrImagePull") && { next: NEXT_PULL }) });
 
 export const image: Rule = {
-  find,
+  find: ofContainers(RANK, hit),
   words: Object.fromEntries(
     Object.entries(WORDS).map(([name, words]) => [`image ${name}`, NOT_RETRIED.has(name) ? words : retried(words)]),
   ),

@@ -1,21 +1,13 @@
 /** A container that runs but does not become ready, or does not complete its startup probe. */
 import type { Probe } from "../evidence/pod-evidence.ts";
-import { merged } from "./finding.ts";
+import { ofContainers } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
-import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
+import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { RunContainer, View } from "../incident/view.ts";
 
 const RANK = 50;
 /** The API's defaults of probes. */
 const [PERIOD_SECONDS, FAILURES, FAILURES_MS] = [10, 3, 1_000];
-
-function find(view: View): ReturnType<Rule["find"]> {
-  return merged(
-    containersOf(view.pods).flatMap((each) => hit(view, each)),
-    "cause",
-    RANK,
-  );
-}
 
 function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hit[] {
   const startedMs = timeOf(status.state.running?.startedAt);
@@ -65,7 +57,7 @@ const fails =
   });
 
 export const readiness: Rule = {
-  find,
+  find: ofContainers(RANK, hit),
   words: {
     "probe status": fails(({ code }) => `: the application answers ${code}`),
     "probe refused": fails(({ port }) => `: connection refused${port === undefined ? "" : `, nothing listens on port ${port}`}`),

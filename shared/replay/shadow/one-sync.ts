@@ -5,8 +5,8 @@ import type { ReleaseAt } from "@deltaloop/kube/releases";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { metaOf, HOLE_LIMIT_MS } from "@deltaloop/base";
 import type { JsonObject, Log } from "@deltaloop/base";
-import { CACHED_RESOURCES, objectKey, RESOURCES } from "@deltaloop/kube/objects";
-import type { CachedResource, Controller, Resource, KubeObject } from "@deltaloop/kube/objects";
+import { CACHED_RESOURCES, objectKey, resourceId } from "@deltaloop/kube/objects";
+import type { CachedResource, Controller, KubeObject } from "@deltaloop/kube/objects";
 import { strip } from "@deltaloop/kube/strip";
 import { cacheIdentity, prepareChanges } from "@deltaloop/controllers/cache";
 import { createSession, createWriteGateway } from "@deltaloop/controllers/kit";
@@ -64,7 +64,7 @@ export async function syncOnce(
     server.place("namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace, uid: `namespace ${namespace}` } });
   const placed = state.map((object) => {
     const resource = resourceOf(object);
-    return { resource, object: server.place(idOf(resource), object as unknown as JsonObject) as unknown as LiveObject }; // API objects are JSON
+    return { resource, object: server.place(resourceId(resource), object as unknown as JsonObject) as unknown as LiveObject }; // API objects are JSON
   });
   const identity = cacheIdentity(digester);
   const store = createMemoryStore({ deployment: "shadow", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
@@ -96,12 +96,6 @@ export async function syncOnce(
   );
   server.close();
   return writes;
-}
-
-/** The resource identifier of the in-memory server. */
-function idOf(resource: Resource): string {
-  const { group } = RESOURCES[resource];
-  return group === "" ? resource : `${resource}.${group}`;
 }
 
 /** Resolves when the run has ended. Advances the clock only while the run waits for it. */
@@ -163,7 +157,7 @@ function recording(server: ApiServer, failure: string | undefined, writes: OwnWr
       return stored;
     },
     async patch(request) {
-      const before = server.peek(idOf(request.resource), request.namespace, request.name);
+      const before = server.peek(resourceId(request.resource), request.namespace, request.name);
       const stored = await kube.patch(request);
       note(
         "patch",

@@ -1,4 +1,5 @@
 /** The verdict: what is wrong with a workload, and why. Computed from objects alone, without a replay. */
+import { objectOf } from "../findings/quota.ts";
 import { findingsOf, NEEDS_HISTORY, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
 import { arePodsComplete, availablePods, endedAvailability, isChanged, viewOf } from "../incident/view.ts";
@@ -107,8 +108,8 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs, isL
 function wordsIn(finding: Finding, view: View, first: Finding | undefined): Words {
   const { owner, subject, oldPods } = view;
   const target: Target = {
-    ...{ namespace: subject.namespace, object: objectName(subject) },
-    ...{ first: finding.objects[0] ?? objectName(subject), count: finding.objects.length },
+    ...{ namespace: subject.namespace, object: objectOf(subject) },
+    ...{ first: finding.objects[0] ?? objectOf(subject), count: finding.objects.length },
     canUndo: canUndo(view, finding.level === "cause" ? finding : first),
     hasOldPods: owner?.strategy.type === "RollingUpdate" && oldPods.length > 0,
   };
@@ -118,10 +119,6 @@ function wordsIn(finding: Finding, view: View, first: Finding | undefined): Word
     cause: `the replacement of an old pod fails: ${words.cause}`,
     help: [`kubectl -n ${subject.namespace} describe ${target.first}`],
   };
-}
-
-function objectName({ resource, name }: Pick<Workload, "resource" | "name">): string {
-  return `${resource.slice(0, -1)}/${name}`;
 }
 
 /** Counts pods if they are known: a status may be outdated and contradict the cause. */

@@ -1,4 +1,5 @@
 /** The allocation checkpoint (node-agent §6.11). */
+import { isObject } from "@deltaloop/base";
 import type { PodAllocation } from "../../ports/node-store.ts";
 
 /** File name below the agent's root directory. Upstream's `allocated_pods_state` has another format and is ignored. */
@@ -31,8 +32,4 @@ function parsed(text: string): { readonly version?: unknown; readonly pods?: unk
     throw new TypeError("not JSON", { cause: error });
   }
   throw new TypeError("not an object");
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
