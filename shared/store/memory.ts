@@ -5,5 +5,4 @@ export type { DoorbellFaults, MemoryDoorbells } from "./memory/queue/doorbells.t
 export type { QueueFaults } from "./memory/queue/queue.ts";
 export { createMemoryData, withCatalog } from "./memory/store/data.ts";
 export type { MemoryData } from "./memory/store/data.ts";
-export { createMemoryMembers } from "./memory/store/members.ts";
 export { createMemoryStore } from "./memory/store/store.ts";

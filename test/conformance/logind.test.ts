@@ -1,5 +1,5 @@
 /** The conformance suite on the in-memory logind. */
-import { createMemoryLogind } from "../../shared/node-agent/memory/logind.ts";
+import { createMemoryLogind } from "../support/memory-logind.ts";
 import { logindConformance } from "./logind.ts";
 
 logindConformance("memory", async () => {

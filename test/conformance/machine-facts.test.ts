@@ -1,9 +1,10 @@
 // Facts of the machine: capacity, architecture, user namespace, root directory, huge pages and OOM groups.
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, it } from "vitest";
-import { isInUserNamespace, pageSizeNames, readMachineFacts } from "../../shared/node-agent/system/machine-facts.ts";
+import { hugePageBytes, isInUserNamespace, readMachineFacts } from "../../shared/node-agent/system/machine-facts.ts";
 
 it("reads the properties of the machine for a Node object", async () => {
   const facts = await readMachineFacts(tmpdir());
@@ -37,11 +38,11 @@ const IS_UNIFIED =
 it("[node-agent 138] finds every huge page size that the kernel supports", async () => {
   const { resources } = await readMachineFacts(tmpdir());
   const directories = existsSync(HUGE_PAGES) ? readdirSync(HUGE_PAGES) : [];
-  expect(resources.hugePageSizes).toEqual(pageSizeNames(directories));
+  expect(resources.hugePageSizes).toEqual(Object.keys(await hugePageBytes(HUGE_PAGES)));
   expect(resources.hugePageSizes).toHaveLength(directories.length);
 });
 
-it("[node-agent 138] returns page sizes in cgroup notation, and ignores invalid ones", () => {
+it("[node-agent 138] returns page sizes in cgroup notation, and ignores invalid ones", async () => {
   const names = [
     "hugepages-1048576kB",
     "hugepages-2048kB",
@@ -51,7 +52,18 @@ it("[node-agent 138] returns page sizes in cgroup notation, and ignores invalid 
     "hugepages-xkB",
     "other",
   ];
-  expect(pageSizeNames(names)).toEqual(["64KB", "2MB", "1GB", "16GB"]);
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-hugepages-"));
+  for (const [index, name] of names.entries()) {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, "nr_hugepages"), `${index}\n`);
+  }
+  expect(Object.entries(await hugePageBytes(folder))).toEqual([
+    ["64KB", 2 * 64 * 1024],
+    ["2MB", 2 ** 21],
+    ["1GB", 0],
+    ["16GB", 3 * 2 ** 34],
+  ]);
+  rmSync(folder, { recursive: true });
 });
 
 it("[node-agent 138] an OOM kill ends the whole container if all cgroups are v2, unless configured otherwise", async () => {

@@ -6,13 +6,13 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { FUNCTION_GB, POLLED, WATCHER } from "../../cli/cost/month.ts";
 import { madeOf, PARAMETERS, stackOf } from "../../shared/controllers/registry/stack.ts";
 import { applyConditions } from "../../infra/deploy/conditions.js";
-import { deployerPolicies, POLICY_CHARACTERS_MAX } from "../../infra/deploy/deployer.ts";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";
 import { parseYaml } from "../../shared/kube/yaml/yaml.ts";
 import { functionsOf } from "../../shared/controllers/registry/functions.ts";
 import { REGISTRY } from "../../shared/controllers/registry/registry.ts";
 import { packaged } from "../support/packaged.ts";
 import type { Resource, Template } from "../support/packaged.ts";
+import { deployerPolicies, POLICY_CHARACTERS_MAX } from "./deployer-policies.ts";
 
 let template: Template;
 let local: Template;

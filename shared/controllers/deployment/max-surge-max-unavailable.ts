@@ -73,10 +73,6 @@ export function unavailableOf(d: CachedDeployment): Decision<number, DeploymentR
   return { decided: unavailable, why: whyPods(d, "maxUnavailable", unavailable) };
 }
 
-export function maxUnavailable(d: CachedDeployment): number {
-  return unavailableOf(d).decided;
-}
-
 /**
  * Explains a resolved value that differs from the configured value: a percentage, a value raised to 1, or a value above `spec.replicas`.
  */
@@ -85,11 +81,6 @@ export function whyPods(d: CachedDeployment, field: "maxSurge" | "maxUnavailable
   if (!isRollingUpdate(d) || given === pods) return [];
   const isRaised = pods > 0 && scaledValue(given, replicasOf(d), Math.floor) === 0 && field === "maxUnavailable";
   return [{ rule: "in pods", facts: { field, given, replicas: replicasOf(d), pods, isRaised } }];
-}
-
-/** Number of pods that must stay available. maxUnavailable 60% of 10 → 4. Source: deployment/util MinAvailable. */
-export function minAvailable(d: CachedDeployment): number {
-  return isRollingUpdate(d) ? replicasOf(d) - maxUnavailable(d) : 0;
 }
 
 function fencepostsOf(d: CachedDeployment): Fenceposts {

@@ -83,25 +83,16 @@ export function isInUserNamespace(uidMap: string | undefined): boolean {
 }
 
 /**
- * Returns the bytes reserved for huge pages when the agent started, by page size in cgroup notation. Source: google/cadvisor
- * utils/sysinfo GetHugePagesInfo.
+ * Returns the bytes reserved for huge pages when the agent started, by page size in cgroup notation, smallest first: `2MB`, `1GB`. Source:
+ * google/cadvisor utils/sysinfo GetHugePagesInfo.
  */
-async function hugePageBytes(folder: string): Promise<Readonly<Record<string, number>>> {
+export async function hugePageBytes(folder: string): Promise<Readonly<Record<string, number>>> {
   const bytes: Record<string, number> = {};
   for (const kib of pageSizesKib(await readdir(folder).catch(() => []))) {
     const count = await firstOf([join(folder, `hugepages-${kib}kB`, "nr_hugepages")]);
     bytes[pageSizeName(kib)] = Number(count) * kib * 1024;
   }
   return bytes;
-}
-
-/**
- * Returns the page sizes in cgroup notation, smallest first:
- *
- *     hugepages-1048576kB, hugepages-2048kB → 2MB, 1GB
- */
-export function pageSizeNames(directories: readonly string[]): readonly string[] {
-  return pageSizesKib(directories).map(pageSizeName);
 }
 
 function pageSizesKib(directories: readonly string[]): readonly number[] {

@@ -1,7 +1,7 @@
 /** The watchers of a deployment on the memory Store and on a real redis-server. */
 import { expect, it } from "vitest";
 
-import { createMemoryMembers } from "../../../shared/store/memory/store/members.ts";
+import { createMemoryMembers } from "../../support/memory-members.ts";
 import { createRedisMembers } from "../../../shared/store/redis/members.ts";
 import { testSigner } from "../../support/signer.ts";
 import { membersConformance } from "../members.ts";

