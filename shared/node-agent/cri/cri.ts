@@ -7,9 +7,10 @@ import type { Cri } from "../ports/cri.ts";
 import { connect } from "./connection.ts";
 import type { CallOptions } from "./connection.ts";
 import * as decode from "./decode.ts";
-import { authConfig, containerConfig, containerFilter, podSandboxFilter } from "./encode.ts";
+import { authConfig, containerConfig, wireFilter } from "./encode.ts";
 import { ListReader } from "./listed.ts";
 import { message, method } from "./load.ts";
+import type { Answers, WireContainer, WirePodSandbox } from "./wire.ts";
 
 /** Default deadline (node-agent §1). */
 const REQUEST_MS = 120_000;
@@ -27,13 +28,15 @@ export interface CriAdapter extends Cri {
 /** @param endpoint `unix:///run/containerd/containerd.sock` @throws {TypeError} for any other kind of endpoint */
 export function createCri(endpoint: string): CriAdapter {
   const { call, close } = connect(socketPathOf(endpoint));
-  const runtime = (name: string, request: object, options: CallOptions = { timeoutMs: REQUEST_MS }): Promise<object> =>
-    call(method("RuntimeService", name), request, options);
-  const images = (name: string, request: object, options: CallOptions = { timeoutMs: REQUEST_MS }): Promise<object> =>
-    call(method("ImageService", name), request, options);
+  // The casts are safe: the connection decodes responses with runtime.proto, and wire.ts mirrors that file.
+  const callsOf =
+    (service: Parameters<typeof method>[0]) =>
+    <Name extends string>(name: Name, request: object, options: CallOptions = { timeoutMs: REQUEST_MS }) =>
+      call(method(service, name), request, options) as Promise<Name extends keyof Answers ? Answers[Name] : object>;
+  const [runtime, images] = [callsOf("RuntimeService"), callsOf("ImageService")];
   const [readSandbox, readContainer] = [message("PodSandbox"), message("Container")];
-  const sandboxes = new ListReader((bytes) => decode.podSandbox(readSandbox(bytes)));
-  const containers = new ListReader((bytes) => decode.container(readContainer(bytes)));
+  const sandboxes = new ListReader((bytes) => decode.podSandbox(readSandbox(bytes) as WirePodSandbox));
+  const containers = new ListReader((bytes) => decode.container(readContainer(bytes) as WireContainer));
   const list = async <T>(reader: ListReader<T>, name: string, filter: object): Promise<readonly T[]> => {
     const { path, encode } = method("RuntimeService", name);
     const isOfAll = Object.keys(filter).length === 0;
@@ -42,19 +45,19 @@ export function createCri(endpoint: string): CriAdapter {
 
   return {
     version: async () => decode.version(await runtime("Version", { version: KUBELET_API_VERSION })),
-    status: async () => decode.conditions(await runtime("Status", { verbose: false })),
-    statusInfo: async () => decode.statusInfo(await runtime("Status", { verbose: true })),
+    status: async () => (await runtime("Status", { verbose: false })).status?.conditions ?? [],
+    statusInfo: async () => (await runtime("Status", { verbose: true })).info,
     runtimeConfig: async () => decode.runtimeConfig(await runtime("RuntimeConfig", {})),
 
     runPodSandbox: async (config, runtimeHandler = "") =>
-      decode.podSandboxId(await runtime("RunPodSandbox", { config, runtimeHandler }, { timeoutMs: RUN_POD_SANDBOX_MS })),
+      (await runtime("RunPodSandbox", { config, runtimeHandler }, { timeoutMs: RUN_POD_SANDBOX_MS })).podSandboxId,
     stopPodSandbox: (podSandboxId) => done(runtime("StopPodSandbox", { podSandboxId })),
     removePodSandbox: (podSandboxId) => done(runtime("RemovePodSandbox", { podSandboxId })),
     podSandboxStatus: async (podSandboxId) => decode.podSandboxStatus(await runtime("PodSandboxStatus", { podSandboxId })),
-    listPodSandbox: (filter = {}) => list(sandboxes, "ListPodSandbox", podSandboxFilter(filter)),
+    listPodSandbox: (filter = {}) => list(sandboxes, "ListPodSandbox", wireFilter(filter)),
 
     createContainer: async (podSandboxId, config, sandboxConfig) =>
-      decode.containerId(await runtime("CreateContainer", { podSandboxId, config: containerConfig(config), sandboxConfig })),
+      (await runtime("CreateContainer", { podSandboxId, config: containerConfig(config), sandboxConfig })).containerId,
     startContainer: async (containerId) => void (await runtime("StartContainer", { containerId })),
     stopContainer: (containerId, timeoutSeconds) => {
       const timeout = Math.min(timeoutSeconds, SECONDS_MAX);
@@ -64,24 +67,28 @@ export function createCri(endpoint: string): CriAdapter {
     containerStatus: async (containerId) => decode.containerStatus(await runtime("ContainerStatus", { containerId })),
     updateContainerResources: async (containerId, resources) =>
       void (await runtime("UpdateContainerResources", { containerId, linux: resources })),
-    listContainers: (filter = {}) => list(containers, "ListContainers", containerFilter(filter)),
+    listContainers: (filter = {}) => list(containers, "ListContainers", wireFilter(filter)),
     reopenContainerLog: async (containerId) => void (await runtime("ReopenContainerLog", { containerId })),
     execSync: async (containerId, cmd, timeoutSeconds, options = {}) => {
       const timeout = Math.min(timeoutSeconds, SECONDS_MAX);
       const limit = timeout === 0 ? {} : { timeoutMs: REQUEST_MS + timeout * 1_000 };
       return decode.execSync(await runtime("ExecSync", { containerId, cmd, timeout }, { ...options, ...limit }));
     },
-    exec: async (request) => decode.url(await runtime("Exec", request)),
-    attach: async (request) => decode.url(await runtime("Attach", request)),
-    portForward: async (podSandboxId, ports) => decode.url(await runtime("PortForward", { podSandboxId, port: ports })),
-    containerStats: async (containerId) => decode.containerStats(await runtime("ContainerStats", { containerId })),
-    listContainerStats: async (filter = {}) => decode.containerStatsList(await runtime("ListContainerStats", { filter })),
+    exec: async (request) => (await runtime("Exec", request)).url,
+    attach: async (request) => (await runtime("Attach", request)).url,
+    portForward: async (podSandboxId, ports) => (await runtime("PortForward", { podSandboxId, port: ports })).url,
+    containerStats: async (containerId) =>
+      decode.containerStats(decode.present((await runtime("ContainerStats", { containerId })).stats, "container stats")),
+    listContainerStats: async (filter = {}) => (await runtime("ListContainerStats", { filter })).stats.map(decode.containerStats),
 
-    imageStatus: async (image) => decode.imageStatus(await images("ImageStatus", { image })),
+    imageStatus: async (image) => {
+      const { image: found } = await images("ImageStatus", { image });
+      return found ? decode.image(found) : undefined; // CRI returns a null image if it does not exist (node-agent §17)
+    },
     pullImage: async (image, { auth, sandboxConfig, signal } = {}) =>
-      decode.imageRef(await images("PullImage", { image, auth: authConfig(auth), sandboxConfig }, signal ? { signal } : {})),
+      (await images("PullImage", { image, auth: authConfig(auth), sandboxConfig }, signal ? { signal } : {})).imageRef,
     removeImage: (image) => done(images("RemoveImage", { image })),
-    listImages: async () => decode.images(await images("ListImages", {})),
+    listImages: async () => (await images("ListImages", {})).images.map(decode.image),
     imageFsInfo: async () => decode.filesystems(await images("ImageFsInfo", {})),
     close,
   };

@@ -14,14 +14,13 @@ import type {
   PodSandbox,
   PodSandboxState,
   PodSandboxStatus,
-  RuntimeCondition,
   RuntimeConfig,
-  StringMap,
   VersionResponse,
 } from "../ports/cri-types.ts";
 import type {
   Answers,
   Enum,
+  WireContainer,
   WireContainerStats,
   WireImage,
   WireLinuxContainerResources,
@@ -41,53 +40,29 @@ const PROPAGATIONS: readonly NonNullable<Mount["propagation"]>[] = [
   "PROPAGATION_BIDIRECTIONAL",
 ];
 
-export function version(answer: object): VersionResponse {
-  const { runtimeName, runtimeVersion, runtimeApiVersion } = as(answer, "VersionResponse");
+export function version({ runtimeName, runtimeVersion, runtimeApiVersion }: Answers["Version"]): VersionResponse {
   return { runtimeName, runtimeVersion, runtimeApiVersion };
 }
 
-export function conditions(answer: object): readonly RuntimeCondition[] {
-  return as(answer, "StatusResponse").status?.conditions ?? [];
-}
-
-/** Returns the verbose information of a Status response. */
-export function statusInfo(answer: object): StringMap {
-  return as(answer, "StatusResponse").info;
-}
-
 /** @throws {CriError} Unimplemented if an older runtime reports an unknown driver; the caller then uses its own setting */
-export function runtimeConfig(answer: object): RuntimeConfig {
-  const { linux } = as(answer, "RuntimeConfigResponse");
+export function runtimeConfig({ linux }: Answers["RuntimeConfig"]): RuntimeConfig {
   const cgroupDriver = linux && CGROUP_DRIVERS.find((driver) => driver === linux.cgroupDriver);
   if (!cgroupDriver) throw new CriError("Unimplemented", "the runtime reports an unknown cgroup driver");
   return { cgroupDriver };
 }
 
-export function podSandboxId(answer: object): string {
-  return as(answer, "PodSandboxId").podSandboxId;
-}
-
-export function containerId(answer: object): string {
-  return as(answer, "ContainerId").containerId;
-}
-
-export function podSandbox(listed: object): PodSandbox {
-  return sandboxOf(as(listed, "PodSandbox"));
-}
-
-export function podSandboxStatus(answer: object): PodSandboxStatus {
-  const status = present(as(answer, "PodSandboxStatusResponse").status, "sandbox status");
+export function podSandboxStatus(answer: Answers["PodSandboxStatus"]): PodSandboxStatus {
+  const status = present(answer.status, "sandbox status");
   const options = status.linux?.namespaces?.options;
   const { network } = status;
   return {
-    ...sandboxOf(status),
+    ...podSandbox(status),
     ...(network && { network: { ip: network.ip, additionalIps: network.additionalIps.map(({ ip }) => ip) } }),
     ...(options && { namespaceOptions: namespaceOption(options) }),
   };
 }
 
-export function container(listed: object): Container {
-  const wire = as(listed, "Container");
+export function container(wire: WireContainer): Container {
   return {
     id: wire.id,
     podSandboxId: wire.podSandboxId,
@@ -102,8 +77,8 @@ export function container(listed: object): Container {
   };
 }
 
-export function containerStatus(answer: object): ContainerStatus {
-  const status = present(as(answer, "ContainerStatusResponse").status, "container status");
+export function containerStatus(answer: Answers["ContainerStatus"]): ContainerStatus {
+  const status = present(answer.status, "container status");
   return {
     id: status.id,
     metadata: status.metadata ?? { name: "", attempt: 0 },
@@ -129,32 +104,13 @@ function linuxResources(wire: WireLinuxContainerResources): NonNullable<Containe
   return { cpuPeriod, cpuQuota, cpuShares, memoryLimitInBytes };
 }
 
-export function execSync(answer: object): ExecSyncResponse {
-  const { stdout, stderr, exitCode } = as(answer, "ExecSyncResponse");
+export function execSync({ stdout, stderr, exitCode }: Answers["ExecSync"]): ExecSyncResponse {
   const text = new TextDecoder();
   return { stdout: text.decode(stdout), stderr: text.decode(stderr), exitCode };
 }
 
-export function url(answer: object): string {
-  return as(answer, "StreamingUrl").url;
-}
-
-/** Returns `undefined` if the image does not exist, in which case CRI returns a null image (node-agent §17). */
-export function imageStatus(answer: object): Image | undefined {
-  const wire = as(answer, "ImageStatusResponse").image;
-  return wire ? image(wire) : undefined;
-}
-
-export function images(answer: object): readonly Image[] {
-  return as(answer, "ListImagesResponse").images.map(image);
-}
-
-export function imageRef(answer: object): string {
-  return as(answer, "PullImageResponse").imageRef;
-}
-
-export function filesystems(answer: object): readonly FilesystemUsage[] {
-  return as(answer, "ImageFsInfoResponse").imageFilesystems.map(({ timestamp, fsId, usedBytes, inodesUsed }) => ({
+export function filesystems({ imageFilesystems }: Answers["ImageFsInfo"]): readonly FilesystemUsage[] {
+  return imageFilesystems.map(({ timestamp, fsId, usedBytes, inodesUsed }) => ({
     timestampMs: timestamp / NANOSECONDS_PER_MS,
     mountpoint: fsId?.mountpoint ?? "",
     usedBytes: usedBytes?.value ?? 0,
@@ -162,20 +118,7 @@ export function filesystems(answer: object): readonly FilesystemUsage[] {
   }));
 }
 
-export function containerStats(answer: object): ContainerStats {
-  return statsOf(present(as(answer, "ContainerStatsResponse").stats, "container stats"));
-}
-
-export function containerStatsList(answer: object): readonly ContainerStats[] {
-  return as(answer, "ListContainerStatsResponse").stats.map(statsOf);
-}
-
-/** The cast is safe: the connection decoded the response with runtime.proto, and `Answers` mirrors that file. */
-function as<Name extends keyof Answers>(answer: object, _message: Name): Answers[Name] {
-  return answer as Answers[Name];
-}
-
-function sandboxOf(wire: WirePodSandbox): PodSandbox {
+export function podSandbox(wire: WirePodSandbox): PodSandbox {
   return {
     id: wire.id,
     metadata: wire.metadata ?? { name: "", uid: "", namespace: "", attempt: 0 },
@@ -203,12 +146,12 @@ function mount({ containerPath, hostPath, readonly, propagation }: WireMount): M
   return { containerPath, hostPath, readonly, propagation: known(PROPAGATIONS, propagation, "PROPAGATION_PRIVATE") };
 }
 
-function image(wire: WireImage): Image {
+export function image(wire: WireImage): Image {
   const { id, repoTags, repoDigests, size, uid, username, pinned } = wire;
   return { id, repoTags, repoDigests, sizeBytes: size, ...(uid && { uid: uid.value }), username, pinned };
 }
 
-function statsOf({ attributes, cpu, memory, writableLayer }: WireContainerStats): ContainerStats {
+export function containerStats({ attributes, cpu, memory, writableLayer }: WireContainerStats): ContainerStats {
   return {
     id: attributes?.id ?? "",
     metadata: attributes?.metadata ?? { name: "", attempt: 0 },
@@ -233,7 +176,8 @@ function known<Word extends string>(words: readonly Word[], value: Enum, otherwi
   return words.find((word) => word === value) ?? otherwise;
 }
 
-function present<T>(value: T | null, what: string): T {
+/** @throws {CriError} if the runtime left out the message */
+export function present<T>(value: T | null, what: string): T {
   if (value === null) throw new CriError("Internal", `the runtime responded without a ${what}`);
   return value;
 }

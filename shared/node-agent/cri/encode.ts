@@ -15,10 +15,6 @@ export function authConfig(auth: AuthConfig | undefined): object | undefined {
 }
 
 /** CRI wraps the state in a message, because proto3 cannot distinguish value 0 from an absent value. */
-export function podSandboxFilter({ state, ...filter }: PodSandboxFilter): object {
-  return { ...filter, ...(state !== undefined && { state: { state } }) };
-}
-
-export function containerFilter({ state, ...filter }: ContainerFilter): object {
+export function wireFilter({ state, ...filter }: PodSandboxFilter | ContainerFilter): object {
   return { ...filter, ...(state !== undefined && { state: { state } }) };
 }

@@ -87,23 +87,25 @@ export interface WireContainerStats {
   readonly writableLayer: { readonly usedBytes: Wrapped | null; readonly inodesUsed: Wrapped | null } | null;
 }
 
-/** Response types, by the names of their messages in runtime.proto. */
+/** Response types, by the names of their methods in runtime.proto. */
 export interface Answers {
-  readonly VersionResponse: { readonly runtimeName: string; readonly runtimeVersion: string; readonly runtimeApiVersion: string };
-  readonly StatusResponse: { readonly status: { readonly conditions: readonly RuntimeCondition[] } | null; readonly info: StringMap };
-  readonly RuntimeConfigResponse: { readonly linux: { readonly cgroupDriver: Enum } | null };
-  readonly PodSandboxId: { readonly podSandboxId: string };
-  readonly ContainerId: { readonly containerId: string };
-  readonly PodSandboxStatusResponse: { readonly status: WirePodSandboxStatus | null };
-  readonly PodSandbox: WirePodSandbox;
-  readonly ContainerStatusResponse: { readonly status: WireContainerStatus | null };
-  readonly Container: WireContainer;
-  readonly ExecSyncResponse: { readonly stdout: Bytes; readonly stderr: Bytes; readonly exitCode: number };
-  readonly StreamingUrl: { readonly url: string };
-  readonly ImageStatusResponse: { readonly image: WireImage | null };
-  readonly ListImagesResponse: { readonly images: readonly WireImage[] };
-  readonly PullImageResponse: { readonly imageRef: string };
-  readonly ImageFsInfoResponse: {
+  readonly Version: { readonly runtimeName: string; readonly runtimeVersion: string; readonly runtimeApiVersion: string };
+  readonly Status: { readonly status: { readonly conditions: readonly RuntimeCondition[] } | null; readonly info: StringMap };
+  readonly RuntimeConfig: { readonly linux: { readonly cgroupDriver: Enum } | null };
+  readonly RunPodSandbox: { readonly podSandboxId: string };
+  readonly PodSandboxStatus: { readonly status: WirePodSandboxStatus | null };
+  readonly CreateContainer: { readonly containerId: string };
+  readonly ContainerStatus: { readonly status: WireContainerStatus | null };
+  readonly ExecSync: { readonly stdout: Bytes; readonly stderr: Bytes; readonly exitCode: number };
+  readonly Exec: { readonly url: string };
+  readonly Attach: { readonly url: string };
+  readonly PortForward: { readonly url: string };
+  readonly ContainerStats: { readonly stats: WireContainerStats | null };
+  readonly ListContainerStats: { readonly stats: readonly WireContainerStats[] };
+  readonly ImageStatus: { readonly image: WireImage | null };
+  readonly PullImage: { readonly imageRef: string };
+  readonly ListImages: { readonly images: readonly WireImage[] };
+  readonly ImageFsInfo: {
     readonly imageFilesystems: readonly {
       readonly timestamp: number;
       readonly fsId: { readonly mountpoint: string } | null;
@@ -111,6 +113,4 @@ export interface Answers {
       readonly inodesUsed: Wrapped | null;
     }[];
   };
-  readonly ContainerStatsResponse: { readonly stats: WireContainerStats | null };
-  readonly ListContainerStatsResponse: { readonly stats: readonly WireContainerStats[] };
 }
