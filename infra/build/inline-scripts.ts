@@ -75,6 +75,6 @@ function packedText(value: object): string {
 }
 
 /** Removes whole-line comments and indentation, but no line breaks, so that line numbers in Redis' errors stay correct. */
-function withoutComments(lua: string): string {
+export function withoutComments(lua: string): string {
   return lua.replace(/^[ \t]+/gm, "").replace(/^--.*$/gm, "");
 }

@@ -34,4 +34,6 @@ export interface BenchOptions {
   readonly profiles?: string | undefined;
   /** The main file of another version of the command. */
   readonly before?: string | undefined;
+  /** Whether to account for the pieces of a value instead of comparing. */
+  readonly pieces?: boolean | undefined;
 }

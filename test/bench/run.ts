@@ -1,7 +1,7 @@
 /**
- * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--rounds N] [--profile FOLDER] [--before FILE]]…`: runs the benchmarks one
- * after the other, each in a separate process with its own heap and compiled code. Prints a table; with --json one JSON object on standard
- * output (name → value, unit, n, spread, ratio, against) and everything else on standard error.
+ * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--rounds N] [--profile FOLDER] [--before FILE] [--pieces]]…`: runs the
+ * benchmarks one after the other, each in a separate process with its own heap and compiled code. Prints a table; with --json one JSON
+ * object on standard output (name → value, unit, n, spread, ratio, against) and everything else on standard error.
  *
  * The comment at the head of a benchmark's file describes what it measures, and how.
  */
@@ -55,6 +55,7 @@ const { values } = parseArgs({
     rounds: { type: "string" },
     profile: { type: "string" },
     before: { type: "string" },
+    pieces: { type: "boolean" },
   },
 });
 process.exitCode = await main(values.only ?? Object.keys(BENCHES), values.json);
@@ -76,19 +77,20 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
     }
   }
   if (json) process.stdout.write(`${JSON.stringify(Object.fromEntries(results.map(({ name, ...rest }) => [name, rest])))}\n`);
-  else process.stdout.write(((names.length === 1 && (await BENCHES[names[0] ?? ""]?.())?.table) || table)(results));
+  else if (results.length > 0) process.stdout.write(((names.length === 1 && (await BENCHES[names[0] ?? ""]?.())?.table) || table)(results));
   return failed.length > 0 ? 1 : 0;
 }
 
 async function runHere(name: string): Promise<readonly BenchResult[]> {
   console.error(`${name}: ${await othersAtWork()}`);
   const module = await BENCHES[name]?.();
-  const { rows, rounds, profile, before } = values;
+  const { rows, rounds, profile, before, pieces } = values;
   const options = {
     rows: rows?.split(","),
     rounds: rounds === undefined ? undefined : Number(rounds),
     profiles: profile && resolve(profile),
     before: before && resolve(before),
+    pieces,
   };
   return (await module?.bench(options)) ?? [];
 }

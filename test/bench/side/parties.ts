@@ -13,6 +13,8 @@ export interface AtWork {
   readonly own: Readonly<Record<string, number>>;
   /** Process ids of the stand-ins for AWS: queue and Redis. */
   readonly standIns: Readonly<Record<string, number>>;
+  /** The steps of its start until now, by `performance.now()`. */
+  readonly milestones: readonly { readonly what: string; readonly atMs: number }[];
   stop(): Promise<unknown>;
 }
 
@@ -31,49 +33,69 @@ const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 /** Upstream does not report when its caches have synced; that takes about a second unless there are very many objects. */
 const UPSTREAM_READY_MS = 4_000;
 
+/** Texts in the output of `dev`. */
+const STEPS_OF_START = ["cluster ", "redis started", "queue started", "functions started", "watcher started"];
+
+interface Started {
+  readonly dev: ReturnType<typeof deltaloop>;
+  readonly milestones: AtWork["milestones"];
+}
+
 export interface PartyOptions {
   /** The folder into which each of our processes writes a CPU profile. */
   readonly profiles?: string | undefined;
+  /** Our main file, if it is not the bundled command. */
+  readonly main?: string | undefined;
+  /** Further variables of our environment. */
+  readonly environment?: Readonly<Record<string, string>> | undefined;
   /** The main file of another deltaloop version, which then runs as well. */
   readonly before?: string | undefined;
 }
 
 /** The compared systems, all on one control plane whose own three workload controllers are off. */
-export async function partiesOn(cluster: Cluster, { profiles, before }: PartyOptions = {}): Promise<readonly Party[]> {
+export async function partiesOn(cluster: Cluster, { profiles, before, main, environment }: PartyOptions = {}): Promise<readonly Party[]> {
   const program = join(ROOT, "dist", "cli");
   await bundleCli(ROOT, program);
   const identity = await cluster.plane.clientCertificate("system:kube-controller-manager", []);
-  const startDev = (main: string): ReturnType<typeof deltaloop> =>
-    deltaloop(
+  const startDev = (main: string): Started => {
+    const dev = deltaloop(
       ["dev", "--act", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", OWN_NAMESPACE],
-      profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` },
+      { ...environment, ...(profiles !== undefined && { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` }) },
       main,
     );
-  const running = (dev: ReturnType<typeof deltaloop>): AtWork => {
+    const milestones: { what: string; atMs: number }[] = [];
+    for (const what of STEPS_OF_START)
+      dev.line(what).then(
+        () => milestones.push({ what, atMs: performance.now() }),
+        () => undefined, // it has ended
+      );
+    return { dev, milestones };
+  };
+  const running = ({ dev, milestones }: Started): AtWork => {
     const { functions = 0, watcher = 0, ...standIns } = dev.pids();
-    return { own: { functions, watcher }, standIns, stop: () => dev.stop() };
+    return { own: { functions, watcher }, standIns, milestones, stop: () => dev.stop() };
   };
   const launchLoops = async (): Promise<AtWork> => {
     const stop = await cluster.plane.startWorkloadLoops({ server: cluster.plane.url, identity, kubeApi: NO_LIMITS, isReadable: false });
     const { "workload-loops": pid = 0 } = cluster.plane.pids();
-    return { own: { "kube-controller-manager": pid }, standIns: {}, stop };
+    return { own: { "kube-controller-manager": pid }, standIns: {}, milestones: [], stop };
   };
   const dev = (name: PartyName, main: string): Party => ({
     name,
     users: [`system:serviceaccount:${OWN_NAMESPACE}:`],
     launch: async () => {
       const started = startDev(main);
-      await started.line("watcher started");
+      await started.dev.line("watcher started");
       return running(started);
     },
     start: async () => {
       const started = startDev(main);
-      await started.line("ready:");
+      await started.dev.line("ready:");
       return running(started);
     },
   });
   return [
-    dev("ours", join(program, "deltaloop.js")),
+    dev("ours", main ?? join(program, "deltaloop.js")),
     {
       name: "upstream",
       users: ["deployment", "replicaset", "replication"].map((name) => `system:serviceaccount:kube-system:${name}-controller`),

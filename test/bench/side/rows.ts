@@ -7,7 +7,7 @@ import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { Cluster } from "../../support/e2e.ts";
-import { cpuSeconds, idleCoreSeconds } from "../process-usage.ts";
+import { cpuSeconds, idleCoreSeconds, memoryKinds } from "../process-usage.ts";
 import type { MeasurementName, Samples } from "./measurements.ts";
 import { cpuOf, memoryOf } from "./parties.ts";
 import type { AtWork, Party } from "./parties.ts";
@@ -60,20 +60,29 @@ async function used<T>(
 }
 
 /**
- * Measures the duration of `act` in seconds, and the machine's CPU utilisation meanwhile. On a saturated machine the duration depends on
- * all processes, mostly on the control plane.
+ * Measures the duration of `act` in seconds, and prints who used the cores meanwhile. On a saturated machine the duration is the sum of
+ * these core-seconds, divided by the number of cores.
  */
-async function timed({ cluster, party }: Play, row: string, act: () => Promise<void>): Promise<number> {
-  const plane = Object.values(cluster.plane.pids());
-  const planeCpu = async (): Promise<number> => (await Promise.all(plane.map(cpuSeconds))).reduce((total, seconds) => total + seconds, 0);
-  const [cpu, idle, start] = [await planeCpu(), idleCoreSeconds(), performance.now()];
+async function timed({ cluster, party }: Play, work: AtWork, row: string, act: () => Promise<void>): Promise<number> {
+  const plane = Object.entries(cluster.plane.pids()).filter(([name]) => name !== "workload-loops");
+  const coreSeconds = async (): Promise<Readonly<Record<string, number>>> => ({
+    ...Object.fromEntries(await Promise.all(plane.map(async ([name, pid]) => [name, await cpuSeconds(pid)] as const))),
+    ...(await cpuOf(work)),
+    "this benchmark": await cpuSeconds(process.pid),
+    idle: idleCoreSeconds(),
+  });
+  const [before, start] = [await coreSeconds(), performance.now()];
   await act();
   const seconds = (performance.now() - start) / 1_000;
+  const after = await coreSeconds();
+  const used = Object.entries(after).map(([name, total]) => [name, total - (before[name] ?? 0)] as const);
   const cores = availableParallelism();
-  const busy = cores - (idleCoreSeconds() - idle) / seconds;
-  const ofPlane = ((await planeCpu()) - cpu) / seconds;
+  const others = seconds * cores - used.reduce((total, [, each]) => total + each, 0);
+  const parts = [...used, ["others", Math.max(0, others)] as const].filter(([, each]) => each >= 0.005);
   process.stderr.write(
-    `  ${row}, ${party.name}: ${seconds.toFixed(2)} s with ${busy.toFixed(2)} of ${cores} cores busy, ${ofPlane.toFixed(2)} of them the control plane's\n`,
+    `  ${row}, ${party.name}: ${seconds.toFixed(2)} s on ${cores} cores are ${(seconds * cores).toFixed(2)} core-seconds: ${parts
+      .map(([name, each]) => `${name} ${each.toFixed(2)}`)
+      .join(", ")}\n`,
   );
   return seconds;
 }
@@ -119,7 +128,7 @@ async function deployments(play: Play, work: AtWork, { row, count, replicas, tim
     );
     await until(`${pods} pods exist`, async () => (await podCount(cluster, namespace)) >= pods);
   };
-  const measured = await used(play, work, () => timed(play, row, go));
+  const measured = await used(play, work, () => timed(play, work, row, go));
   samples.add(time, measured.result);
   samples.add(cpu, (measured.cpu / pods) * 1_000);
   tellWrites(play, row, measured.writes);
@@ -192,7 +201,7 @@ async function rolling(play: Play, work: AtWork): Promise<void> {
       await cluster.client.request("PATCH", `${deploymentsPath(namespace)}/web`, patch, "application/strategic-merge-patch+json");
       await until("it has rolled", () => isComplete(cluster, namespace, ROLLED));
     };
-    const { result, cpu, writes } = await used(play, work, () => timed(play, "rolling update of 200", go));
+    const { result, cpu, writes } = await used(play, work, () => timed(play, work, "rolling update of 200", go));
     samples.add("rolling", result);
     samples.add("rollingCpu", cpu);
     samples.add(
@@ -238,7 +247,11 @@ export async function crowd(play: Play): Promise<void> {
     await cluster.client.request("POST", deploymentsPath(namespace), deploymentOf("first", 1));
     const start = performance.now();
     work = await party.launch();
-    samples.add("start", ((await first) - start) / 1_000);
+    const createdMs = await first;
+    samples.add("start", (createdMs - start) / 1_000);
+    process.stderr.write(
+      `  start of ${party.name}: ${stepsOfStart([...work.milestones, { what: "first pod", atMs: createdMs }], start)}\n`,
+    );
     await sleep(SETTLE_MS);
     const memory = await memoryOf(work);
     process.stderr.write(
@@ -246,6 +259,7 @@ export async function crowd(play: Play): Promise<void> {
         .map(([name, mib]) => `${name} ${mib.toFixed(0)} MiB`)
         .join(", ")}\n`,
     );
+    for (const [name, pid] of Object.entries(work.own)) process.stderr.write(`  ${name}: ${await memoryKinds(pid)}\n`);
     samples.add(
       "memory",
       Object.keys(work.own).reduce((total, name) => total + (memory[name] ?? 0), 0),
@@ -255,6 +269,12 @@ export async function crowd(play: Play): Promise<void> {
     watch.stop();
     await work?.stop();
   }
+}
+
+/** The durations of the steps of a start, in the order in which they ended. */
+function stepsOfStart(milestones: AtWork["milestones"], startMs: number): string {
+  const sorted = milestones.toSorted((a, b) => a.atMs - b.atMs);
+  return sorted.map(({ what, atMs }, i) => `${what} +${(atMs - (sorted[i - 1]?.atMs ?? startMs)).toFixed(0)} ms`).join(", ");
 }
 
 /** Creates pods that their ReplicaSets own and desire, so that no controller has to change anything. */

@@ -4,7 +4,8 @@
  * three workload controllers are off. In each of five rounds the systems take turns, each with fresh processes; the next round begins with
  * another system. `--rounds N` sets the number of rounds, `--rows single,rolling` selects rows, which then run in a less warm process.
  * `--before FILE` also runs another version of the command (dist/cli/deltaloop.js of an older checkout). `--profile FOLDER` runs only
- * deltaloop, once; its processes write CPU profiles there for test/bench/flame.ts. All takes 12 minutes, with `--before` 19.
+ * deltaloop, once; its processes write CPU profiles there for test/bench/flame.ts. `--pieces` accounts for single requests (pieces.ts).
+ * All takes 12 minutes, with `--before` 19.
  *
  * CPU is user and system time of functions, watcher, queue and Redis, or of the controller manager. Writes are those in the API server's
  * audit log. Memory is the PSS of functions and watcher. rows.ts describes each row.
@@ -18,6 +19,7 @@ import { MEASUREMENTS, Samples } from "./measurements.ts";
 import type { MeasurementName } from "./measurements.ts";
 import { partiesOn } from "./parties.ts";
 import type { Party, PartyName } from "./parties.ts";
+import { pieces } from "./pieces.ts";
 import { crowd, ROWS } from "./rows.ts";
 import type { Play } from "./rows.ts";
 
@@ -27,7 +29,9 @@ const ROUNDS = 5;
 const CROWD = "crowd";
 
 /** @throws {Error} with the reason why the benchmark cannot run here, or for an unknown row */
-export async function bench({ rows, rounds = ROUNDS, profiles, before }: BenchOptions = {}): Promise<readonly BenchResult[]> {
+export async function bench({ rows, rounds = ROUNDS, profiles, before, pieces: isAccount }: BenchOptions = {}): Promise<
+  readonly BenchResult[]
+> {
   const all = [...Object.keys(ROWS), CROWD];
   const unknown = rows?.filter((name) => !all.includes(name)) ?? [];
   if (unknown.length > 0) throw new Error(`no row ${unknown.join(", ")}; there are ${all.join(", ")}`);
@@ -37,6 +41,10 @@ export async function bench({ rows, rounds = ROUNDS, profiles, before }: BenchOp
   const wants = (name: string): boolean => rows === undefined || rows.includes(name);
   const cluster = await startCluster({ machines: false });
   try {
+    if (isAccount) {
+      await pieces(cluster);
+      return [];
+    }
     const parties = await partiesOn(cluster, { profiles, before });
     const samples: Record<PartyName, Samples> = { ours: new Samples(), upstream: new Samples(), before: new Samples() };
     const inTurns = async (play: (one: Play) => Promise<void>): Promise<void> => {
