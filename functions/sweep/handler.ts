@@ -1,6 +1,5 @@
 /** Runs every minute, in addition to the watcher's sweeps: sends lost doorbells again, and reports the gates to CloudWatch. */
-import { CONTROLLERS } from "@deltaloop/kube/objects";
-import { deployed } from "@deltaloop/controllers/lambda";
+import { deployed, reportClusterHealth } from "@deltaloop/controllers/lambda";
 import type { FunctionWiring } from "@deltaloop/controllers/lambda";
 
 /** Maximum number of passes. A pass handles up to 500 keys, so this covers the backlog after a short outage of the store. */
@@ -9,7 +8,7 @@ const PASSES_MAX = 20;
 /** Returns the number of doorbells sent. Skips a cluster whose cache has no epoch yet. */
 export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly rung: number }> {
   return async () => {
-    for (const cid of wiring.clusters) await reportGates(wiring, cid);
+    await reportClusterHealth(wiring);
     // Flushes the metrics first, because the alarm on missing gate metrics must not fire if only a queue is unreachable.
     wiring.metrics?.flush?.();
     let rung = 0;
@@ -19,12 +18,6 @@ export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly ru
     wiring.metrics?.flush?.();
     return { rung };
   };
-}
-
-async function reportGates({ cluster, metrics }: FunctionWiring, cid: string): Promise<void> {
-  const store = cluster(cid)?.store;
-  if (store === undefined) return;
-  for (const controller of CONTROLLERS) metrics?.set("deltaloop_gate_open", { controller }, (await store.gate(controller)).open ? 1 : 0);
 }
 
 async function ringDue({ cluster }: FunctionWiring, cid: string): Promise<number> {

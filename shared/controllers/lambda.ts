@@ -1,3 +1,4 @@
+export { reportClusterHealth } from "./lambda/cluster-health.ts";
 export { createApplierFunction } from "./lambda/applier-function.ts";
 export { settleRecords } from "./lambda/batch.ts";
 export type { RecordOutcome } from "./lambda/batch.ts";

@@ -716,6 +716,14 @@ export const METRICS = {
     where: "shared/controllers/cache/watcher/watcher.ts",
     leader: true,
   },
+  deltaloop_unhealthy_clusters: {
+    type: "gauge",
+    labels: {},
+    unit: "state",
+    help: "Clusters with a closed gate, or whose Store does not answer; their names are in the log.",
+    processes: ["functions"],
+    where: "shared/controllers/lambda/cluster-health.ts",
+  },
   deltaloop_gate_open: {
     type: "gauge",
     labels: { controller: CONTROLLERS },
