@@ -14,11 +14,16 @@ import { ConfigurationError } from "@deltaloop/controllers/configuration";
 import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
 import { kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import { NAMESPACE, serviceAccount } from "@deltaloop/controllers/registry";
+import { checkClusters, printClusters } from "./doctor/check-clusters.ts";
 import { judge } from "./doctor/judge.ts";
 import { runProbe } from "./doctor/probe.ts";
 import type { ProbeFlags } from "./doctor/probe.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./doctor/look.ts";
 import { reportAsObject, reportForPeople, withoutSecrets } from "./doctor/report.ts";
+import type { Report } from "./doctor/report.ts";
+import { accessTo, openClusters } from "./clusters/open-clusters.ts";
+import { allowOption, clustersOption } from "./clusters/options.ts";
+import type { ClustersFlags } from "./clusters/options.ts";
 import { readConfiguration } from "@deltaloop/local/processes";
 import { environmentOption, watchersEnvironment } from "./cluster/environment-file.ts";
 import type { EnvironmentFlags } from "./cluster/environment-file.ts";
@@ -30,7 +35,7 @@ import type { StartupFlags } from "./cluster/startup.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface DoctorFlags extends StartupFlags, EnvironmentFlags, ProbeFlags {
+interface DoctorFlags extends StartupFlags, EnvironmentFlags, ProbeFlags, Partial<ClustersFlags> {
   readonly leaseNamespace?: string;
   readonly audit?: true;
   readonly output?: OutputFormat;
@@ -46,6 +51,8 @@ export function registerDoctor(program: Command): void {
     .addOption(new Option("--redis <url>", "check only the commands of this Redis"))
     .option("--redis-cluster", "the Redis is a cluster")
     .addOption(new Option("--redis-durability <class>", "its durability class").choices(["A", "B", "C"]).default("C"))
+    .addOption(clustersOption())
+    .addOption(allowOption())
     .option("--audit", `compare every object of the API server with its row in the cache; may take ${AUDIT_PART_MS / 1000} s`)
     .addOption(environmentOption());
   addOutputOption(command, "one object")
@@ -58,7 +65,7 @@ export function registerDoctor(program: Command): void {
     .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
     .addOption(startupTimeoutOption())
     .action(async (flags: DoctorFlags) => {
-      process.exitCode = flags.redis === undefined ? await runDoctor(flags) : await runProbe(flags, flags.redis);
+      process.exitCode = await checkOf(flags);
       // A server that hangs keeps connections open, so the process exits explicitly, after the report is flushed.
       process.stdout.write("", () => process.exit());
     });
@@ -71,41 +78,84 @@ export function registerDoctor(program: Command): void {
       "doctor --env prod.env --kubeconfig roles.yaml",
       "doctor --audit -o json",
       "doctor --redis rediss://user:password@host:6379",
+      "doctor --clusters ssm:/deltaloop/prod/clusters",
     ],
   });
 }
 
+async function checkOf(flags: DoctorFlags): Promise<number> {
+  if (flags.redis !== undefined) return await runProbe(flags, flags.redis);
+  return flags.clusters === undefined ? await runDoctor(flags) : await runClusters(flags);
+}
+
 async function runDoctor(flags: DoctorFlags): Promise<number> {
-  const from = performance.now();
   const { variables, kube } = watchersEnvironment(flags);
   const live = await readConfiguration(variables);
-  const configuration = live.current;
-  const secrets = new Set(secretsOf(configuration));
+  const secrets = new Set(secretsOf(live.current));
   const access = kubeAccessOf(kube, live, (token) => secrets.add(token));
   // An invalid kubeconfig is a usage error. A plugin that hangs is reported by the checks.
   const reached = await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
   // The checks report an API server that does not answer.
   if (reached) await untilAnswered(reached, flags, consoleLog("deltaloop: ", "warn")).catch(() => undefined);
-  const leaseNamespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
-  const looking = look({ configuration, access, leaseNamespace, audit: flags.audit === true });
-  const facts = await withProgress("Checking", looking);
-  const findings = withoutSecrets(judge(facts), [...secrets]);
-  const { deployment, cluster, mode } = configuration;
-  const report = { deployment, cluster, mode, tookMs: Math.round(performance.now() - from), findings };
+  const report = await withProgress("Checking", checked(flags, live.current, access, secrets));
   process.stdout.write(
     flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report, process.stdout.columns ?? COLUMNS),
   );
-  return findings.some(({ state }) => state === "failure") ? EXIT_FAILURE : 0;
+  return report.findings.some(({ state }) => state === "failure") ? EXIT_FAILURE : 0;
 }
 
-/** Reports each token that is used to `used`. */
+async function runClusters(flags: DoctorFlags): Promise<number> {
+  if (flags.kubeconfig !== undefined || flags.context !== undefined)
+    throw new UsageError("--clusters has the kubeconfigs: remove --kubeconfig and --context");
+  const { variables } = watchersEnvironment(flags);
+  const rejected: string[] = [];
+  const clusters = (await openClusters(flags, (line) => rejected.push(line))).list();
+  const check = async (name: string): Promise<Report> => {
+    const cluster = clusters.find((each) => each.name === name);
+    if (cluster === undefined) throw new Error("no longer listed");
+    const { current } = await readConfiguration({ ...variables, DELTALOOP_CLUSTER: cluster.cid, DELTALOOP_KUBE_SERVER: cluster.server });
+    const secrets = new Set(secretsOf(current));
+    const access = withTokens(
+      (role) => accessTo(cluster, flags, role, "doctor"),
+      (token) => secrets.add(token),
+    );
+    return await checked(flags, current, access, secrets);
+  };
+  const all = await withProgress(`Checking ${clusters.length} clusters`, checkClusters(clusters, check));
+  const { text, exitCode } = printClusters(all, rejected, { output: flags.output, width: process.stdout.columns ?? COLUMNS });
+  process.stdout.write(text);
+  return exitCode;
+}
+
+async function checked(
+  flags: DoctorFlags,
+  configuration: Configuration,
+  access: (role: string) => Promise<KubeHttpConfig>,
+  secrets: ReadonlySet<string>,
+): Promise<Report> {
+  const from = performance.now();
+  const leaseNamespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
+  const facts = await look({ configuration, access, leaseNamespace, audit: flags.audit === true });
+  const { deployment, cluster, mode } = configuration;
+  const findings = withoutSecrets(judge(facts), [...secrets]);
+  return { deployment, cluster, mode, tookMs: Math.round(performance.now() - from), findings };
+}
+
 function kubeAccessOf(
   kube: KubeFlags | undefined,
   live: LiveConfiguration,
   used: (token: string) => void,
 ): (role: string) => Promise<KubeHttpConfig> {
+  return withTokens(async (role) => (kube === undefined ? fromEnvironment(live) : await kubeAccess(kube, role, "doctor")), used);
+}
+
+/** Reports each token that is used to `used`. */
+function withTokens(
+  access: (role: string) => Promise<KubeHttpConfig>,
+  used: (token: string) => void,
+): (role: string) => Promise<KubeHttpConfig> {
   return async (role) => {
-    const config = kube === undefined ? fromEnvironment(live) : await kubeAccess(kube, role, "doctor");
+    const config = await access(role);
     const { token } = config;
     if (token === undefined) return config;
     return {
