@@ -2,7 +2,7 @@
  * Generates the fragments that serverless.yml includes, and the RBAC manifests, from the table of controllers (shared/controllers/registry).
  * generate.ts writes them; test/tooling/registry.test.ts fails if a committed file differs.
  */
-import { functionsOf, kubeSecret, secretName } from "@deltaloop/controllers/registry";
+import { functionsOf, kubeSecret, PROFILES, secretName } from "@deltaloop/controllers/registry";
 import type { FunctionEntry, Registry } from "@deltaloop/controllers/registry";
 import { alarmsYaml } from "./fragments/alarms.ts";
 import { doorbells } from "./fragments/doorbells.ts";
@@ -22,6 +22,7 @@ export function fragments(registry: Registry): Readonly<Record<string, string>> 
     "roles.yml": rolesYaml(registry),
     "secrets.yml": secretsYaml(registry),
     "redis-users.yml": redisUsersYaml(registry),
+    "profiles.yml": profilesYaml(),
     "key.yml": keyYaml(registry),
     "alarms.yml": alarmsYaml(registry),
     "extensions.yml": extensionsYaml(registry),
@@ -38,11 +39,26 @@ function functionsYaml(registry: Registry): string {
   package: { artifact: dist/functions/${name}.zip }
   role: ${logical}Role
   environment:
-    DELTALOOP_REDIS_SECRET: !If [MakesStore, "${secretName(STAGE, `redis/${name}`)}", "\${param:redisSecret}"]
-${usesKeys ? "" : '    DELTALOOP_MAC_KEY_SECRET: ""\n    DELTALOOP_DIGEST_KEY_SECRET: ""\n'}${usesKube ? `    DELTALOOP_KUBE_SECRET: "${secretName(STAGE, kubeSecret(name))}"\n` : ""}  timeout: ${timeoutSeconds}
+    DELTALOOP_REDIS_SECRET: !If [MakesFunctionUsers, "${secretName(STAGE, `redis/${name}`)}", ${SHARED_USER}]
+${usesKeys ? "" : '    DELTALOOP_MAC_KEY_SECRET: ""\n    DELTALOOP_DIGEST_KEY_SECRET: ""\n'}${usesKube ? `    DELTALOOP_KUBE_SECRET: !If [IsLean, "${kubeParameter(name)}", "${secretName(STAGE, kubeSecret(name))}"]\n` : ""}  timeout: ${timeoutSeconds}
 ${queue === undefined ? SCHEDULED : onQueue(queue)}`;
   return `# One function per folder under functions/, each with its own zip (npm run build) and its own role (roles.yml).
 ${functionsOf(registry).map(one).join("\n")}`;
+}
+
+const SHARED_USER = '!If [MakesStore, "deltaloop/${sls:stage}/redis", "${param:redisSecret}"]';
+
+/** The SSM parameter with a role's credential in profile lean, as a reference of secrets. */
+function kubeParameter(role: string): string {
+  return `ssm:/${secretName(STAGE, kubeSecret(role))}`;
+}
+
+function profilesYaml(): string {
+  const one = ([name, values]: readonly [string, Readonly<Record<string, string>>]): string =>
+    `${name}:\n${Object.entries(values)
+      .map(([parameter, value]) => `  ${parameter}: "${value}"\n`)
+      .join("")}`;
+  return `# Defaults of parameters, by the parameter profile (shared/controllers/registry/profiles.ts).\n${Object.entries(PROFILES).map(one).join("")}`;
 }
 
 const SCHEDULED = `  # Concurrent sweeps send no doorbell twice. Reserved concurrency would fail in a new account, whose limit leaves none to reserve.
@@ -80,6 +96,7 @@ ${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSec
   );
   const callers = functionsOf(registry).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));
   const credentials = [...callers, "watcher"].map((name) => arn(kubeSecret(name)));
+  const parameters = [...callers, "watcher"].map((name) => `${PARAMETER_ARN}${secretName(STAGE, kubeSecret(name))}"`);
   return `# One role per function: its log group, its source queue, the doorbell queues it sends to, its secrets and VPC network interfaces.
 # infra/manifests/rbac.yaml has the functions' permissions in the cluster.
 Resources:
@@ -107,9 +124,12 @@ ${readSecrets([...KEYS, "redis", kubeSecret("watcher")])}              - *togeth
         Statement:
               - Sid: WriteCredentials
                 Effect: Allow
-                Action: secretsmanager:PutSecretValue
-                Resource:
-${arnLines(credentials)}Outputs:
+                Action: !If [IsLean, ssm:PutParameter, secretsmanager:PutSecretValue]
+                Resource: !If
+                  - IsLean
+                  - - ${parameters.join("\n                    - ")}
+                  - - ${credentials.join("\n                    - ")}
+Outputs:
   WatcherPolicyArn: { Value: !Ref WatcherPolicy }
   TokenRenewerPolicyArn: { Value: !Ref TokenRenewerPolicy }
 `;
@@ -162,14 +182,26 @@ const KEYS = ["mac-key", "digest-key"];
 
 /** `user`: the function whose Redis password is read. With an existing store, all functions share one user. */
 function readSecrets(parts: readonly string[], user?: string): string {
-  const redis = user === undefined ? [] : [`!If [MakesStore, ${arn(`redis/${user}`)}, ${arn("redis")}]`];
+  const role = parts.find((part) => part.startsWith("kube/"));
+  const redis = user === undefined ? [] : [`!If [MakesFunctionUsers, ${arn(`redis/${user}`)}, ${arn("redis")}]`];
   return `              - Sid: ReadSecrets
                 Effect: Allow
                 Action: secretsmanager:GetSecretValue
                 # Secrets Manager appends six random characters to the name in the ARN.
                 Resource:
-${arnLines([...parts.map(arn), ...redis])}`;
+${arnLines([...parts.filter((part) => part !== role).map(arn), ...redis])}${role === undefined ? "" : readCredential(role)}`;
 }
+
+/** The credential for the API server: a secret, in profile lean a parameter. */
+function readCredential(part: string): string {
+  return `              - Sid: ReadCredential
+                Effect: Allow
+                Action: !If [IsLean, ssm:GetParameters, secretsmanager:GetSecretValue]
+                Resource: !If [IsLean, ${PARAMETER_ARN}${secretName(STAGE, part)}", ${arn(part)}]
+`;
+}
+
+const PARAMETER_ARN = '!Sub "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/';
 
 function arn(part: string): string {
   return `!Sub "arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName(STAGE, part)}-??????"`;
@@ -197,7 +229,7 @@ function extensionsYaml(registry: Registry): string {
   const vpc = ({ name, usesKube }: FunctionEntry): string => {
     const [anchor, group, of] = usesKube ? ["vpc", "KubeFunctions", callers] : ["innerVpc", "InnerFunctions", others];
     if (!first(name, of)) return `*${anchor}\n`;
-    return `&${anchor}\n      Fn::If: [InVpc, { SubnetIds: ${SUBNETS}, SecurityGroupIds: [!Ref ${group}SecurityGroup] }, !Ref AWS::NoValue]\n`;
+    return `&${anchor}\n      Fn::If: [InVpc, { SubnetIds: ${SUBNETS}, SecurityGroupIds: [!Ref ${group}SecurityGroup], Ipv6AllowedForDualStack: !If [UsesIpv6, true, !Ref AWS::NoValue] }, !Ref AWS::NoValue]\n`;
   };
   const functions = entries.map(
     (entry) => `${normalised(entry.name)}LambdaFunction:
@@ -212,5 +244,7 @@ ${entry.rings ? "    RecursiveLoop: Allow\n" : ""}    VpcConfig: ${vpc(entry)}${
 ${functions.join("")}`;
 }
 
-const SUBNETS = "!If [OwnVpc, [!Ref SubnetA, !Ref SubnetB], !Ref SubnetIds]";
+/** Lambda accepts Ipv6AllowedForDualStack only once the subnet has its IPv6 block, so the first subnet is read from a text that names both. */
+const SUBNETS =
+  '!If [OneZone, [!Select [0, !Split ["|", !Sub "${SubnetA}|${SubnetAIpv6}"]]], !If [OwnVpc, [!Ref SubnetA, !Ref SubnetB], !Ref SubnetIds]]';
 const KEY = "!If [UsesKey, !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn], !Ref AWS::NoValue]";

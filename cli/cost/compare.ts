@@ -4,6 +4,7 @@ import type { Item } from "./month.ts";
 import { sumOf } from "./month.ts";
 import type { Prices } from "./prices.ts";
 import { MONTH_HOURS } from "./usage.ts";
+import { UsageError } from "@deltaloop/base";
 
 /** A pod that always runs, at Fargate's prices. */
 export interface Resident {
@@ -41,6 +42,7 @@ const MIB_PER_GIB = 1_024;
 
 /** Parameters of a deployment that change its cost, and what each requires. */
 const CHOICES: readonly { readonly parameter: string; readonly wants: string }[] = [
+  { parameter: "profile=lean", wants: "one zone, durability class C, AWS services over IPv6, fewer secrets and alarms" },
   { parameter: "natGateway=false", wants: "an API server with a private address" },
   { parameter: "endpoints=false", wants: "the NAT gateway, or endpoints that the VPC has" },
   { parameter: "store=given", wants: "a Redis or Valkey server that exists already" },
@@ -55,10 +57,22 @@ export function savingsOf(
   month: (parameters: Readonly<Record<string, string>>) => readonly Item[],
 ): readonly { readonly parameter: string; readonly wants: string; readonly usd: number }[] {
   const { usd } = sumOf(month(parameters));
-  return CHOICES.map(({ parameter, wants }) => {
+  return CHOICES.flatMap(({ parameter, wants }) => {
     const [name = "", value = ""] = parameter.split("=");
-    return { parameter, wants, usd: usd - sumOf(month({ ...parameters, [name]: value })).usd };
+    if (parameters[name] === value) return [];
+    const cost = costIfPriced(() => month({ ...parameters, [name]: value }));
+    return cost === undefined ? [] : [{ parameter, wants, usd: usd - cost }];
   })
     .filter((saving) => saving.usd >= 0.005)
     .toSorted((a, b) => b.usd - a.usd);
+}
+
+/** Undefined if the prices lack an item of the choice, such as its node type. */
+function costIfPriced(month: () => readonly Item[]): number | undefined {
+  try {
+    return sumOf(month()).usd;
+  } catch (error) {
+    if (error instanceof UsageError) return undefined;
+    throw error;
+  }
 }

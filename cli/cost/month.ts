@@ -54,6 +54,10 @@ const PLATFORM_LOG_BYTES = 346;
 const KEY_CALLS = { deltas: 3, doorbells: 3 * (2 * 5 + 1) } as const;
 const GB = 1e9;
 
+/** Metrics with `metrics=few`, and the bytes of their line. */
+const FEW_METRICS = 1;
+const FEW_METRICS_BYTES = 300;
+
 /** Source: AWS, Amazon ElastiCache pricing. */
 const SERVERLESS_GB_MIN = 0.1;
 /** Stored for a cluster with 50 objects, each with a row of 800 bytes, twice while a new epoch is listed, and 100 KiB for everything else. */
@@ -72,9 +76,7 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
   const isThroughNat = made.natGateways > 0;
   const bytes = (of: (counts: Counts) => number) => ({ idle: of(idle) / GB, work: of(work) / GB });
   const outward = bytes((counts) => counts.apiBytes + (made.endpoints === 0 ? counts.queueBytes : 0));
-  const logs = bytes(
-    (counts) => counts.logBytes + (stack.metrics === "emf" ? counts.metricBytes : 0) + invocationsOf(counts) * PLATFORM_LOG_BYTES,
-  );
+  const logs = bytes((counts) => counts.logBytes + metricBytesOf(stack, counts) + invocationsOf(counts) * PLATFORM_LOG_BYTES);
   const seconds = (counts: Counts): number => (msOf(counts) * assumed.slower) / 1_000;
   const keptSandboxes = Object.values(idle.functions).reduce((sum, { atOnce }) => sum + atOnce, 0);
   const reads = {
@@ -89,10 +91,15 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
     { name: "traffic through it", price: "natGb", ...(isThroughNat ? outward : { idle: 0 }) },
     { name: `endpoints, ${made.endpoints} in ${made.zones} zones`, price: "endpointHour", idle: always(made.endpoints * made.zones) },
     { name: "traffic through them", price: "endpointGb", ...(made.endpoints > 0 ? bytes(({ queueBytes }) => queueBytes) : { idle: 0 }) },
-    // Half of the traffic goes to a node in another zone.
-    { name: "traffic to the store", price: "zoneGb", ...(node.count > 0 ? bytes(({ storeBytes }) => storeBytes / 2) : { idle: 0 }) },
+    // Half of the traffic goes to a node in another zone, if there are several zones.
+    {
+      name: "traffic to the store",
+      price: "zoneGb",
+      ...((node.count > 0 && made.zones > 1) || made.isServerless ? bytes(({ storeBytes }) => storeBytes / 2) : { idle: 0 }),
+    },
     { name: `watchers, ${made.watchers}: CPU`, price: "fargateCpuHour", idle: always(made.watchers * WATCHER.cpu) },
     { name: `watchers, ${made.watchers}: memory`, price: "fargateGbHour", idle: always(made.watchers * WATCHER.gib) },
+    { name: `watchers, ${made.watchers}: public address`, price: "addressHour", idle: always(made.addresses) },
     { name: "KMS key", price: "kmsKey", idle: made.keys },
     {
       name: "KMS requests",
@@ -104,16 +111,7 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
     { name: "reads of secrets", price: "secretRead", ...reads },
     { name: "alarms", price: "alarm", idle: made.alarms },
     ...(usage.clusters > 1 ? [{ name: "parameters", price: "parameter" as const, idle: usage.clusters * PARAMETERS_EACH }] : []),
-    ...(stack.metrics === "emf"
-      ? [
-          {
-            name: "custom metrics",
-            price: "metric" as const,
-            idle: assumed.series.idle,
-            work: (assumed.series.work * usage.workHours) / MONTH_HOURS,
-          },
-        ]
-      : []),
+    { name: "custom metrics", price: "metric", ...customMetrics(stack, usage, assumed) },
     { name: "logs", price: "logGb", ...logs },
     { name: "logs, kept 30 days", price: "logStoredGb", ...logs },
     { name: "Lambda: requests", price: "lambdaRequest", idle: invocationsOf(idle), work: invocationsOf(work) },
@@ -130,19 +128,34 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
   ];
   const stored = { name: `store, ${node.count} × ${node.type}`, price: "node" as const, idle: always(node.count), work: 0 };
   const items = quantities.map(({ work: used = 0, ...rest }) => priced({ ...rest, work: used }, prices.prices[rest.price]));
-  const all = node.count > 0 ? [priced(stored, nodePrice(prices, node.type)), ...items] : items;
+  const all = [
+    ...(node.count > 0 ? [priced(stored, nodePrice(prices, node.type))] : []),
+    ...(made.isServerless ? serverlessOf(idle, usage.clusters, prices, work.ecpus) : []),
+    ...items,
+  ];
   return all.filter(({ idle: idleUse, work: workUse }) => idleUse + workUse > 0);
 }
 
-/** A month of ElastiCache Serverless for Valkey as the store, without work. */
-export function serverlessOf({ ecpus, checkpointEcpus }: Counts, clusters: number, { prices }: Prices): readonly Item[] {
+/** A month of ElastiCache Serverless for Valkey as the store. */
+export function serverlessOf({ ecpus, checkpointEcpus }: Counts, clusters: number, { prices }: Prices, workEcpus = 0): readonly Item[] {
   const gb = Math.max(SERVERLESS_GB_MIN, (clusters * STORED_BYTES) / GB);
-  const of = (name: string, price: PriceName, idle: number): Item => priced({ name, price, idle, work: 0 }, prices[price]);
+  const of = (name: string, price: PriceName, idle: number, work = 0): Item => priced({ name, price, idle, work }, prices[price]);
   return [
-    of("data", "storeGbHour", gb * MONTH_HOURS),
-    of("ECPUs of checkpoints", "ecpu", checkpointEcpus),
-    of("ECPUs of other commands", "ecpu", ecpus - checkpointEcpus),
+    of("store: data", "storeGbHour", gb * MONTH_HOURS),
+    of("store: ECPUs of checkpoints", "ecpu", checkpointEcpus),
+    of("store: ECPUs of other commands", "ecpu", ecpus - checkpointEcpus, workEcpus),
   ];
+}
+
+function customMetrics({ metrics }: Stack, { workHours }: Usage, { series }: Assumed): { readonly idle: number; readonly work?: number } {
+  if (metrics === "none") return { idle: 0 };
+  return metrics === "few" ? { idle: FEW_METRICS } : { idle: series.idle, work: (series.work * workHours) / MONTH_HOURS };
+}
+
+/** With `few`, only the function sweep writes a line, once a minute. */
+function metricBytesOf({ metrics }: Stack, { metricBytes, functions }: Counts): number {
+  if (metrics === "few") return (functions["sweep"]?.invocations ?? 0) * FEW_METRICS_BYTES;
+  return metrics === "emf" ? metricBytes : 0;
 }
 
 export function sumOf(items: readonly Item[]): { readonly idleUsd: number; readonly workUsd: number; readonly usd: number } {

@@ -17,7 +17,10 @@ export interface Settings {
   readonly network: string;
   readonly vpcId: string;
   readonly subnetIds: string;
+  readonly profile: string;
+  readonly natGateway: string;
   readonly store: string;
+  readonly storeNodes: string;
   readonly redisUrl: string;
   readonly redisSecret: string;
   readonly secrets: string;
@@ -38,6 +41,15 @@ const SUBNETS_MIN = 2;
 const STORE_PORT = "6379";
 /** CloudWatch's limit of actions per alarm. */
 const TOPICS_MAX = 5;
+
+const PRIVATE = new BlockList();
+for (const [address, bits] of [
+  ["10.0.0.0", 8],
+  ["172.16.0.0", 12],
+  ["192.168.0.0", 16],
+  ["100.64.0.0", 10],
+] as const)
+  PRIVATE.addSubnet(address, bits);
 
 /** Returns the errors and notes for `settings`. */
 export function checkSettings(settings: Settings): Findings {
@@ -105,6 +117,14 @@ export function checkSettings(settings: Settings): Findings {
       `redisSecret=${settings.redisSecret}: use deltaloop/${stage}/redis (name or ARN), the only one that the functions may read`,
     ],
     [
+      store === "valkey" && settings.storeNodes === "1" && settings.redisDurability !== "C",
+      `redisDurability=${settings.redisDurability} with storeNodes=1: there is no replica to wait for, so no message would count as applied; set C`,
+    ],
+    [
+      store === "serverless" && settings.redisDurability !== "C",
+      `redisDurability=${settings.redisDurability} with store=serverless: it replicates asynchronously and offers no way to wait; set C`,
+    ],
+    [
       store === "given" && settings.redisCluster === "true" && settings.redisDurability === "B",
       "redisDurability=B does not work with a Redis cluster, since it waits on one connection; use one primary with a replica, or A",
     ],
@@ -112,7 +132,7 @@ export function checkSettings(settings: Settings): Findings {
   const noted: readonly (readonly [boolean, string])[] = [
     [settings.watcherImage === "", "watcherImage is empty: the stack runs no watcher; deltaloop does nothing until you run one elsewhere"],
     [
-      settings.secrets === "make" && kubeEksCluster === "",
+      settings.profile !== "lean" && settings.secrets === "make" && kubeEksCluster === "",
       "credentials for the API server: the stack creates their secrets without a value; write a credential into each",
     ],
     [mode !== "act", `mode=${mode}: deltaloop decides and logs, but writes nothing to the cluster; set mode=act to act`],
@@ -120,12 +140,32 @@ export function checkSettings(settings: Settings): Findings {
     [network !== "given" && vpcId !== "", `vpcId is ignored: it applies to network=given only, and network=${network}`],
     [store !== "given" && redisUrl !== "", `redisUrl is ignored: it applies to store=given only, and store=${store} creates its own store`],
     [
+      settings.profile === "lean" && settings.secrets === "make",
+      `credentials for the API server: profile=lean reads them from SSM parameters; \`deltaloop rotate tokens --secrets ssm:/deltaloop/${stage}/kube/\` writes them`,
+    ],
+    [
+      settings.profile === "lean" &&
+        network === "own" &&
+        settings.natGateway === "false" &&
+        server !== undefined &&
+        isPublicIpv4(server.hostname),
+      `kubeServer=${kubeServer}: functions reach public addresses over IPv6 only; use a private or an IPv6 address, or natGateway=true`,
+    ],
+    [
+      settings.redisDurability === "C" && store !== "given",
+      "redisDurability=C: with the store's data, the record of calls in flight is lost; a controller may then repeat one (docs/guides/deploy.md)",
+    ],
+    [
       inVpc && kubeCidr === "0.0.0.0/0",
       "kubeCidr=0.0.0.0/0: functions may call any address on kubePort; narrow it to the API server's address",
     ],
   ];
   const holding = (lines: typeof refused): readonly string[] => lines.flatMap(([holds, line]) => (holds ? [line] : []));
   return { refused: holding(refused), noted: holding(noted) };
+}
+
+function isPublicIpv4(host: string): boolean {
+  return isIPv4(host) && !PRIVATE.check(host);
 }
 
 /** Parses a CIDR block such as `10.0.0.0/8`; undefined if malformed. */
@@ -179,7 +219,10 @@ export function settingsOf(stage: string, state: unknown): Settings {
     network: of("Network"),
     vpcId: of("VpcId"),
     subnetIds: of("SubnetIds"),
+    profile: of("Profile"),
+    natGateway: of("NatGateway"),
     store: of("Store"),
+    storeNodes: of("StoreNodes"),
     redisUrl: of("RedisUrl"),
     redisSecret: otherwise("DELTALOOP_REDIS_SECRET"),
     secrets: of("Secrets"),

@@ -10,6 +10,7 @@ import { PARAMETERS, parameterTexts } from "@deltaloop/controllers/registry";
 import { messageOf } from "@deltaloop/kube/objects";
 import { alone } from "./alone.ts";
 import { settingsOf, checkSettings } from "./check-settings.ts";
+import { PASSED, storeProblems } from "./probe-store.ts";
 import { wrongValuesIn } from "./values.ts";
 import { scriptOptions } from "../build/script-options.ts";
 
@@ -32,26 +33,34 @@ async function main(): Promise<number> {
       region: { type: "string" },
       param: { type: "string", multiple: true },
       params: { type: "string" },
+      ...(verb === "deploy" && { probe: { type: "string" as const } }),
     },
   });
   const { stage, region, param = [] } = values;
+  const probe = "probe" in values && typeof values.probe === "string" ? values.probe : undefined;
   const given = [...(values.params === undefined ? [] : await fromFile(values.params)), ...param];
   const unknown = given.map((each) => each.replace(/=.*/su, "")).filter((name) => !PARAMETERS.includes(name));
   if (unknown.length > 0) throw new Error(`unknown parameter ${unknown.join(", ")}; valid parameters: ${PARAMETERS.join(", ")}`);
   const params = given.map((each) => `--param=${each}`);
   const args = ["--stage", stage, ...(region === undefined ? [] : ["--region", region]), ...params];
   // osls deploys the contents of .serverless, so a concurrent run could deploy this run's template.
-  return await alone(join(ROOT, LOCK), async () => await packageAndDeploy(verb, stage, args));
+  return await alone(join(ROOT, LOCK), async () => await packageAndDeploy(verb, stage, args, probe));
 }
 
-async function packageAndDeploy(verb: "package" | "deploy", stage: string, args: readonly string[]): Promise<number> {
+async function packageAndDeploy(
+  verb: "package" | "deploy",
+  stage: string,
+  args: readonly string[],
+  probe: string | undefined,
+): Promise<number> {
   const built = await run(process.execPath, [join(ROOT, "infra", "build", "build.ts")]);
   if (built !== 0) return built;
   const code = await osls(["package", ...args]);
   if (code !== 0) return code;
   const state: unknown = JSON.parse(await readFile(join(ROOT, OUT, "serverless-state.json"), "utf8"));
-  const { refused: missing, noted } = checkSettings(settingsOf(stage, state));
-  const refused = [...wrongValuesIn(state), ...missing];
+  const settings = settingsOf(stage, state);
+  const { refused: missing, noted } = checkSettings(settings);
+  const refused = [...wrongValuesIn(state), ...missing, ...(verb === "deploy" ? await storeProblems(settings, probe) : [])];
   if (verb === "package") {
     const heading = refused.length === 0 ? "Notes for the deployment" : "Missing or invalid; npm run deploy would refuse it";
     printList(`Packaged in ${OUT}/. ${heading}:`, [...refused, ...noted]);
@@ -75,7 +84,7 @@ Options:
   --region NAME          AWS region (default: AWS_REGION, else us-east-1)
   --params FILE          YAML file of parameters, name: value (default: none)
   --param=name=value     one parameter; repeatable, overrides --params
-  --help                 print this text
+${verb === "deploy" ? `  --probe URL            try each command on this Redis first (or ${PASSED}: it was tried in its VPC)\n` : ""}  --help                 print this text
 
 Examples:
   npm run ${verb} -- --stage prod --params prod.yml

@@ -7,17 +7,20 @@ import { functionsOf, pascalCase } from "@deltaloop/controllers/registry";
 import type { Registry } from "@deltaloop/controllers/registry";
 import { doorbells } from "./doorbells.ts";
 
-interface Alarm {
+interface AlarmMetric {
+  readonly namespace: string;
+  readonly metric: string;
+  /** Values are YAML. */
+  readonly dimensions: Readonly<Record<string, string>>;
+  readonly statistic: string;
+}
+
+interface Alarm extends AlarmMetric {
   /** Logical id in CloudFormation, without the suffix `Alarm`. */
   readonly logical: string;
   readonly description: string;
   /** Anchor of the section in docs/guides/troubleshoot.md. */
   readonly section: string;
-  readonly namespace: string;
-  readonly metric: string;
-  /** Values are YAML. */
-  readonly dimensions: Readonly<Record<string, string>>;
-  readonly statistic: "Sum" | "Maximum" | "Minimum";
   /** Evaluation periods of one minute each. */
   readonly minutes: number;
   /** Minutes that must breach. Default: all. */
@@ -26,12 +29,16 @@ interface Alarm {
   /** Missing data breaches the threshold, since silence is the fault. */
   readonly silenceBreaches?: true;
   readonly condition?: string;
-  /** Metric math on the metric `m`, whose result is compared instead of the metric. */
+  /** Metric math on the metric `m` and the others, whose result is compared instead of the metric. */
   readonly expression?: string;
+  readonly others?: readonly AlarmMetric[];
 }
 
 export function alarmsYaml(registry: Registry): string {
-  const alarms = [...ofWatcher(), ...ofControllers(registry), ...ofFunctions(registry), ...ofQueues(registry), ...ofStore()];
+  const alarms = [
+    ...[...ofWatcher(), ...ofControllers(registry), ...ofFunctions(registry), ...ofQueues(registry)],
+    ...[...ofAll(registry), ...ofStore()],
+  ];
   return `# Alarms for the operator; docs/guides/troubleshoot.md has the procedures.
 Resources:
 ${alarms.map(alarmYaml).join("")}`;
@@ -57,10 +64,25 @@ function ofWatcher(): readonly Alarm[] {
       logical: "SweepSilent",
       description: "The function sweep has not run for five minutes, so lost doorbells are not sent again and gates are not reported",
       section: "sweep-silent",
+      condition: "IsStandard",
       ...lambda,
       statistic: "Sum",
       minutes: 5,
       beyond: { below: 1 },
+      silenceBreaches: true,
+    },
+    {
+      logical: "ClustersUnhealthy",
+      // One series, however many clusters there are; sweep logs each unhealthy cluster.
+      description: "A gate of some cluster has been closed for three minutes, or the function sweep does not run",
+      section: "clusters-unhealthy",
+      condition: "WritesMetrics",
+      namespace: "deltaloop/${sls:stage}",
+      metric: "deltaloop_unhealthy_clusters" satisfies MetricName,
+      dimensions: { function: "sweep" },
+      statistic: "Minimum",
+      minutes: 3,
+      beyond: { above: 0 },
       silenceBreaches: true,
     },
   ];
@@ -71,7 +93,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     namespace: "deltaloop/${sls:stage}",
     metric,
     dimensions,
-    condition: "WritesMetrics",
+    condition: "WatchesEach",
   });
   return doorbells(registry).flatMap(({ name, logical }): readonly Alarm[] => [
     {
@@ -120,7 +142,10 @@ function ofControllers(registry: Registry): readonly Alarm[] {
 function ofFunctions(registry: Registry): readonly Alarm[] {
   return functionsOf(registry).flatMap(({ name, logical }): readonly Alarm[] => {
     const dimensions = { FunctionName: `"\${self:service}-\${sls:stage}-${name}"` };
-    const one = { namespace: "AWS/Lambda", dimensions, statistic: "Sum", minutes: 5, beyond: { above: 0 } } as const;
+    const one = {
+      ...{ namespace: "AWS/Lambda", dimensions, condition: "IsStandard", statistic: "Sum" },
+      ...{ minutes: 5, beyond: { above: 0 } },
+    } as const;
     return [
       {
         logical: `${logical}Errors`,
@@ -163,6 +188,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
       section: "delta-given-up",
       // A function consumes the message at once, so the queue depth stays 0.
       ...queue("DeltasDead", "NumberOfMessagesReceived"),
+      condition: "IsStandard",
       statistic: "Sum",
       minutes: 1,
       beyond: { above: 0 },
@@ -173,6 +199,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
         description: `Doorbells of the ${logical} controller wait for over five minutes`,
         section: "doorbells-late",
         ...queue(logical, "ApproximateAgeOfOldestMessage"),
+        condition: "IsStandard",
         statistic: "Maximum",
         minutes: 5,
         beyond: { above: 300 },
@@ -182,11 +209,47 @@ function ofQueues(registry: Registry): readonly Alarm[] {
         description: `A doorbell of the ${logical} controller went to the dead-letter queue after too many receives`,
         section: "doorbell-given-up",
         ...queue(`${logical}Dead`, "ApproximateNumberOfMessagesVisible"),
+        condition: "IsStandard",
         statistic: "Maximum",
         minutes: 1,
         beyond: { above: 0 },
       },
     ]),
+  ];
+}
+
+/** In profile lean: one alarm on the sum of what standard watches one by one. */
+function ofAll(registry: Registry): readonly Alarm[] {
+  const functions = functionsOf(registry).map(({ name }) => ({
+    namespace: "AWS/Lambda",
+    metric: "Errors",
+    dimensions: { FunctionName: `"\${self:service}-\${sls:stage}-${name}"` },
+    statistic: "Sum",
+  }));
+  const dead = (logical: string, metric: string, statistic: string) => ({
+    namespace: "AWS/SQS",
+    metric,
+    dimensions: { QueueName: `!GetAtt ${logical}DeadQueue.QueueName` },
+    statistic,
+  });
+  const queues = [
+    dead("Deltas", "NumberOfMessagesReceived", "Sum"),
+    ...doorbells(registry).map(({ logical }) => dead(logical, "ApproximateNumberOfMessagesVisible", "Maximum")),
+  ];
+  const sum = (logical: string, description: string, section: string, all: readonly AlarmMetric[]): readonly Alarm[] => {
+    const [first, ...others] = all;
+    if (first === undefined) return [];
+    return [
+      {
+        ...{ logical, description, section, condition: "IsLean", ...first },
+        ...{ others, expression: "SUM(METRICS())", beyond: { above: 0 } },
+        ...(section === "function-errors" ? { minutes: 5, of: 3 } : { minutes: 1 }),
+      },
+    ];
+  };
+  return [
+    ...sum("FunctionErrors", "Invocations of a function fail", "function-errors", functions),
+    ...sum("MessagesDead", "A message went to a dead-letter queue after too many receives", "doorbell-given-up", queues),
   ];
 }
 
@@ -205,7 +268,7 @@ function ofStore(): readonly Alarm[] {
       logical: "RedisSecond",
       namespace: "AWS/ElastiCache",
       dimensions: { CacheClusterId: '!Sub "${Redis}-002"' },
-      condition: "MakesValkey",
+      condition: "HasSecondNode",
     },
     {
       logical: "RedisThird",
@@ -244,6 +307,7 @@ function ofStore(): readonly Alarm[] {
             description: "The store has failed over to another node",
             section: "store-failover",
             ...node,
+            ...(logical === "RedisFirst" && { condition: "HasSecondNode" }),
             ...(logical === "MemoryDb" && { dimensions: { ClusterName: "!Ref MemoryDb", NodeName: '!Sub "${MemoryDb}-0001-001"' } }),
             metric: "IsMaster",
             expression: "ABS(DIFF(m))",
@@ -283,16 +347,19 @@ function metricYaml({ namespace, metric, dimensions, statistic }: Alarm): string
 `;
 }
 
-function mathYaml({ namespace, metric, dimensions, statistic }: Alarm, expression: string): string {
-  return `      Metrics:
-        - { Id: changed, Expression: "${expression}", ReturnData: true }
-        - Id: m
+function mathYaml({ others = [], ...first }: Alarm, expression: string): string {
+  const metrics = [first, ...others].map(
+    ({ namespace, metric, dimensions, statistic }, index) => `        - Id: m${index === 0 ? "" : index}
           ReturnData: false
           MetricStat:
             Metric: { Namespace: ${namespace}, MetricName: ${metric}, Dimensions: ${dimensionsYaml(dimensions)} }
             Stat: ${statistic}
             Period: 60
-`;
+`,
+  );
+  return `      Metrics:
+        - { Id: changed, Expression: "${expression}", ReturnData: true }
+${metrics.join("")}`;
 }
 
 function dimensionsYaml(dimensions: Alarm["dimensions"]): string {

@@ -32,13 +32,16 @@ export function redisUsersYaml(registry: Registry): string {
       rules: access.find((each) => each.name === name)?.rules(STAGE) ?? "",
     })),
   ];
-  const refs = (kind: string): string => users.map(({ logical }) => `!Ref ${logical}${kind}`).join(", ");
+  const refs = (kind: string): string =>
+    users
+      .map(({ logical }) => (logical === "" ? `!Ref ${kind}` : `!If [MakesFunctionUsers, !Ref ${logical}${kind}, !Ref AWS::NoValue]`))
+      .join(", ");
   return `# The store's users: each function has its own commands and keys (shared/controllers/registry/redis-access.ts), the watcher and operators
-# all of this deployment's. Secrets exist even with secrets=given: the passwords belong to the store that this stack creates.
+# all of this deployment's. In profile lean, functions share that user. Secrets exist even with secrets=given: the passwords belong to the store that this stack creates.
 Resources:
 ${users.map(userYaml).join("")}  RedisUsers:
     Type: AWS::ElastiCache::UserGroup
-    Condition: MakesValkey
+    Condition: MakesElastiCache
     Properties: { UserGroupId: "deltaloop-${STAGE}", Engine: valkey, UserIds: [${refs("RedisUser")}] }
   MemoryDbAcl:
     Type: AWS::MemoryDB::ACL
@@ -52,7 +55,7 @@ function userYaml({ logical, id, secret, about, rules }: User, index: number): s
   const password = `AuthenticationMode: { Type: password, Passwords: [!Sub "{{resolve:secretsmanager:\${${logical}RedisSecret}:SecretString:password}}"] }`;
   return `  ${logical}RedisSecret:
     Type: AWS::SecretsManager::Secret
-    Condition: MakesStore
+    Condition: ${logical === "" ? "MakesStore" : "MakesFunctionUsers"}
     Properties:
       Name: deltaloop/${STAGE}/${secret}
       Description: User and password of the store for ${about}
@@ -60,7 +63,7 @@ function userYaml({ logical, id, secret, about, rules }: User, index: number): s
       GenerateSecretString: { SecretStringTemplate: '{"username":"${id}"}', ${PASSWORD} }
   ${logical}RedisUser:
     Type: AWS::ElastiCache::User
-    Condition: MakesValkey
+    Condition: ${logical === "" ? "MakesElastiCache" : "MakesElastiCacheUsers"}
     Properties:
       UserId: ${id}
       UserName: ${id}
@@ -69,7 +72,7 @@ function userYaml({ logical, id, secret, about, rules }: User, index: number): s
       ${password}
   ${logical}MemoryDbUser:
     Type: AWS::MemoryDB::User
-    Condition: MakesMemoryDb
+    Condition: ${logical === "" ? "MakesMemoryDb" : "MakesMemoryDbUsers"}
     Properties:
       UserName: ${id}
       AccessString: "${rules}"

@@ -5,9 +5,9 @@ import type { Registry } from "@deltaloop/controllers/registry";
 const KEY = "!If [UsesKey, !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn], !Ref AWS::NoValue]";
 
 export function secretsYaml(registry: Registry): string {
-  const made = (logical: string, name: string, description: string): string => `  ${logical}:
+  const made = (logical: string, name: string, description: string, condition = "MakesSecrets"): string => `  ${logical}:
     Type: AWS::SecretsManager::Secret
-    Condition: MakesSecrets
+    Condition: ${condition}
     Properties:
       Name: deltaloop/\${sls:stage}/${name}
       Description: ${description}
@@ -16,13 +16,13 @@ export function secretsYaml(registry: Registry): string {
   const generated = "      GenerateSecretString: { PasswordLength: 64, ExcludePunctuation: true }\n";
   const callers = functionsOf(registry).filter(({ usesKube }) => usesKube);
   return `# Secrets that functions and watcher read at start. CloudFormation generates the two keys. Each function has its own credential for the
-# API server; its secret has no value until the operator writes one.
+# API server; its secret has no value until the operator writes one. In profile lean it is an SSM parameter, which CloudFormation cannot create.
 Resources:
 ${made("MacKeySecret", "mac-key", "Signs messages and rows")}${generated}${made("DigestKeySecret", "digest-key", "Digests content that must not leave the cluster")}${generated}${[
     ...callers.map(({ name }) => name),
     "watcher",
   ]
-    .map((name) => made(`${pascalCase(name)}KubeSecret`, `kube/${name}`, `Credential of ${name} for the API server`))
+    .map((name) => made(`${pascalCase(name)}KubeSecret`, `kube/${name}`, `Credential of ${name} for the API server`, "MakesKubeSecrets"))
     .join("")}`;
 }
 

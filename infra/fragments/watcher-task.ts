@@ -31,12 +31,13 @@ export function watcherTaskYaml(registry: Registry): string {
     (name) => `            - { Name: ${name}, Value: "\${self:provider.environment.${name}}" }\n`,
   );
   return `# The watcher as a Fargate service, created if WatcherImage is set and the stack uses a VPC. In mode act, one of two tasks leads
-# (informer §14). In mode shadow the watcher takes no Lease, so there is one task, and an update stops it before it starts the next.
+# (informer §14); profile lean has one task, in the public subnet, which no NAT gateway serves. In mode shadow the watcher takes no Lease, so there is one task, and an update stops it before it starts the next.
 Parameters:
   WatcherMode: { Type: String, Default: "\${param:mode}", AllowedValues: [act, shadow], Description: "Mode of the watcher, equal to the functions' mode" }
 Conditions:
   RunsWatcherHere: !And [!Condition RunsWatcher, !Condition InVpc]
   WatcherTakesLease: !Equals [!Ref WatcherMode, act]
+  HasStandby: !And [!Condition WatcherTakesLease, !Condition IsStandard]
 Resources:
   WatcherLogGroup:
     Type: AWS::Logs::LogGroup
@@ -123,7 +124,7 @@ Resources:
             StartPeriod: 60
           # Names of secrets only: the watcher reads the values itself, and again when they change.
           Environment:
-${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "deltaloop/\${sls:stage}/kube/watcher" }
+${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: !If [IsLean, "ssm:/deltaloop/\${sls:stage}/kube/watcher", "deltaloop/\${sls:stage}/kube/watcher"] }
             - { Name: AWS_REGION, Value: !Ref AWS::Region }
           LogConfiguration:
             LogDriver: awslogs
@@ -140,7 +141,7 @@ ${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "deltal
       Cluster: !Ref WatcherCluster
       TaskDefinition: !Ref WatcherTask
       LaunchType: FARGATE
-      DesiredCount: !If [WatcherTakesLease, 2, 1]
+      DesiredCount: !If [HasStandby, 2, 1]
       DeploymentConfiguration:
         # New tasks start beside the old ones, which then stop and release the Lease.
         MinimumHealthyPercent: !If [WatcherTakesLease, 100, 0]
@@ -148,8 +149,8 @@ ${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "deltal
         DeploymentCircuitBreaker: { Enable: true, Rollback: true }
       NetworkConfiguration:
         AwsvpcConfiguration:
-          AssignPublicIp: DISABLED
-          Subnets: !If [OwnVpc, [!Ref SubnetA, !Ref SubnetB], !Ref SubnetIds]
+          AssignPublicIp: !If [WatcherInPublic, ENABLED, DISABLED]
+          Subnets: !If [WatcherInPublic, [!Ref PublicSubnet], !If [OwnVpc, [!Ref SubnetA, !Ref SubnetB], !Ref SubnetIds]]
           SecurityGroups: [!Ref WatcherSecurityGroup]
 Outputs:
   WatcherServiceName: { Condition: RunsWatcherHere, Value: !GetAtt WatcherService.Name }

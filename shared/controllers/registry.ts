@@ -19,5 +19,6 @@ export { CORE_CACHE, REGISTRY } from "./registry/registry.ts";
 export { redisAccessOf } from "./registry/redis-access.ts";
 export { ROLES, rolesOf } from "./registry/rights.ts";
 export type { Role, Rule } from "./registry/rights.ts";
+export { PROFILES } from "./registry/profiles.ts";
 export { COUNTED, PARAMETERS, madeOf, stackOf } from "./registry/stack.ts";
 export type { Made, Stack } from "./registry/stack.ts";

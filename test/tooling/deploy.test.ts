@@ -12,6 +12,7 @@ import { parameterTexts } from "../../shared/controllers/registry/parameter-text
 import { alone } from "../../infra/deploy/alone.ts";
 import { settingsOf, checkSettings } from "../../infra/deploy/check-settings.ts";
 import type { Settings } from "../../infra/deploy/check-settings.ts";
+import { storeProblems } from "../../infra/deploy/probe-store.ts";
 import { wrongValuesIn } from "../../infra/deploy/values.ts";
 
 const COMPLETE: Settings = {
@@ -28,7 +29,10 @@ const COMPLETE: Settings = {
   network: "own",
   vpcId: "",
   subnetIds: "",
+  profile: "standard",
+  natGateway: "true",
   store: "valkey",
+  storeNodes: "2",
   redisUrl: "",
   redisSecret: "",
   secrets: "given",
@@ -40,6 +44,8 @@ const REFUSED: readonly { readonly name: string; readonly settings: Partial<Sett
   { name: "a missing cluster id", settings: { clusterId: "" }, want: /^clusterId is missing/ },
   { name: "a cluster's name instead of its id", settings: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
   { name: "a missing API server", settings: { kubeServer: "" }, want: /^kubeServer is missing/ },
+  { name: "class B without a replica", settings: { storeNodes: "1" }, want: /^redisDurability=B with storeNodes=1/ },
+  { name: "class B on ElastiCache Serverless", settings: { store: "serverless" }, want: /^redisDurability=B with store=serverless/ },
   { name: "a credential in plain text", settings: { kubeServer: "http://k8s" }, want: /https/ },
   { name: "an API server that is not a URL", settings: { kubeServer: "https://" }, want: /^kubeServer=https:/ },
   {
@@ -98,6 +104,17 @@ const NOTED: readonly { readonly name: string; readonly settings: Partial<Settin
   { name: "secrets without a value", settings: { secrets: "make" }, want: /^credentials/ },
   { name: "mode shadow", settings: { mode: "shadow" }, want: /^mode=shadow/ },
   { name: "alarms without topics", settings: { alarmTopics: "" }, want: /^alarmTopics/ },
+  {
+    name: "profile lean, whose credentials are parameters",
+    settings: { profile: "lean", secrets: "make" },
+    want: /rotate tokens --secrets ssm:\/deltaloop\/prod\/kube\/` writes them$/,
+  },
+  {
+    name: "an API server that functions without IPv4 cannot reach",
+    settings: { profile: "lean", natGateway: "false", kubeServer: "https://192.0.2.7" },
+    want: /^kubeServer=.*over IPv6 only/,
+  },
+  { name: "a store without a replica", settings: { storeNodes: "1", redisDurability: "C" }, want: /^redisDurability=C: .*calls in flight/ },
   { name: "an unused VPC", settings: { vpcId: "vpc-1" }, want: /^vpcId.*network=given/ },
   { name: "an unused store", settings: { redisUrl: "rediss://cache:6379" }, want: /^redisUrl.*store=given/ },
   { name: "an API server at any address", settings: { kubeCidr: "0.0.0.0/0" }, want: /^kubeCidr/ },
@@ -138,9 +155,10 @@ describe("checkSettings", () => {
   });
 
   it("reads the settings from the service that osls packaged", () => {
-    const names = "ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Store RedisUrl Secrets AlarmTopics WatcherImage".split(
-      " ",
-    );
+    const names =
+      "ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Profile NatGateway Store StoreNodes RedisUrl Secrets AlarmTopics WatcherImage".split(
+        " ",
+      );
     const environment = {
       DELTALOOP_MODE: "act",
       DELTALOOP_KUBE_CA: "of KubeCa",
@@ -160,6 +178,33 @@ describe("checkSettings", () => {
       redisSecret: "deltaloop/prod/given",
       ...Object.fromEntries(names.map((name) => [(name[0] ?? "").toLowerCase() + name.slice(1), `of ${name}`])),
     });
+  });
+});
+
+describe("the store's probe before a deployment", () => {
+  const serverless = { store: "serverless", redisCluster: "false", redisDurability: "C" };
+
+  it("is required for ElastiCache Serverless, and may have passed elsewhere", async () => {
+    expect(await storeProblems(serverless, undefined)).toEqual([expect.stringMatching(/^store=serverless was not tried/)]);
+    expect(await storeProblems(serverless, "passed")).toEqual([]);
+    expect(await storeProblems({ ...serverless, store: "valkey" }, undefined)).toEqual([]);
+    expect(await storeProblems(serverless, "yes")).toEqual([expect.stringMatching(/^--probe: must be/)]);
+  });
+
+  it("reports each refused command, and a store that does not answer, without the password", async () => {
+    const asked: unknown[] = [];
+    const problems = await storeProblems(serverless, "rediss://u:5ecret@cache:6379", (redis, durability) => {
+      asked.push(redis.cluster, durability);
+      const [ok, failure] = ["ok", "failure"] as const;
+      return Promise.resolve([
+        { state: ok, what: "CONFIG", seen: "refused" },
+        { state: failure, what: "commands in scripts", seen: "ZMSCORE" },
+      ]);
+    });
+    expect(problems).toEqual(["--probe: commands in scripts: ZMSCORE"]);
+    expect(asked).toEqual([true, "C"]);
+    const away = await storeProblems(serverless, "rediss://u:5ecret@cache:6379", () => Promise.reject(new Error("connect ECONNREFUSED")));
+    expect(away).toEqual(["--probe: the store does not answer: connect ECONNREFUSED"]);
   });
 });
 

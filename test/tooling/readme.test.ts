@@ -23,46 +23,33 @@ it("has at most 120 lines of at most 120 columns", () => {
   expect(lines.filter((line) => line.length > 120)).toEqual([]);
 });
 
-it("lists the components that run while idle, as in the template", async () => {
-  const redis = await read("infra/redis.yml");
-  const parameters = await read("infra/parameters.yml");
-  const node = /CacheNodeType: !If \[HasStoreNodeType, !Ref StoreNodeType, ([\w.]+)\]/.exec(redis)?.[1];
-  const count = /StoreNodes: \{ Type: Number, Default: (\d)/.exec(parameters)?.[1];
-  expect(redis).toContain("NumCacheClusters: !Ref StoreNodes");
-  expect(count).toBe("2");
-  expect(cost).toContain(`two \`${node}\` nodes`);
-  expect(readme).not.toMatch(/nothing when idle/);
-});
-
-it("has the costs that `deltaloop cost` prints", async () => {
+it("has the costs that `deltaloop cost` prints, by profile", () => {
   const monthOf = (...parameters: readonly string[]) => {
     const { stdout } = spawnSync(process.execPath, ["cli/main.ts", "cost", "--json", ...parameters], { cwd: ROOT, encoding: "utf8" });
     return JSON.parse(stdout) as Month; // cli/README.md describes the format
   };
-  const month = monthOf();
   const busy = monthOf("--deployments=50", "--rollouts-per-day=20");
-  const of = (pattern: RegExp): number => month.items.reduce((sum, { name, idleUsd }) => sum + (pattern.test(name) ? idleUsd : 0), 0);
-  const dollars = [...cost.matchAll(/\$(\d+)/g)].map(([, amount]) => Number(amount));
-  expect(dollars).toEqual(
-    [
-      month.sum.usd,
-      of(/^store|^NAT|^its public|^endpoints/),
-      monthOf("--param=natGateway=false", "--param=endpoints=false", "--param=store=given").sum.usd,
-      of(/^watchers/),
-      month.residents[0]?.usd ?? 0,
-      busy.sum.workUsd,
-      busy.items.find(({ name }) => name === "custom metrics")?.workUsd ?? 0,
-    ].map(Math.round),
-  );
-  expect(cost).toMatch(new RegExp(`time of the Lambda functions is ${Math.round(of(/^Lambda: time/) * 100)} cents`));
-  const polls = month.items.reduce((sum, { name, idle: count }) => sum + (name.endsWith("empty polls") ? count : 0), 0);
-  expect(cost).toContain(`${(polls / 1e6).toFixed(1)} million empty polls a month`);
+  const rows = ["standard", "lean"].map((profile) => {
+    const { clusters } = monthOf("--clusters=200", `--param=profile=${profile}`);
+    const [task = 0, inCluster = 0, further = 0, all = 0] = clusters?.goals.map(({ usd }) => usd) ?? [];
+    const printed = [Math.round(task), Math.round(inCluster), further.toFixed(2), Math.round(all)].map((usd) => `$${usd}`);
+    expect(cost).toContain(`| \`${profile}\` | ${printed.join(" | ")} |`);
+    return clusters;
+  });
+  const residents = rows[0]?.residents.map(({ usd }) => Math.round(usd)) ?? [];
+  expect(cost).toContain(`cost $${residents[0]} as Fargate tasks, and $${residents[1]} by measured`);
+  const metrics = busy.items.find(({ name }) => name === "custom metrics")?.workUsd ?? 0;
+  expect(cost).toContain(`adds $${Math.round(busy.sum.workUsd)}, of which custom metrics are $${Math.round(metrics)}`);
+  expect(readme).not.toMatch(/nothing when idle/);
 });
 
 interface Month {
   readonly sum: { readonly usd: number; readonly workUsd: number };
   readonly items: readonly { readonly name: string; readonly idle: number; readonly idleUsd: number; readonly workUsd: number }[];
-  readonly residents: readonly { readonly usd: number }[];
+  readonly clusters?: {
+    readonly goals: readonly { readonly usd: number }[];
+    readonly residents: readonly { readonly usd: number }[];
+  };
 }
 
 it("has date and commits of its measurements", async () => {

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 
 import { FUNCTION_GB, POLLED, WATCHER } from "../../cli/cost/month.ts";
+import { PROFILES } from "../../shared/controllers/registry/profiles.ts";
 import { madeOf, PARAMETERS, stackOf } from "../../shared/controllers/registry/stack.ts";
 import { applyConditions } from "../../infra/deploy/conditions.js";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";
@@ -16,9 +17,16 @@ import { deployerPolicies, POLICY_CHARACTERS_MAX } from "./deployer-policies.ts"
 
 let template: Template;
 let local: Template;
+let lean: Template;
 beforeAll(async () => {
-  [template, local] = await Promise.all([packaged("prod"), packaged("local")]);
+  [template, local, lean] = await Promise.all([packaged("prod"), packaged("local"), packaged("prod", { profile: "lean" })]);
 }, 120_000);
+
+/** The environment of a function. */
+function variablesOf({ Resources }: Template, name: string): Readonly<Record<string, unknown>> {
+  const environment = (Resources[name]?.Properties ?? {})["Environment"] as { readonly Variables: Readonly<Record<string, unknown>> };
+  return environment.Variables;
+}
 
 const ofType = (type: string): readonly (readonly [string, Resource])[] => {
   const found = Object.entries(template.Resources).filter(([, { Type }]) => Type === type);
@@ -108,10 +116,10 @@ describe("network", () => {
   it("lets each role connect only to what it needs", () => {
     const rules = ["Egress", "Ingress"].flatMap((way) =>
       ofType(`AWS::EC2::SecurityGroup${way}`).map(([, { Condition, Properties }]) => {
-        const { GroupId, DestinationSecurityGroupId, SourceSecurityGroupId, CidrIp, FromPort, ToPort } = Properties;
+        const { GroupId, DestinationSecurityGroupId, SourceSecurityGroupId, CidrIp, CidrIpv6, FromPort, ToPort } = Properties;
         expect(text(FromPort)).toBe(text(ToPort));
         const name = (group: unknown): string => /"Ref":"(\w+?)(?:SecurityGroup)?"/.exec(text(group ?? ""))?.[1] ?? String(group);
-        const peer = name(DestinationSecurityGroupId ?? SourceSecurityGroupId ?? CidrIp);
+        const peer = name(DestinationSecurityGroupId ?? SourceSecurityGroupId ?? CidrIp ?? CidrIpv6);
         const port = typeof FromPort === "number" ? FromPort : name(FromPort);
         return `${Condition}: ${name(GroupId)} ${way === "Egress" ? "→" : "←"} ${peer} ${port}`;
       }),
@@ -127,6 +135,7 @@ describe("network", () => {
           `MakesEndpoints: Endpoints ← ${role} 443`,
           `CallsServicesDirectly: ${role} → 0.0.0.0/0 443`,
         ]),
+        ...["KubeFunctions", "InnerFunctions"].map((role) => `UsesIpv6: ${role} → ::/0 443`),
         "InVpc: KubeFunctions → KubeCidr KubePort",
         "InVpc: Watcher → KubeCidr KubePort",
       ].toSorted(),
@@ -179,7 +188,9 @@ describe("store", () => {
       ["RedisUsers", "UserIds", "RedisUser"],
       ["MemoryDbAcl", "UserNames", "MemoryDbUser"],
     ] as const) {
-      expect(properties(group)[list]).toEqual(users.map((logical) => ({ Ref: `${logical}${user}` })));
+      const [shared, ...own] = users.map((logical) => ({ Ref: `${logical}${user}` }));
+      const unlessLean = own.map((ref) => ({ "Fn::If": ["MakesFunctionUsers", ref, { Ref: "AWS::NoValue" }] }));
+      expect(properties(group)[list]).toEqual([shared, ...unlessLean]);
       for (const logical of users) {
         expect(properties(`${logical}${user}`)["AccessString"]).toMatch(/^on .*resetchannels -@all /);
         expect(properties(`${logical}${user}`)["AccessString"]).not.toMatch(/~(?!dl:prod:)|allkeys|\+@all/);
@@ -189,17 +200,19 @@ describe("store", () => {
     }
   });
 
-  it("the store has the durability class that functions and watcher are configured with: B with a replica, or A", () => {
+  it("the store has the durability class that functions and watcher are configured with: B with a replica, C without, or A", () => {
+    const withReplica = { "Fn::If": ["HasReplica", true, false] };
     expect(properties("Redis")).toMatchObject({
-      AutomaticFailoverEnabled: true,
-      MultiAZEnabled: true,
+      AutomaticFailoverEnabled: withReplica,
+      MultiAZEnabled: withReplica,
       NumCacheClusters: { Ref: "StoreNodes" },
     });
-    expect(template.Parameters["StoreNodes"]).toMatchObject({ Default: 2, AllowedValues: [2, 3] });
+    expect(template.Parameters["StoreNodes"]).toMatchObject({ Default: 2, AllowedValues: [1, 2, 3] });
+    expect(variablesOf(lean, "SweepLambdaFunction")["DELTALOOP_REDIS_DURABILITY"]).toEqual({ "Fn::If": ["MakesMemoryDb", "A", "C"] });
     const { Variables } = properties("SweepLambdaFunction")["Environment"] as { readonly Variables: Readonly<Record<string, unknown>> };
     expect(Variables["DELTALOOP_REDIS_DURABILITY"]).toEqual({ "Fn::If": ["MakesMemoryDb", "A", "B"] });
-    expect(Variables["DELTALOOP_REDIS_CLUSTER"]).toEqual({ "Fn::If": ["MakesMemoryDb", "true", "false"] });
-    expect(text(Variables["DELTALOOP_REDIS_URL"])).toMatch(/rediss:.*rediss:/);
+    expect(Variables["DELTALOOP_REDIS_CLUSTER"]).toEqual({ "Fn::If": ["IsRedisCluster", "true", "false"] });
+    expect(text(Variables["DELTALOOP_REDIS_URL"])).toMatch(/rediss:.*rediss:.*rediss:/);
   });
 
   it("the store's URL is an output, for a watcher that runs elsewhere, unless the URL is a parameter", () => {
@@ -208,7 +221,7 @@ describe("store", () => {
     expect(Condition).toBe("MakesStore");
     expect(text(Value)).not.toContain("RedisUrl");
     for (const url of text(Value).match(/rediss:[^"]+/g) ?? []) expect(text(Variables["DELTALOOP_REDIS_URL"])).toContain(url);
-    expect(text(Value).match(/rediss:/g)).toHaveLength(2);
+    expect(text(Value).match(/rediss:/g)).toHaveLength(3);
   });
 });
 
@@ -300,8 +313,11 @@ it("the token renewer may write the credentials for the API server, and do nothi
     .map(([, { Properties }]) => String(Properties["Name"]))
     .filter((name) => name.includes("/kube/"));
   const [statement, ...others] = statementsOf(properties("TokenRenewerPolicy"));
-  expect([statement?.Action, others]).toEqual(["secretsmanager:PutSecretValue", []]);
-  expect([statement?.Resource].flat().map((arn) => /:secret:(.*)-\?{6}"/.exec(text(arn))?.[1])).toEqual(credentials);
+  expect([statement?.Action, others]).toEqual([{ "Fn::If": ["IsLean", "ssm:PutParameter", "secretsmanager:PutSecretValue"] }, []]);
+  const { "Fn::If": choice } = (statement ?? { Resource: {} }).Resource as { readonly "Fn::If": readonly [string, unknown[], unknown[]] };
+  const [, parameters, secrets] = choice;
+  expect(secrets.map((arn) => /:secret:(.*)-\?{6}"/.exec(text(arn))?.[1])).toEqual(credentials);
+  expect(parameters.map((arn) => /:parameter\/(.*)"/.exec(text(arn))?.[1])).toEqual(credentials);
   const ofKey = statementsOf(properties("TokenRenewerKeyPolicy"));
   expect(ofKey.map(({ Action }) => Action)).toEqual([["kms:GenerateDataKey", "kms:Decrypt"]]);
 });
@@ -374,7 +390,9 @@ describe("alarms", () => {
 
   it("treat missing data as breaching only where missing data is the fault", () => {
     const breaching = alarms().filter(([, { Properties }]) => Properties["TreatMissingData"] === "breaching");
-    expect(new Set(breaching.map(([, alarm]) => sectionOf(alarm)))).toEqual(new Set(["watcher-silent", "sweep-silent", "gate-closed"]));
+    expect(new Set(breaching.map(([, alarm]) => sectionOf(alarm)))).toEqual(
+      new Set(["watcher-silent", "sweep-silent", "gate-closed", "clusters-unhealthy"]),
+    );
     for (const [name, { Properties }] of alarms()) expect(["breaching", "notBreaching"], name).toContain(Properties["TreatMissingData"]);
   });
 
@@ -384,6 +402,7 @@ describe("alarms", () => {
       "watcher-silent",
       "gate-closed",
       "guard-stopped",
+      "clusters-unhealthy",
       "function-errors",
       "function-throttles",
       "deltas-late",
@@ -399,7 +418,7 @@ describe("alarms", () => {
     expect(own.length).toBeGreaterThan(0);
     const functions = ["sweep", ...REGISTRY.controllers.map(({ name }) => name)];
     for (const [name, { Condition, Properties }] of own) {
-      expect(Condition, name).toBe("WritesMetrics");
+      expect(Condition, name).toBe(name === "ClustersUnhealthyAlarm" ? "WritesMetrics" : "WatchesEach");
       const dimensions = Properties["Dimensions"] as readonly { readonly Name: string; readonly Value: string }[];
       expect(functions, name).toContain(dimensions.find(({ Name }) => Name === "function")?.Value);
     }
@@ -467,6 +486,54 @@ describe("the deployer's policies", () => {
   });
 });
 
+describe("profile lean", () => {
+  it("is one zone without NAT gateway, endpoint and KMS key, and calls AWS over IPv6", () => {
+    const defaults = Object.fromEntries(
+      Object.entries(lean.Parameters).map(([name, { Default = "" }]) => [name, text(Default).replaceAll('"', "")]),
+    );
+    const values = { Profile: "lean", NatGateway: "false", Endpoints: "false", StoreNodes: "1", KeyArn: "none", Metrics: "few" };
+    const { Resources } = applyConditions(lean, {
+      ...defaults,
+      ...values,
+      WatcherImage: "registry/watcher:1",
+      WatcherMode: "act",
+    }) as Template;
+    const types = new Set(Object.values(Resources).map(({ Type }) => Type));
+    for (const type of ["AWS::EC2::NatGateway", "AWS::KMS::Key", "AWS::EC2::EIP"]) expect(types).not.toContain(type);
+    for (const type of ["AWS::EC2::EgressOnlyInternetGateway", "AWS::EC2::VPCCidrBlock"]) expect(types).toContain(type);
+    for (const [name, { Type, Properties }] of Object.entries(Resources)) {
+      if (Type === "AWS::Lambda::Function")
+        expect(Properties["VpcConfig"], name).toMatchObject({
+          Ipv6AllowedForDualStack: true,
+          SubnetIds: [{ "Fn::Select": [0, { "Fn::Split": ["|", { "Fn::Sub": "${SubnetA}|${SubnetAIpv6}" }] }] }],
+        });
+      if (Type === "AWS::EC2::VPCEndpoint") expect(Properties["VpcEndpointType"], name).toBe("Gateway");
+    }
+    expect(Resources["Redis"]?.Properties).toMatchObject({ NumCacheClusters: { Ref: "StoreNodes" }, AutomaticFailoverEnabled: false });
+    expect(Resources["WatcherService"]?.Properties).toMatchObject({
+      DesiredCount: 1,
+      NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp: "ENABLED", Subnets: [{ Ref: "PublicSubnet" }] } },
+    });
+  });
+
+  it("gives each function the one parameter with its credential, and all functions one store user", () => {
+    const defaults = Object.fromEntries(
+      Object.entries(lean.Parameters).map(([name, { Default = "" }]) => [name, text(Default).replaceAll('"', "")]),
+    );
+    const { Resources } = applyConditions(lean, { ...defaults, Profile: "lean", WatcherMode: "act" }) as Template;
+    const secrets = Object.values(Resources).filter(({ Type }) => Type === "AWS::SecretsManager::Secret");
+    expect(secrets.map(({ Properties }) => Properties["Name"]).toSorted()).toEqual(
+      ["digest-key", "mac-key", "redis"].map((name) => `deltaloop/prod/${name}`),
+    );
+    const apply = variablesOf({ ...lean, Resources }, "ApplyDashdeltasLambdaFunction");
+    expect(apply["DELTALOOP_KUBE_SECRET"]).toBe("ssm:/deltaloop/prod/kube/apply-deltas");
+    expect(apply["DELTALOOP_REDIS_SECRET"]).toBe("deltaloop/prod/redis");
+    const role = text(Resources["ApplyDeltasRole"]);
+    expect(role).toContain("parameter/deltaloop/prod/kube/apply-deltas");
+    expect(role).not.toContain("parameter/deltaloop/prod/kube/sync");
+  });
+});
+
 describe("the inputs of `deltaloop cost`", () => {
   /** Returns the parameters as a deployment sets them: by their names in serverless.yml, which start with a lower-case letter. */
   const defaults = (): Record<string, string> =>
@@ -484,8 +551,17 @@ describe("the inputs of `deltaloop cost`", () => {
     { watcherImage: "registry/watcher:1", store: "memorydb", keyArn: "none", mode: "shadow" },
     { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1,subnet-2,subnet-3", store: "given", redisUrl: "rediss://x", secrets: "given" },
     { network: "none", store: "given", redisUrl: "rediss://x", watcherImage: "registry/watcher:1" },
+    { profile: "lean" },
+    { profile: "lean", watcherImage: "registry/watcher:1", metrics: "none" },
+    { profile: "lean", store: "serverless", watcherImage: "registry/watcher:1", natGateway: "true" },
+    { profile: "lean", storeNodes: "2", endpoints: "true", mode: "shadow" },
   ])("the input of `deltaloop cost` is created with %j", (chosen: Readonly<Record<string, string>>) => {
-    const given = { ...defaults(), ...chosen, watcherMode: chosen["mode"] ?? "act" };
+    const given = {
+      ...defaults(),
+      ...PROFILES[chosen["profile"] === "lean" ? "lean" : "standard"],
+      ...chosen,
+      watcherMode: chosen["mode"] ?? "act",
+    };
     const named = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [`${name.slice(0, 1).toUpperCase()}${name.slice(1)}`, value]),
     );
@@ -496,19 +572,28 @@ describe("the inputs of `deltaloop cost`", () => {
       ({ Type, Properties }) => Type === "AWS::EC2::VPCEndpoint" && Properties?.["VpcEndpointType"] === "Interface",
     );
     const store = Object.values(Resources).find(({ Type }) => /ReplicationGroup|MemoryDB::Cluster/.test(Type))?.Properties;
+    const assigned = JSON.stringify(Resources).includes('"AssignPublicIp":"ENABLED"');
     const service = Object.values(Resources).find(({ Type }) => Type === "AWS::ECS::Service")?.Properties;
     expect({ ...made, node: made.node.count === 0 ? { count: 0 } : made.node }).toEqual({
       natGateways: count("AWS::EC2::NatGateway"),
       endpoints: interfaces.length,
-      zones: chosen["subnetIds"]?.split(",").length ?? 2,
+      zones: chosen["subnetIds"]?.split(",").length ?? (chosen["profile"] === "lean" ? 1 : 2),
       node: store === undefined ? { count: 0 } : { type: store["CacheNodeType"] ?? store["NodeType"], count: Number(named["StoreNodes"]) },
       keys: count("AWS::KMS::Key"),
       secrets: count("AWS::SecretsManager::Secret"),
-      alarms: count("AWS::CloudWatch::Alarm"),
-      watchers: service?.["DesiredCount"] ?? (chosen["mode"] === "shadow" ? 1 : 2),
+      alarms: Object.values(Resources)
+        .filter(({ Type }) => Type === "AWS::CloudWatch::Alarm")
+        .reduce((sum, { Properties }) => sum + metricsOf(Properties), 0),
+      watchers: service?.["DesiredCount"] ?? (chosen["mode"] === "shadow" || chosen["profile"] === "lean" ? 1 : 2),
+      isServerless: count("AWS::ElastiCache::ServerlessCache") === 1,
+      addresses: assigned ? service?.["DesiredCount"] : 0,
     });
     expect(count("AWS::EC2::EIP")).toBe(made.natGateways);
   });
+
+  /** The metrics that an alarm evaluates, each of which is billed. */
+  const metricsOf = ({ Metrics = [{ MetricStat: {} }] }: { readonly Metrics?: readonly object[] }): number =>
+    Metrics.filter((each) => "MetricStat" in each).length;
 
   it("the inputs of `deltaloop cost` are the parameters of serverless.yml", () => {
     // this repository's file

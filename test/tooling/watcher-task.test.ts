@@ -113,9 +113,9 @@ it("may read its secrets and send, and ECS may start it; every wildcard has no r
   const { ManagedPolicyArns, Policies } = Resources.WatcherTaskRole.Properties;
   expect([ManagedPolicyArns?.[0], Policies]).toEqual(["WatcherPolicy", undefined]);
   const own = WatcherPolicy.Properties.PolicyDocument.Statement;
-  expect(own.map(({ Sid }) => Sid)).toEqual(["Send", "ReadSecrets", "ReadTogether"]);
+  expect(own.map(({ Sid }) => Sid)).toEqual(["Send", "ReadSecrets", "ReadCredential", "ReadTogether"]);
   expect([own[1]?.Resource ?? []].flat().map((arn) => arn.slice(arn.indexOf("deltaloop/")))).toEqual(
-    ["mac-key", "digest-key", "redis", "kube/watcher"].map((name) => `deltaloop/\${sls:stage}/${name}-??????`),
+    ["mac-key", "digest-key", "redis"].map((name) => `deltaloop/\${sls:stage}/${name}-??????`),
   );
   const starting = Resources.WatcherExecutionRole.Properties.Policies?.[0].PolicyDocument.Statement ?? [];
   const everywhere = [...own, ...starting].filter(({ Resource }) => [Resource].flat().includes("*"));
@@ -124,9 +124,11 @@ it("may read its secrets and send, and ECS may start it; every wildcard has no r
 
 it("runs two tasks in mode act, and one in mode shadow", () => {
   expect(Resources.WatcherService.Properties).toMatchObject({
-    DesiredCount: ["WatcherTakesLease", 2, 1],
+    DesiredCount: ["HasStandby", 2, 1],
     DeploymentConfiguration: { MinimumHealthyPercent: ["WatcherTakesLease", 100, 0], MaximumPercent: ["WatcherTakesLease", 200, 100] },
-    NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp: "DISABLED", SecurityGroups: ["WatcherSecurityGroup"] } },
+    NetworkConfiguration: {
+      AwsvpcConfiguration: { AssignPublicIp: ["WatcherInPublic", "ENABLED", "DISABLED"], SecurityGroups: ["WatcherSecurityGroup"] },
+    },
   });
 });
 

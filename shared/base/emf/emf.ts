@@ -18,6 +18,8 @@ export interface EmfOptions {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly write: (line: string) => void;
+  /** The metrics that are written; absent: all. */
+  readonly only?: readonly MetricName[];
 }
 
 const VALUES_MAX = 100;
@@ -29,9 +31,10 @@ interface Group {
   readonly values: Map<MetricName, number[]>;
 }
 
-export function createEmfMetrics({ namespace, dimensions, now, write }: EmfOptions): Metrics {
+export function createEmfMetrics({ namespace, dimensions, now, write, only }: EmfOptions): Metrics {
   const groups = new Map<string, Group>();
   const valuesOf = (name: MetricName, labels: Readonly<Record<string, string>>): number[] => {
+    if (only !== undefined && !only.includes(name)) return [];
     const id = JSON.stringify(labels);
     const group = groups.get(id) ?? { labels, values: new Map<MetricName, number[]>() };
     groups.set(id, group);

@@ -38,7 +38,8 @@ const MEANINGS: { readonly [name in keyof typeof ENTRIES]: string } = {
   DELTALOOP_DELTAS_URL: "URL of the delta queue",
   DELTALOOP_SQS_ENDPOINT: "Another SQS endpoint, such as `http://127.0.0.1:4566`",
   DELTALOOP_LOG_LEVEL: "`debug`, `info`, `warn` or `error`",
-  DELTALOOP_METRICS: "`emf` or `none`: whether a Lambda function writes metrics to its log; CloudWatch bills each of them",
+  DELTALOOP_METRICS:
+    "`emf`, `few` (only deltaloop_unhealthy_clusters) or `none`: metrics that a Lambda function writes to its log; CloudWatch bills each",
 };
 
 /** Variables that refer to secrets. They are read first and replaced by the values of the secrets (secret-values.ts). */

@@ -49,7 +49,7 @@ export interface Configuration<N extends string = Controller> {
   readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** How functions in Lambda publish metrics. Processes with `/metrics` always collect them. */
-  readonly metrics: "emf" | "none";
+  readonly metrics: "emf" | "few" | "none";
 }
 
 /** An id of the API server's cluster, or of a directory of clusters, which share queues and so sign their doorbells. */
@@ -103,7 +103,7 @@ export const ENTRIES = {
   DELTALOOP_DELTAS_URL: url("http|https"),
   DELTALOOP_SQS_ENDPOINT: v.optional(url("http|https")),
   DELTALOOP_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"), "info"),
-  DELTALOOP_METRICS: v.optional(v.picklist(["emf", "none"], "must be emf or none"), "emf"),
+  DELTALOOP_METRICS: v.optional(v.picklist(["emf", "few", "none"], "must be emf, few or none"), "emf"),
 };
 
 export type Variables = Readonly<Record<string, string | undefined>>;

@@ -4,7 +4,7 @@ import { createSqsMessageSource } from "@deltaloop/store/sqs";
 import { createEmfMetrics } from "@deltaloop/base/emf";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { Clock, Log } from "@deltaloop/base";
-import type { Metrics } from "@deltaloop/base/metrics";
+import type { MetricName, Metrics } from "@deltaloop/base/metrics";
 import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "@deltaloop/base";
 import type { Configuration } from "./configuration.ts";
 import type { Connections } from "./connect.ts";
@@ -38,8 +38,7 @@ export function wireFunction(
   const log = given.log ?? createLogger(componentService(component), configuration.logLevel);
   const outside = given.connections ?? connectLive(live, log, { anyDigestKey: component === "sweep" });
   const metrics =
-    kubeConfig.metrics ??
-    (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
+    kubeConfig.metrics ?? (configuration.metrics === "none" ? undefined : functionMetrics(component, configuration, outside.clock));
   const onNoAnswer = (): void => served.cluster(cluster)?.proof?.connectionFailed();
   const kube = createKubeCalls({ ...kubeConfig, ...retryBudgetOf(component), onNoAnswer, ...(metrics && { metrics }) });
   const { clock } = outside;
@@ -64,9 +63,13 @@ export function componentService(component: Component): string {
   return `deltaloop-${component}`;
 }
 
-function functionMetrics(component: Component, deployment: string, clock: Clock): Metrics {
+/** The metrics of `few`: what the alarm of all clusters needs. */
+const FEW: readonly MetricName[] = ["deltaloop_unhealthy_clusters"];
+
+function functionMetrics(component: Component, { deployment, metrics }: Configuration, clock: Clock): Metrics {
   const write = (line: string): void => void process.stdout.write(`${line}\n`);
-  return createEmfMetrics({ namespace: `deltaloop/${deployment}`, dimensions: { function: component }, now: () => clock.now(), write });
+  const namespace = { namespace: `deltaloop/${deployment}`, dimensions: { function: component } };
+  return createEmfMetrics({ ...namespace, now: () => clock.now(), write, ...(metrics === "few" && { only: FEW }) });
 }
 
 /** Short functions only read, and their messages are redelivered if a read times out; a sync passes its own retry budget with each call. */

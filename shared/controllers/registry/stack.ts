@@ -3,22 +3,25 @@
  * the same conditions, which test/tooling/stack.test.ts verifies.
  */
 import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
+import { PROFILES } from "./profiles.ts";
+import type { Profile } from "./profiles.ts";
 
 /** The parameters that change the cost. The watcher runs `here` if `watcherImage` is set, else `elsewhere`. */
 export interface Stack {
+  readonly profile: Profile;
   readonly network: "own" | "given" | "none";
   readonly natGateway: boolean;
   readonly endpoints: boolean;
   /** Zones of the endpoints. */
   readonly zones: number;
-  readonly store: "valkey" | "memorydb" | "given";
+  readonly store: "valkey" | "serverless" | "memorydb" | "given";
   readonly storeNodeType: string;
   readonly storeNodes: number;
   readonly key: "make" | "given" | "none";
   readonly secrets: "make" | "given";
   /** How long functions and watcher use secrets before they read them again. */
   readonly secretsSeconds: number;
-  readonly metrics: "emf" | "none";
+  readonly metrics: "emf" | "few" | "none";
   readonly watcher: "here" | "elsewhere";
   readonly mode: "act" | "shadow";
 }
@@ -29,51 +32,69 @@ export interface Made {
   readonly endpoints: number;
   readonly zones: number;
   readonly node: { readonly type: string; readonly count: number };
+  /** Whether the store is ElastiCache Serverless, which has no nodes. */
+  readonly isServerless: boolean;
   readonly keys: number;
   readonly secrets: number;
   /** Number of metrics that alarms evaluate. */
   readonly alarms: number;
   /** Number of watcher tasks, in this stack or elsewhere: deltaloop needs one. */
   readonly watchers: number;
+  /** Public IPv4 addresses of watcher tasks. */
+  readonly addresses: number;
 }
 
 const SECRETS_SECONDS_MAX = SECRET_MS_MAX / 1_000;
-const OWN_ZONES = 2;
-const NODE_TYPES = { valkey: "cache.t4g.small", memorydb: "db.t4g.small", given: "" } as const;
+const OWN_ZONES = { standard: 2, lean: 1 } as const;
+const NODE_TYPES = {
+  standard: { valkey: "cache.t4g.small", serverless: "", memorydb: "db.t4g.small", given: "" },
+  lean: { valkey: "cache.t4g.micro", serverless: "", memorydb: "db.t4g.small", given: "" },
+} as const;
 /** MAC key, digest key, and credentials of each component that calls the API server: apply-deltas, three syncs, the watcher. */
-const SECRETS = 7;
-/** Passwords of the Redis users: each function's, and the watcher's. */
-const STORE_SECRETS = 7;
+const SECRETS = { standard: 7, lean: 2 } as const;
+/** Passwords of the Redis users: each function's, and the watcher's, which all share in profile lean. */
+const STORE_SECRETS = { standard: 7, lean: 1 } as const;
 const ENDPOINTS = 2;
 /** Endpoints for logs, and two for the image registry. */
 const WATCHER_ENDPOINTS = 3;
-const ALARMS = { always: 22, metrics: 14, valkey: 5, thirdNode: 2, memorydb: 3 } as const;
+const ALARMS = {
+  standard: { always: 22, emf: 14, anyMetrics: 1 },
+  lean: { always: 12, emf: 0, anyMetrics: 1 },
+} as const;
+/** Each node has two; the first also reports failovers, if there is another. */
+const STORE_ALARMS = { node: 2, failover: 1, memorydb: 3 } as const;
 
 export function madeOf(stack: Stack): Made {
-  const inVpc = stack.network !== "none";
-  const makesStore = inVpc && stack.store !== "given";
+  const { profile, network, store, storeNodes, metrics } = stack;
+  const inVpc = network !== "none";
+  const makesStore = inVpc && store !== "given";
   const makesEndpoints = inVpc && stack.endpoints;
-  const isValkey = makesStore && stack.store === "valkey";
-  const type = stack.storeNodeType === "" ? NODE_TYPES[stack.store] : stack.storeNodeType;
+  const hasNodes = makesStore && store !== "serverless";
+  const type = stack.storeNodeType === "" ? NODE_TYPES[profile][store] : stack.storeNodeType;
+  const alarms = ALARMS[profile];
+  const watchers = stack.mode === "act" && profile === "standard" ? 2 : 1;
   return {
-    natGateways: stack.network === "own" && stack.natGateway ? 1 : 0,
+    natGateways: network === "own" && stack.natGateway ? 1 : 0,
     endpoints: makesEndpoints ? ENDPOINTS + (stack.watcher === "here" ? WATCHER_ENDPOINTS : 0) : 0,
     zones: stack.zones,
-    node: { type, count: makesStore ? stack.storeNodes : 0 },
+    node: { type, count: hasNodes ? storeNodes : 0 },
+    isServerless: makesStore && store === "serverless",
     keys: stack.key === "make" ? 1 : 0,
-    secrets: (stack.secrets === "make" ? SECRETS : 0) + (makesStore ? STORE_SECRETS : 0),
+    secrets: (stack.secrets === "make" ? SECRETS[profile] : 0) + (makesStore ? STORE_SECRETS[profile] : 0),
     alarms:
-      ALARMS.always +
-      (stack.metrics === "emf" ? ALARMS.metrics : 0) +
-      (isValkey ? ALARMS.valkey + (stack.storeNodes === 3 ? ALARMS.thirdNode : 0) : 0) +
-      (makesStore && !isValkey ? ALARMS.memorydb : 0),
-    watchers: stack.mode === "act" ? 2 : 1,
+      alarms.always +
+      (metrics === "emf" ? alarms.emf : 0) +
+      (metrics === "none" ? 0 : alarms.anyMetrics) +
+      (makesStore && store === "valkey" ? STORE_ALARMS.node * storeNodes + (storeNodes > 1 ? STORE_ALARMS.failover : 0) : 0) +
+      (makesStore && store === "memorydb" ? STORE_ALARMS.memorydb : 0),
+    watchers,
+    addresses: profile === "lean" && network === "own" && stack.watcher === "here" ? watchers : 0,
   };
 }
 
 export const COUNTED: readonly string[] = [
   ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
-  ...["watcherImage", "mode", "secretsSeconds"],
+  ...["watcherImage", "mode", "secretsSeconds", "profile"],
 ];
 /** Other parameters of serverless.yml, which do not affect the cost. */
 const FREE = [
@@ -91,32 +112,36 @@ export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
 export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const unknown = Object.keys(parameters).filter((name) => !PARAMETERS.includes(name));
   if (unknown.length > 0) throw new UsageError(`${unknown.join(", ")}: unknown stack parameter; known are ${PARAMETERS.join(", ")}`);
+  const profile = Object.keys(PROFILES).find((name): name is Profile => name === (parameters["profile"] ?? "standard"));
+  if (profile === undefined) throw new UsageError(`profile=${parameters["profile"]}: must be one of ${Object.keys(PROFILES).join(", ")}`);
+  const given: Readonly<Record<string, string | undefined>> = { ...PROFILES[profile], ...parameters };
   const of = <T extends string>(name: string, ...known: readonly [T, ...T[]]): T => {
-    const value = parameters[name] ?? known[0];
+    const value = given[name] ?? known[0];
     const found = known.find((each) => each === value);
     if (found === undefined) throw new UsageError(`${name}=${value}: must be one of ${known.join(", ")}`);
     return found;
   };
-  const key = parameters["keyArn"] ?? "make";
+  const key = given["keyArn"] ?? "make";
   const network = of("network", "own", "given", "none");
-  const store = of("store", "valkey", "memorydb", "given");
+  const store = of("store", "valkey", "serverless", "memorydb", "given");
   if (network === "none" && store !== "given") throw new UsageError("a store can be created only in a VPC: network=none needs store=given");
   const seconds = Number(parameters["secretsSeconds"] ?? SECRETS_SECONDS_MAX);
   if (!(Number.isInteger(seconds) && seconds >= 1 && seconds <= SECRETS_SECONDS_MAX))
     throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: must be a whole number from 1 to ${SECRETS_SECONDS_MAX}`);
   const subnets = (parameters["subnetIds"] ?? "").split(",").filter((id) => id !== "").length;
   return {
+    profile,
     network,
     natGateway: of("natGateway", "true", "false") === "true",
     endpoints: of("endpoints", "true", "false") === "true",
-    zones: network === "given" && subnets > 0 ? subnets : OWN_ZONES,
+    zones: network === "given" && subnets > 0 ? subnets : OWN_ZONES[network === "own" ? profile : "standard"],
     store,
     storeNodeType: parameters["storeNodeType"] ?? "",
-    storeNodes: Number(of("storeNodes", "2", "3")),
+    storeNodes: Number(of("storeNodes", "2", "3", "1")),
     key: key === "make" || key === "none" ? key : "given",
     secrets: of("secrets", "make", "given"),
     secretsSeconds: seconds,
-    metrics: of("metrics", "emf", "none"),
+    metrics: of("metrics", "emf", "few", "none"),
     watcher: (parameters["watcherImage"] ?? "") === "" ? "elsewhere" : "here",
     mode: of("mode", "act", "shadow"),
   };

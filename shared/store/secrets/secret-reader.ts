@@ -93,7 +93,12 @@ export function urlOf(kind: string, region: string | undefined, { endpoint, ...o
   if (endpoint !== undefined) return endpoint;
   const of = region ?? options.region ?? environmentRegion();
   if (of === undefined) throw new SecretError(["the region of the secrets is not known: set AWS_REGION"]);
-  return `https://${kind}.${of}.${of.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com"}/`;
+  const china = of.startsWith("cn-");
+  // Secrets Manager has one host name for IPv4 and IPv6, SSM two. Source: AWS Secrets Manager User Guide, "IPv4 and IPv6 access"; AWS
+  // General Reference, Systems Manager endpoints.
+  if (kind === "ssm" && process.env["AWS_USE_DUALSTACK_ENDPOINT"] === "true")
+    return `https://ssm.${of}.${china ? "api.amazonwebservices.com.cn" : "api.aws"}/`;
+  return `https://${kind}.${of}.${china ? "amazonaws.com.cn" : "amazonaws.com"}/`;
 }
 
 /** The error code of the connection or the file system, which quotes no value. */

@@ -32,10 +32,10 @@ it("bills fixed resources once, and each further cluster by the counts of a furt
 it("prices Serverless by its minimum size and by ECPUs, of which checkpoints are shown apart", () => {
   const { serverless } = report();
   const of = (name: string) => serverless.find((item) => item.name === name);
-  expect(of("data")).toMatchObject({ firstUsd: 0.1 * HOURS, furtherUsd: 0 });
+  expect(of("store: data")).toMatchObject({ firstUsd: 0.1 * HOURS, furtherUsd: 0 });
   // One dollar for each ECPU in the fixture.
-  expect(of("ECPUs of checkpoints")?.furtherUsd).toBeCloseTo(600 * HOURS);
-  expect(of("ECPUs of other commands")?.furtherUsd).toBeCloseTo(400 * HOURS);
+  expect(of("store: ECPUs of checkpoints")?.furtherUsd).toBeCloseTo(600 * HOURS);
+  expect(of("store: ECPUs of other commands")?.furtherUsd).toBeCloseTo(400 * HOURS);
 });
 
 it("compares with the smallest Fargate tasks, and with the measured memory and CPU on nodes", () => {
@@ -71,7 +71,7 @@ it("prints the table, both baselines and the goals", () => {
   });
   expect(text).toMatch(/^idle clusters +the first +each further +all 11$/m);
   expect(text).toMatch(/^SQS FIFO: messages +0\.29 +0\.0219 +0\.51$/m);
-  expect(text).toMatch(/^ECPUs of checkpoints /m);
+  expect(text).toMatch(/^store: ECPUs of checkpoints /m);
   expect(text).toMatch(/^ {2}Fargate tasks of 0\.25 vCPU and 0\.5 GiB .* deltaloop costs \d+\.\d % of it$/m);
   expect(text).toMatch(/^ {2}one idle cluster, watcher as a Fargate task .* not met, at most 28\.00$/m);
 });

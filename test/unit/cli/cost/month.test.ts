@@ -35,7 +35,7 @@ it("an idle month lists each item once, and includes continuous long polls of ea
     "KMS requests": 5 * 12 * 730 * 4 + 3 * 730,
     secrets: 14,
     "reads of secrets": 5 * 12 * 730 * 4,
-    alarms: 41,
+    alarms: 42,
     "custom metrics": 10,
     logs: 0.077,
     "logs, kept 30 days": 0.077,
@@ -46,6 +46,28 @@ it("an idle month lists each item once, and includes continuous long polls of ea
     "SQS: empty polls": 3 * 5 * 3 * 60 * 730,
   });
 });
+
+it("profile lean has one zone, one node, one watcher with a public address, and no NAT gateway, endpoint or key", () => {
+  const lean = { ...PRICES, nodes: { ...PRICES.nodes, "cache.t4g.micro": PRICES.nodes["cache.t4g.small"] ?? fail() } };
+  const quantities = Object.fromEntries(month({ profile: "lean", watcherImage: "w:1" }, IDLE, lean).map(({ name, idle }) => [name, idle]));
+  expect(quantities).toMatchObject({
+    "store, 1 × cache.t4g.micro": 730,
+    "watchers, 1: CPU": 0.25 * 730,
+    "watchers, 1: public address": 730,
+    secrets: 3,
+    alarms: 15,
+    "custom metrics": 1,
+  });
+  const names = Object.keys(quantities).join("\n");
+  expect(names).not.toMatch(/NAT|endpoints|KMS|traffic/);
+  const serverless = Object.fromEntries(month({ profile: "lean", store: "serverless" }).map(({ name, idle }) => [name, idle]));
+  expect(serverless).toMatchObject({ "store: data": 0.1 * 730 });
+  expect(Object.keys(serverless).join("\n")).not.toContain("×");
+});
+
+function fail(): never {
+  throw new Error("missing in the fixtures");
+}
 
 it("adds work: messages, durations with cold starts, and metrics of the busy hours", () => {
   const items = month({}, { ...IDLE, rolloutsPerDay: 24 });
@@ -92,7 +114,7 @@ it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>
 
 it.each([
   { parameters: { natgateway: "false" }, says: "natgateway: unknown stack parameter; known are network, natGateway, " },
-  { parameters: { store: "redis" }, says: "store=redis: must be one of valkey, memorydb, given" },
+  { parameters: { store: "redis" }, says: "store=redis: must be one of valkey, serverless, memorydb, given" },
   { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: must be a whole number from 1 to 300" },
   { parameters: { network: "none" }, says: "network=none needs store=given" },
   {
