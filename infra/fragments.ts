@@ -124,12 +124,9 @@ ${readSecrets([...KEYS, "redis", kubeSecret("watcher")])}              - *togeth
         Statement:
               - Sid: WriteCredentials
                 Effect: Allow
-                Action: !If [IsLean, ssm:PutParameter, secretsmanager:PutSecretValue]
-                Resource: !If
-                  - IsLean
-                  - - ${parameters.join("\n                    - ")}
-                  - - ${credentials.join("\n                    - ")}
-Outputs:
+                Action: [secretsmanager:PutSecretValue, ssm:PutParameter]
+                Resource:
+${arnLines([...credentials, ...parameters])}Outputs:
   WatcherPolicyArn: { Value: !Ref WatcherPolicy }
   TokenRenewerPolicyArn: { Value: !Ref TokenRenewerPolicy }
 `;
@@ -192,13 +189,13 @@ function readSecrets(parts: readonly string[], user?: string): string {
 ${arnLines([...parts.filter((part) => part !== role).map(arn), ...redis])}${role === undefined ? "" : readCredential(role)}`;
 }
 
-/** The credential for the API server: a secret, in profile lean a parameter. */
+/** The credential for the API server: a secret, in profile lean a parameter. Tools that check policies read no conditions in an action. */
 function readCredential(part: string): string {
   return `              - Sid: ReadCredential
                 Effect: Allow
-                Action: !If [IsLean, ssm:GetParameters, secretsmanager:GetSecretValue]
-                Resource: !If [IsLean, ${PARAMETER_ARN}${secretName(STAGE, part)}", ${arn(part)}]
-`;
+                Action: [secretsmanager:GetSecretValue, ssm:GetParameters]
+                Resource:
+${arnLines([arn(part), `${PARAMETER_ARN}${secretName(STAGE, part)}"`])}`;
 }
 
 const PARAMETER_ARN = '!Sub "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/';
