@@ -5,7 +5,7 @@ import { printable } from "@deltaloop/base/output";
 import { createSystemClock } from "@deltaloop/base/system";
 import { clusterId, flattenKubeconfig, isClusterName, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import { messageOf } from "@deltaloop/kube/objects";
-import { ROLES, serviceAccount } from "@deltaloop/controllers/registry";
+import { functionsOf, REGISTRY, serviceAccount } from "@deltaloop/controllers/registry";
 import {
   hostResolver,
   isParameterPlace,
@@ -19,7 +19,7 @@ import {
   writeCluster,
   writeParameterCluster,
 } from "@deltaloop/local/clusters";
-import type { FolderEntry } from "@deltaloop/local/clusters";
+import type { FolderEntry, ParameterRole } from "@deltaloop/local/clusters";
 import type { Parameters } from "@deltaloop/store/secrets";
 import { parametersOf } from "./clusters/open-clusters.ts";
 import { allowOption, clustersOption } from "./clusters/options.ts";
@@ -35,8 +35,12 @@ interface AddFlags extends ClustersFlags {
 }
 
 const EXIT_REJECTED = 1;
-/** The roles that have a parameter for each cluster. */
-const PARAMETER_ROLES: readonly string[] = ROLES.map(({ name }) => name);
+/** The roles that have a parameter for each cluster: those of the watcher and of all functions. */
+const PARAMETER_ROLES: readonly ParameterRole[] = [
+  ...functionsOf(REGISTRY).map(({ name, usesKube }) => ({ name: serviceAccount(name), hasCredentials: usesKube })),
+  { name: serviceAccount("watcher"), hasCredentials: true },
+];
+const ROLE_NAMES = PARAMETER_ROLES.map(({ name }) => name);
 
 export function registerCluster(program: Command): void {
   const cluster = program.command("cluster").description("Edits the folder of clusters that `dev --clusters` serves.");
@@ -91,15 +95,14 @@ async function add(name: string, flags: AddFlags): Promise<void> {
   await inParameters(flags, async (store) => {
     await writeParameterCluster(store, PARAMETER_ROLES, { name, config, isPaused: before?.isPaused ?? false });
     // Another server or CA is another cluster, whose parameters have another name.
-    if (before !== undefined && cidOf(before) !== clusterId(name, config))
-      await removeParameterCluster(store, PARAMETER_ROLES, cidOf(before));
+    if (before !== undefined && cidOf(before) !== clusterId(name, config)) await removeParameterCluster(store, ROLE_NAMES, cidOf(before));
   });
 }
 
 async function remove(name: string, flags: ClustersFlags): Promise<void> {
   const entry = await found(name, flags);
   if (!isParameterPlace(flags.clusters)) return await removeCluster(flags.clusters, entry);
-  await inParameters(flags, async (store) => await removeParameterCluster(store, PARAMETER_ROLES, cidOf(entry)));
+  await inParameters(flags, async (store) => await removeParameterCluster(store, ROLE_NAMES, cidOf(entry)));
 }
 
 /** Calls `act` with Parameter Store, whose connections would keep this process alive. */
@@ -123,7 +126,7 @@ function cidOf({ file }: FolderEntry): string {
 async function pause(name: string, flags: ClustersFlags, isPaused: boolean): Promise<void> {
   const entry = await found(name, flags);
   if (!isParameterPlace(flags.clusters)) return await setPaused(flags.clusters, name, isPaused);
-  await inParameters(flags, async (store) => await pauseParameterCluster(store, PARAMETER_ROLES, cidOf(entry), isPaused));
+  await inParameters(flags, async (store) => await pauseParameterCluster(store, ROLE_NAMES, cidOf(entry), isPaused));
 }
 
 /** Returns the entry of a cluster, which may be rejected: such a cluster can be removed and paused, too. */

@@ -15,7 +15,8 @@ import type { ReplayedSync } from "@deltaloop/replay/sync-log";
 import { readConfiguration, releaseMemoryWhenQuiet, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog } from "@deltaloop/base/output";
 import type { LogLevel } from "@deltaloop/base/output";
-import { accessTo, configurationOf, NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
+import { liveOf } from "@deltaloop/controllers/clusters";
+import { accessTo, directoryConfiguration, openClusters } from "./clusters/open-clusters.ts";
 import { allowOption, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { serveClusters } from "./clusters/serve-clusters.ts";
@@ -105,7 +106,8 @@ async function runHost(flags: HostFlags): Promise<void> {
     const readyz = [storeCheck(store), informerSyncCheck(store), shutdownCheck(ends)];
     await serveMetrics({ ...metricsServer, readyz, log: log(live.current.logLevel) });
   } else {
-    const { current } = await configurationOf(NO_CLUSTER);
+    const live = await directoryConfiguration();
+    const { current } = live;
     const own = log(current.logLevel);
     const directory = await openClusters(flags, flags.child ? own.debug : own.error, current); // `dev` reports them
     const shared = shareConnections(current, (error) => own.warn("redis connection failed", { error: describeError(error) }));
@@ -115,7 +117,7 @@ async function runHost(flags: HostFlags): Promise<void> {
         open: async (cluster) =>
           await openFunctions({
             ...{ ...options, shared },
-            live: await configurationOf(cluster),
+            live: liveOf(live, cluster),
             accessAs: async (role, component) => await accessTo(cluster, flags, role, component),
             onSync: syncsOf(`${cluster.name}: `),
             log: log(current.logLevel, cluster.name),

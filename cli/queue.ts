@@ -16,7 +16,7 @@ import type { OwnSqs, LocalQueues } from "@deltaloop/local";
 import { consoleLog } from "@deltaloop/base/output";
 import { untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { wholeNumber } from "@deltaloop/base";
-import { claimOfDoorbell } from "./clusters/route-records.ts";
+import { claimOfDoorbell } from "@deltaloop/controllers/clusters";
 
 interface QueueFlags {
   readonly port: number;

@@ -22,7 +22,8 @@ import { type LoggingFormat, loggingFormatOption } from "./output/logging-format
 
 import { clustersOption, allowOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
-import { configurationOf, NO_CLUSTER, openClusters } from "./clusters/open-clusters.ts";
+import { directoryIn } from "@deltaloop/controllers/clusters";
+import { directoryConfiguration, openClusters } from "./clusters/open-clusters.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
 import { describeError } from "@deltaloop/kube/client";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
@@ -99,7 +100,9 @@ function batchingWindow(value: string): number {
 
 async function runWatch(flags: WatchFlags): Promise<void> {
   releaseMemoryWhenQuiet();
+  const directory = directoryIn(process.env);
   if (flags.clusters !== undefined) return await runClusters(flags, flags.clusters);
+  if (directory) return await runClusters({ ...flags, allow: directory.allowed }, directory.place);
   const live = await readConfiguration(process.env);
   const configuration = live.current;
   const log = logOf(flags, configuration.logLevel);
@@ -127,13 +130,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const { store, clock } = watcher;
   const notLeading = (): string | undefined => (watcher.isLeading() ? undefined : "not leading");
   const stops = AbortSignal.any([ends, stopped.signal]);
-  void followSecrets(live, clock, stops, () => {
-    log.warn(
-      "the digest key or the address or credentials of Redis or the API server changed: exiting so that the supervisor restarts the watcher",
-    );
-    process.exitCode = EXIT_SECRETS_REPLACED;
-    stopped.abort(new Error("secrets were replaced"));
-  });
+  void followSecrets(live, clock, stops, () => exitOnNewSecrets(log, stopped));
   await serveMetrics({
     listen: flags.metrics,
     metrics,
@@ -160,20 +157,32 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   process.exit();
 }
 
+function exitOnNewSecrets(log: Log, stopped: AbortController): void {
+  log.warn(
+    "the digest key or the address or credentials of Redis or the API server changed: exiting so that the supervisor restarts the watcher",
+  );
+  process.exitCode = EXIT_SECRETS_REPLACED;
+  stopped.abort(new Error("secrets were replaced"));
+}
+
 /** One process for all clusters of a folder. A folder without clusters is served, too. */
 async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
-  const ends = flags.child ? untilStdinEnds() : untilSignalled();
+  const signalled = flags.child ? untilStdinEnds() : untilSignalled();
+  const stopped = new AbortController();
+  const ends = AbortSignal.any([signalled, stopped.signal]);
   const log = logOf(flags, "info");
   const metrics = createPrometheusMetrics("watcher");
   const clock = createSystemClock();
   let hasRejected = false;
-  const { current } = await configurationOf(NO_CLUSTER);
+  const live = await directoryConfiguration();
+  const { current } = live;
   const onProblem = (problem: string): void => {
     hasRejected = true;
     (flags.child ? log.debug : log.error)(problem); // `dev` reports them
   };
   const directory = await openClusters({ ...flags, clusters: folder }, onProblem, current);
   await requireFitRedis(current, log);
+  void followSecrets(live, clock, ends, () => exitOnNewSecrets(log, stopped));
   const shared = shareConnections(current, (error) => log.warn("redis connection failed", { error: describeError(error) }));
   const random = createSystemRandom();
   const queue = createSqsDeltaQueue(shared.sqs, { queueUrl: current.queues.deltas });
@@ -189,18 +198,19 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
       {
         ...{ directory, clock, log, ledByOthers: shares.ledByOthers, hasRejected: () => hasRejected },
         cached: async (signal) => await cachedClusters(current.redis, current.deployment, signal),
-        forget: async (cid, signal) => await forgetListed({ cid }, signal),
+        forget: async (cid, signal) => await forgetListed(current, { cid }, signal),
       },
       ends,
     );
   await watchClusters(
     {
-      ...{ directory, log, clock, random, forget: forgetListed, ...(shares && { shares }) },
+      ...{ directory, log, clock, random, ...(shares && { shares }) },
+      forget: async (cluster, signal) => await forgetListed(current, cluster, signal),
       serve: async (cluster, signal) =>
         await watchListed(
           cluster,
           {
-            ...{ ...flags, shared, together, log: (level) => logOf(flags, level, cluster.name) },
+            ...{ ...flags, live, shared, together, log: (level) => logOf(flags, level, cluster.name) },
             onRole: (role) => shares?.note(cluster.cid, role),
           },
           signal,

@@ -4,9 +4,7 @@
  */
 import type { Clock } from "@deltaloop/base";
 import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
-
-/** Invocations of handlers, records that failed, and doorbells that returned to the queue because the cluster had its full share. */
-export type LoadKind = "invocations" | "failures" | "postponed";
+import type { LoadKind } from "@deltaloop/controllers/clusters";
 
 export interface ClusterLoad {
   count(cluster: string, kind: LoadKind, by: number): void;

@@ -1,20 +1,19 @@
 import { UsageError } from "@deltaloop/base";
 import { createSystemClock } from "@deltaloop/base/system";
+import { directoryVariables } from "@deltaloop/controllers/clusters";
 import type { Configuration, LiveConfiguration, Variables } from "@deltaloop/controllers/configuration";
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { messageOf } from "@deltaloop/kube/objects";
 import { serviceAccount } from "@deltaloop/controllers/registry";
-import { hostResolver, isParameterPlace, openClusterFolder, openClusterParameters, vettedLookup } from "@deltaloop/local/clusters";
+import { inlineAccess, vettedLookup } from "@deltaloop/kube/clusters";
+import { hostResolver, isParameterPlace, openClusterFolder, openClusterParameters } from "@deltaloop/local/clusters";
 import { createOwnFolder, readConfiguration } from "@deltaloop/local/processes";
 import { cachedAmong } from "@deltaloop/store/redis";
 import { createParameters } from "@deltaloop/store/secrets";
 import type { Parameters } from "@deltaloop/store/secrets";
 import type { ClustersFlags } from "./options.ts";
-
-/** Stands for the cluster in the configuration of a process that serves all clusters of a directory. */
-export const NO_CLUSTER: Pick<ListedCluster, "cid" | "server"> = { cid: "0".repeat(32), server: "https://none.invalid" };
 
 /** Parameter Store at DELTALOOP_SECRETS_ENDPOINT, which is that of AWS by default. */
 export function parametersOf(): Parameters {
@@ -34,7 +33,6 @@ export async function openClusters(
 ): Promise<ClusterDirectory> {
   const place = clusters ?? "";
   const options = {
-    copies: createOwnFolder("clusters").path,
     allowed: new Set(allow),
     resolve: hostResolver(createSystemClock()),
     onProblem: (line: string) => report(`kubeconfig rejected: ${line}`),
@@ -43,7 +41,7 @@ export async function openClusters(
     }),
   };
   try {
-    if (!isParameterPlace(place)) return await openClusterFolder({ ...options, folder: place });
+    if (!isParameterPlace(place)) return await openClusterFolder({ ...options, folder: place, copies: createOwnFolder("clusters").path });
     return await openClusterParameters({ ...options, place, role: serviceAccount("watcher"), parameters: parametersOf() });
   } catch (error) {
     throw new UsageError(`--clusters: ${messageOf(error)}`);
@@ -52,18 +50,16 @@ export async function openClusters(
 
 /** Access to a listed cluster as one role, by its vetted kubeconfig and addresses. @throws {UsageError} when the kubeconfig cannot be used */
 export async function accessTo(
-  { kubeconfig }: Pick<ListedCluster, "kubeconfig">,
+  { kubeconfig, inline }: Pick<ListedCluster, "kubeconfig" | "inline">,
   { allow = [] }: Partial<ClustersFlags>,
   role: string,
   component: string,
 ): Promise<KubeHttpConfig> {
-  return { ...(await kubeAccess({ kubeconfig }, role, component)), lookup: vettedLookup(new Set(allow)) };
+  const access = inline ? inlineAccess(inline, { role, component }) : await kubeAccess({ kubeconfig: kubeconfig ?? "" }, role, component);
+  return { ...access, lookup: vettedLookup(new Set(allow)) };
 }
 
-/** The configuration of one cluster: that of the process, with the cluster's id and server. */
-export async function configurationOf(
-  { cid, server }: typeof NO_CLUSTER,
-  environment: Variables = process.env,
-): Promise<LiveConfiguration> {
-  return await readConfiguration({ ...environment, DELTALOOP_CLUSTER: cid, DELTALOOP_KUBE_SERVER: server });
+/** The configuration of a process that serves all clusters of a directory; `liveOf` makes that of one of them. */
+export async function directoryConfiguration(environment: Variables = process.env): Promise<LiveConfiguration> {
+  return await readConfiguration(directoryVariables(environment));
 }

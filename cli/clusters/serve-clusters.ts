@@ -1,12 +1,14 @@
 /**
  * The functions of all clusters of a directory behind one set of queues.
  *
- * SV1 the functions of a cluster use its own credentials and connections only, and are used for its own records only (route-records.ts).
+ * SV1 the functions of a cluster use its own credentials and connections only, and are used for its own records only (RO1).
  * SV2 a paused cluster is still cached, so that it loses no message; nothing is synced.
  * SV3 the connections of a removed cluster are closed when its runs in flight have ended.
  */
 import type { Log } from "@deltaloop/base";
+import { createSystemClock } from "@deltaloop/base/system";
 import type { Configuration } from "@deltaloop/controllers/configuration";
+import { routeRecords } from "@deltaloop/controllers/clusters";
 import type { SqsHandler } from "@deltaloop/controllers/lambda";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { describeError } from "@deltaloop/kube/client";
@@ -15,7 +17,6 @@ import type { FunctionHandlers } from "@deltaloop/local";
 import { sqsCalls } from "@deltaloop/store/sqs";
 import type { ClusterLoad } from "./cluster-load.ts";
 import type { OpenedFunctions } from "./open-functions.ts";
-import { routeRecords } from "./route-records.ts";
 
 export interface ServedClustersPorts {
   readonly directory: ClusterDirectory;
@@ -43,6 +44,7 @@ interface Served {
 /** Serves the clusters until `ends` aborts. */
 export function serveClusters({ directory, open, queues, share, load, log }: ServedClustersPorts, ends: AbortSignal): FunctionHandlers {
   const { endpoint } = queues;
+  const clock = createSystemClock();
   const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   const served = new Map<string, Served>();
 
@@ -76,11 +78,6 @@ export function serveClusters({ directory, open, queues, share, load, log }: Ser
     else if (known) known.isPaused = cluster.isPaused;
   }, ends);
 
-  async function refresh(cid: string): Promise<void> {
-    if (!served.has(cid)) await directory.refresh();
-    await served.get(cid)?.opening;
-  }
-
   async function postpone(QueueUrl: string, MessageGroupId: string, bodies: readonly string[]): Promise<void> {
     const Entries = bodies.map((MessageBody, i) => ({ Id: String(i), MessageBody, MessageGroupId, DelaySeconds: POSTPONED_SECONDS }));
     await sqs.call("SendMessageBatch", { QueueUrl, Entries });
@@ -88,15 +85,20 @@ export function serveClusters({ directory, open, queues, share, load, log }: Ser
 
   function router(records: "deltas" | "doorbells", queueUrl: string, handlerOf: (handlers: FunctionHandlers) => SqsHandler): SqsHandler {
     return routeRecords({
-      ...{ records, refresh, share, log },
+      ...{ records, clock, log },
       onLoad(cid, kind, by) {
         const { name } = served.get(cid) ?? {};
         if (name !== undefined) load?.count(name, kind, by);
       },
-      postpone: async (cid, bodies) => await postpone(queueUrl, cid, bodies),
-      functionOf(cid) {
+      share: { most: share, postpone: async (cid, bodies) => await postpone(queueUrl, cid, bodies) },
+      async functionOf(cid, { kind }) {
+        if (kind !== "heartbeats") {
+          if (!served.has(cid)) await directory.refresh(); // it may be new
+          await served.get(cid)?.opening;
+        } // a heartbeat is not waited for: the next one follows
         const { functions, isPaused } = served.get(cid) ?? {};
-        if (!functions || (isPaused && records === "doorbells")) return undefined; // SV2
+        if (!functions) return "missing";
+        if (isPaused && kind === "doorbells") return "paused"; // SV2
         return { handler: handlerOf(functions.handlers), signer: functions.signer };
       },
     });

@@ -26,9 +26,9 @@ import { createMemoryStore } from "@deltaloop/store/memory";
 import type { ItemChange, Store } from "@deltaloop/store/ports";
 import { createSqsDeltaQueue, createSqsMessageSource, sqsClient } from "@deltaloop/store/sqs";
 import type { SqsCalls } from "@deltaloop/store/sqs";
-import { accessTo, configurationOf, NO_CLUSTER, openClusters } from "../clusters/open-clusters.ts";
+import { claimOfDoorbell, liveOf, NO_CLUSTER } from "@deltaloop/controllers/clusters";
+import { accessTo, directoryConfiguration, openClusters } from "../clusters/open-clusters.ts";
 import { openFunctions } from "../clusters/open-functions.ts";
-import { claimOfDoorbell } from "../clusters/route-records.ts";
 import { serveClusters } from "../clusters/serve-clusters.ts";
 import { RunningSyncs } from "../health/running-syncs.ts";
 import { watchClusters } from "../watch/watch-clusters.ts";
@@ -104,7 +104,7 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
     redis: { url: redis?.url ?? "redis://none.invalid", cluster: false },
     ...{ queues, kubernetes: "supported", logLevel: "info", metrics: "none" },
   };
-  const environment = environmentOf({ ...configuration, leaseNamespace: "kube-system" });
+  const live = await directoryConfiguration(environmentOf({ ...configuration, leaseNamespace: "kube-system" }));
   const observed = options.observeSqs ?? ((calls) => calls);
   const connections = redis
     ? shareConnections(configuration, (error) => log.warn("redis connection failed", { error: error.message }))
@@ -117,7 +117,7 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
       ...{ directory, queues, log, share: SHARE },
       open: async (cluster) =>
         await openFunctions({
-          live: await configurationOf(cluster, environment),
+          live: liveOf(live, cluster),
           accessAs: async (role, component) => await accessTo(cluster, accessAs, role, component),
           ...{ log: logOf(cluster.name), shared, metrics, running: new RunningSyncs() },
           onSync: (sync) => options.onSync(cluster.name, sync),
@@ -141,7 +141,7 @@ export async function startEmbeddedClusters(options: EmbeddedClustersOptions): P
       serve: async (cluster, signal) =>
         await watchListed(
           cluster,
-          { ...accessAs, ...{ shared, together, environment, startupTimeout: STARTUP_MS }, log: () => logOf(cluster.name) },
+          { ...accessAs, ...{ live, shared, together, startupTimeout: STARTUP_MS }, log: () => logOf(cluster.name) },
           signal,
         ),
       forget: () => Promise.resolve(),

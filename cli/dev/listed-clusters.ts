@@ -32,7 +32,9 @@ export function followListed({ directory, configuration, folder, log }: ListedCl
     const { name, cid, server, kubeconfig } = cluster;
     const own: Configuration = { ...configuration, cluster: cid, kube: { server } };
     const file = environmentFileOf(cluster);
-    writeFileSync(file, environmentFile({ ...environmentOf(own), KUBECONFIG: kubeconfig }), { mode: 0o600 });
+    writeFileSync(file, environmentFile({ ...environmentOf(own), ...(kubeconfig !== undefined && { KUBECONFIG: kubeconfig }) }), {
+      mode: 0o600,
+    });
     log.info(`to check ${name}, run: deltaloop doctor --env ${file}`);
     const { store } = openCache(own, shared.makeStore);
     stores.set(cid, store);

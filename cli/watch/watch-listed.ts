@@ -1,11 +1,12 @@
 /** One cluster of a directory, in the process that watches all of them. */
 import { unlessAborted } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
-import type { Variables } from "@deltaloop/controllers/configuration";
+import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
 import type { SharedConnections } from "@deltaloop/controllers/lambda";
 import type { ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { forgetCluster } from "@deltaloop/store/redis";
-import { accessTo, configurationOf, NO_CLUSTER } from "../clusters/open-clusters.ts";
+import { liveOf } from "@deltaloop/controllers/clusters";
+import { accessTo } from "../clusters/open-clusters.ts";
 import type { ClustersFlags } from "../clusters/options.ts";
 import type { StartupFlags } from "../cluster/startup.ts";
 import type { Role } from "./nominate.ts";
@@ -18,8 +19,8 @@ interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
   readonly shared: SharedConnections;
   readonly onRole?: (role: Role) => void;
   readonly together?: Together;
-  /** Default: that of this process. */
-  readonly environment?: Variables;
+  /** The configuration of the process. */
+  readonly live: LiveConfiguration;
   readonly log: (level: "debug" | "info" | "warn" | "error") => Log;
 }
 
@@ -28,8 +29,8 @@ interface Options extends StartupFlags, Pick<Partial<ClustersFlags>, "allow"> {
  * @throws the errors of openWatcher, and {SharedCacheError}
  */
 export async function watchListed(cluster: ListedCluster, options: Options, signal: AbortSignal): Promise<void> {
-  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout, shared, together, environment, onRole } = options;
-  const live = await configurationOf(cluster, environment);
+  const { leaseNamespace, batchingWindow: batchingWindowMs, startupTimeout, shared, together, onRole } = options;
+  const live = liveOf(options.live, cluster);
   const access = await accessTo(cluster, options, "deltaloop-watcher", "watcher");
   const log = options.log(live.current.logLevel);
   const watched = { live, access, log, shared, leaseNamespace, batchingWindowMs, startupTimeout };
@@ -47,7 +48,10 @@ export async function watchListed(cluster: ListedCluster, options: Options, sign
   }
 }
 
-export async function forgetListed({ cid }: Pick<ListedCluster, "cid">, signal: AbortSignal): Promise<void> {
-  const { redis, deployment } = (await configurationOf(NO_CLUSTER)).current;
+export async function forgetListed(
+  { redis, deployment }: Pick<Configuration, "redis" | "deployment">,
+  { cid }: Pick<ListedCluster, "cid">,
+  signal: AbortSignal,
+): Promise<void> {
   await forgetCluster(redis, deployment, cid, signal);
 }

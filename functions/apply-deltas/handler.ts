@@ -1,7 +1,8 @@
 /** The applier: writes delta messages to the cache, and sends doorbells for the affected keys. */
-import { createApplierFunction, deployed } from "@deltaloop/controllers/lambda";
+import { deployedQueue } from "@deltaloop/controllers/clusters";
+import { createApplierFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler } from "@deltaloop/controllers/lambda";
 
 export const createApplyDeltas = createApplierFunction;
 
-export const handler: SqsHandler = deployed("apply-deltas", createApplyDeltas);
+export const handler: SqsHandler = deployedQueue("apply-deltas", "deltas", createApplyDeltas);

@@ -8,7 +8,8 @@
  * An unsigned message may not be from the watcher, so the handler logs it and marks no cache as suspect.
  */
 import { readDeadMessage, reportForgery, withRenewedKeys } from "@deltaloop/controllers/cache";
-import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
+import { deployedQueue } from "@deltaloop/controllers/clusters";
+import { settleRecords } from "@deltaloop/controllers/lambda";
 import type { RecordOutcome, SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 
 const DEAD_LETTERS = "delta dead-letter queue";
@@ -47,4 +48,4 @@ async function processDeadLetter(ports: DeadDeltasPorts, messageId: string, body
   return { kind: "ack" };
 }
 
-export const handler: SqsHandler = deployed("dead-deltas", createDeadDeltas);
+export const handler: SqsHandler = deployedQueue("dead-deltas", "deltas", createDeadDeltas);

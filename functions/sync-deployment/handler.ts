@@ -1,6 +1,7 @@
 /** Syncs the Deployment of each doorbell, and runs follow-up syncs of its ReplicaSets. */
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
-import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
+import { deployedQueue } from "@deltaloop/controllers/clusters";
+import { createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import { REGISTRY } from "@deltaloop/controllers/registry";
 import { REPLICASET_KEYS } from "@deltaloop/controllers/replicaset";
@@ -9,4 +10,4 @@ export function createSyncDeployment(wiring: FunctionWiring): SqsHandler {
   return createSyncFunction(wiring, REGISTRY, "deployment", { deployment: DEPLOYMENT_KEYS, replicaset: REPLICASET_KEYS });
 }
 
-export const handler: SqsHandler = deployed("deployment", createSyncDeployment);
+export const handler: SqsHandler = deployedQueue("deployment", "doorbells", createSyncDeployment);

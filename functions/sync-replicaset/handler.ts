@@ -1,6 +1,7 @@
 /** Syncs the ReplicaSet of each doorbell, and runs a follow-up sync of its Deployment. */
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
-import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
+import { deployedQueue } from "@deltaloop/controllers/clusters";
+import { createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import { REGISTRY } from "@deltaloop/controllers/registry";
 import { REPLICASET_KEYS } from "@deltaloop/controllers/replicaset";
@@ -9,4 +10,4 @@ export function createSyncReplicaSet(wiring: FunctionWiring): SqsHandler {
   return createSyncFunction(wiring, REGISTRY, "replicaset", { replicaset: REPLICASET_KEYS, deployment: DEPLOYMENT_KEYS });
 }
 
-export const handler: SqsHandler = deployed("replicaset", createSyncReplicaSet);
+export const handler: SqsHandler = deployedQueue("replicaset", "doorbells", createSyncReplicaSet);

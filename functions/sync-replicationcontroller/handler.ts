@@ -1,5 +1,6 @@
 /** Syncs the ReplicationController of each doorbell. */
-import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
+import { deployedQueue } from "@deltaloop/controllers/clusters";
+import { createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import { REGISTRY } from "@deltaloop/controllers/registry";
 import { REPLICATIONCONTROLLER_KEYS } from "@deltaloop/controllers/replication";
@@ -8,4 +9,4 @@ export function createSyncReplicationController(wiring: FunctionWiring): SqsHand
   return createSyncFunction(wiring, REGISTRY, "replicationcontroller", { replicationcontroller: REPLICATIONCONTROLLER_KEYS });
 }
 
-export const handler: SqsHandler = deployed("replicationcontroller", createSyncReplicationController);
+export const handler: SqsHandler = deployedQueue("replicationcontroller", "doorbells", createSyncReplicationController);

@@ -8,7 +8,7 @@ export { certificatesIn } from "./kubeconfig/pem.ts";
 export { requestToken } from "./kubeconfig/token-request.ts";
 export { flattenKubeconfig, kubeconfigText } from "./kubeconfig/flatten.ts";
 export { parseKubeconfig } from "./kubeconfig/kubeconfig.ts";
-export type { Kubeconfig } from "./kubeconfig/kubeconfig.ts";
+export type { Kubeconfig } from "./kubeconfig/schema.ts";
 export { changesBetween, clusterId, isClusterName, repeatedServers } from "./kubeconfig/clusters/directory.ts";
 export type { ClusterChange, ClusterDirectory, ListedCluster } from "./kubeconfig/clusters/directory.ts";
 export { addressProblem, ALLOWANCES, vetKubeconfig } from "./kubeconfig/clusters/vet.ts";

@@ -3,7 +3,6 @@ export { removeCluster, setPaused, writeCluster } from "./clusters/edit-folder.t
 export { readFolder, vet } from "./clusters/read-folder.ts";
 export type { FolderEntry } from "./clusters/read-folder.ts";
 export { hostResolver } from "./clusters/resolve-host.ts";
-export { vettedLookup } from "./clusters/vetted-lookup.ts";
 export {
   isParameterPlace,
   pauseParameterCluster,
@@ -11,3 +10,4 @@ export {
   removeParameterCluster,
   writeParameterCluster,
 } from "./clusters/parameter-clusters.ts";
+export type { ParameterRole } from "./clusters/parameter-clusters.ts";

@@ -48,8 +48,9 @@ function suite(): void {
       expect([...after].filter(([name, version]) => before.get(name) !== version).map(([name]) => name)).toEqual([names[3]]);
       const values = await parameters.values([...names, "/clusters/none"]);
       expect(values.size).toBe(12);
-      expect(values.get(names[3] ?? "")).toBe("renewed");
-      expect(values.get(names[0] ?? "")).toMatch(/^value of \/clusters/);
+      expect(values.get(names[3] ?? "")).toEqual({ version: 2, text: "renewed" });
+      expect(values.get(names[0] ?? "")?.text).toMatch(/^value of \/clusters/);
+      expect(await parameters.versionsOf([names[3] ?? "", "/clusters/none"])).toEqual(new Map([[names[3], 2]]));
       await parameters.remove([...names, "/clusters/none"]);
       expect((await parameters.versions("/clusters/deltaloop-watcher")).size).toBe(0);
       expect((await parameters.versions("/clusters/deltaloop-sync-deployment")).size).toBe(1);

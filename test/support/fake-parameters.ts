@@ -40,8 +40,11 @@ export async function startFakeParameters(): Promise<FakeParameters> {
         return { Parameters: page.map(([name, { version }]) => ({ Name: name, Value: "ciphertext", Version: version })), ...more };
       }
       case "GetParameters": {
-        const found = Names.flatMap((name) => (values.has(name) ? [{ Name: name, Value: values.get(name)?.value }] : []));
-        decrypted.push(...found.map((each) => each.Name));
+        const found = Names.flatMap((name) => {
+          const { value, version } = values.get(name) ?? {};
+          return version === undefined ? [] : [{ Name: name, Version: version, Value: WithDecryption === true ? value : "ciphertext" }];
+        });
+        if (WithDecryption === true) decrypted.push(...found.map((each) => each.Name));
         return { Parameters: found };
       }
       case "PutParameter":

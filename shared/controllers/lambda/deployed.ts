@@ -4,7 +4,8 @@
  * DE1 the first invocation reads all secrets at once; it fails with the reason, and the next one retries.
  * DE2 the configuration is refreshed before each invocation (live-configuration.ts). If its connections cannot be reused, the function is
  *     recreated; work in progress ends on the old connections, which are then closed.
- * DE3 the sweeper reads no rows and no messages, so it has none of the deployment's keys and uses random ones.
+ * DE3 the sweeper reads no rows and no messages. It uses random keys, except that of MACs if it serves several clusters, whose doorbells
+ *    are signed.
  */
 import { randomBytes } from "node:crypto";
 import { createSecretReader } from "@deltaloop/store/secrets";
@@ -17,28 +18,39 @@ import { createLogger } from "./logger.ts";
 import { componentService, wireFunction } from "./wire-function.ts";
 import type { Component, WiredFunction } from "./wire-function.ts";
 
-interface Made<A extends readonly unknown[], R> {
-  readonly of: LiveConfiguration["current"];
+/** What serves invocations with one configuration. */
+export interface Serving<A extends readonly unknown[], R> {
   readonly handler: (...args: A) => Promise<R>;
-  readonly wiring: WiredFunction;
-  running: number;
+  close(): Promise<void>;
 }
 
-/** Returns the export of a handler file. `environment` is Lambda's by default. */
+/** Returns the export of a handler file of a function that serves one cluster. `environment` is Lambda's by default. */
 export function deployed<A extends readonly unknown[], R>(
   component: Component,
   create: (wiring: WiredFunction) => (...args: A) => Promise<R>,
   environment: Variables = process.env,
 ): (...args: A) => Promise<R> {
-  const service = componentService(component);
+  return remade(component, environment, (live) => {
+    const log = createLogger(componentService(component), live.current.logLevel);
+    const wiring = wireFunction(component, live, kubeHttpConfig(live, component, { log }));
+    return { handler: create(wiring), close: wiring.close };
+  });
+}
+
+/** Calls what `make` returns, which is made again when its configuration cannot be used any more (DE2). */
+export function remade<A extends readonly unknown[], R>(
+  component: Component,
+  environment: Variables,
+  make: (live: LiveConfiguration) => Serving<A, R>,
+): (...args: A) => Promise<R> {
   let starting: Promise<LiveConfiguration> | undefined;
-  let made: Made<A, R> | undefined;
+  let made: { readonly of: LiveConfiguration["current"]; readonly serving: Serving<A, R>; running: number } | undefined;
 
   async function start(): Promise<LiveConfiguration> {
     starting ??= liveConfiguration(component === "sweep" ? withKeys(environment) : environment, {
       secrets: createSecretReader,
       now: Date.now,
-      log: createLogger(service, "info"),
+      log: createLogger(componentService(component), "info"),
     });
     try {
       return await starting;
@@ -53,17 +65,16 @@ export function deployed<A extends readonly unknown[], R>(
     const of = await live.fresh();
     if (made === undefined || !isServedBy(made.of, of)) {
       const former = made;
-      const wiring = wireFunction(component, live, kubeHttpConfig(live, component, { log: createLogger(service, of.logLevel) }));
-      made = { of, handler: create(wiring), wiring, running: 0 };
-      if (former?.running === 0) await former.wiring.close();
+      made = { of, serving: make(live), running: 0 };
+      if (former?.running === 0) await former.serving.close();
     }
     const own = made;
     own.running++;
     try {
-      return await own.handler(...args);
+      return await own.serving.handler(...args);
     } finally {
       own.running--;
-      if (own !== made && own.running === 0) await own.wiring.close();
+      if (own !== made && own.running === 0) await own.serving.close();
     }
   };
 }

@@ -66,7 +66,12 @@ export function componentService(component: Component): string {
 /** The metrics of `few`: what the alarm of all clusters needs. */
 const FEW: readonly MetricName[] = ["deltaloop_unhealthy_clusters"];
 
-function functionMetrics(component: Component, { deployment, metrics }: Configuration, clock: Clock): Metrics {
+/** Metrics in the function's log, in the embedded metric format. */
+export function functionMetrics(
+  component: Component,
+  { deployment, metrics }: Pick<Configuration, "deployment" | "metrics">,
+  clock: Clock,
+): Metrics {
   const write = (line: string): void => void process.stdout.write(`${line}\n`);
   const namespace = { namespace: `deltaloop/${deployment}`, dimensions: { function: component } };
   return createEmfMetrics({ ...namespace, now: () => clock.now(), write, ...(metrics === "few" && { only: FEW }) });

@@ -11,6 +11,7 @@ import { messageOf } from "../objects/errors.ts";
 import { environmentOfOthers } from "./environment-of-others.ts";
 import { issueText } from "./issue-text.ts";
 import { problemOfPair } from "./pem.ts";
+import { isToken } from "./schema.ts";
 
 const GROUP = "client.authentication.k8s.io";
 /** Long enough for a login in a browser. */
@@ -110,11 +111,6 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
     ...(key !== undefined && { key }),
     expiresAtMs: typeof expirationTimestamp === "string" ? Date.parse(expirationTimestamp) : Number.POSITIVE_INFINITY,
   };
-}
-
-/** Whether `text` is a single word that a header can carry. Source: RFC 6750, section 2.1. */
-export function isToken(text: string): boolean {
-  return /^[\x21-\x7e]+$/.test(text);
 }
 
 function run(file: string, args: readonly string[], environment: Readonly<Record<string, string>>): Promise<string> {

@@ -5,7 +5,8 @@ import { resolve } from "node:path";
 import { messageOf } from "../objects/errors.ts";
 import { stringifyYaml } from "../yaml/yaml.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
-import type { Kubeconfig } from "./kubeconfig.ts";
+import { kubeconfigFields } from "./schema.ts";
+import type { Kubeconfig } from "./schema.ts";
 
 type Cluster = Kubeconfig["clusters"][number]["cluster"];
 type User = Kubeconfig["users"][number]["user"];
@@ -70,23 +71,6 @@ async function content(field: string, file: string, folder: string): Promise<Buf
 }
 
 /** The text of a kubeconfig file, without empty fields. */
-export function kubeconfigText({ clusters, users, contexts, "current-context": current }: Kubeconfig): string {
-  return stringifyYaml({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: clusters.map(({ name, cluster }) => ({ name, cluster: withoutEmpty(cluster) })),
-    users: users.map(({ name, user }) => ({ name, user: withoutEmpty(user) })),
-    contexts: contexts.map(({ name, context }) => ({ name, context: withoutEmpty(context) })),
-    "current-context": current,
-  });
-}
-
-function withoutEmpty(fields: object): object {
-  const isEmpty = (value: unknown): boolean =>
-    value === "" ||
-    value === false ||
-    value === null ||
-    value === undefined ||
-    (typeof value === "object" && Object.keys(value).length === 0);
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => !isEmpty(value)));
+export function kubeconfigText(config: Kubeconfig): string {
+  return stringifyYaml(kubeconfigFields(config));
 }

@@ -13,54 +13,19 @@ import { showsToken, TokenInClearError } from "../http/config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "../http/config.ts";
 import { parseYaml, stringifyYaml } from "../yaml/yaml.ts";
 import { messageOf } from "../objects/errors.ts";
-import { ExecPlugin, isToken, runExecPlugin } from "./exec-plugin.ts";
+import { ExecPlugin, runExecPlugin } from "./exec-plugin.ts";
 import type { Credentials, ExecCluster } from "./exec-plugin.ts";
 import { filesIn } from "./kubeconfig-path.ts";
 import { issueText } from "./issue-text.ts";
+import { decoded } from "./inline-data.ts";
 import { certificatesIn, problemOfPair } from "./pem.ts";
+import { isToken, kubeconfigFrom, User } from "./schema.ts";
+import type { Cluster, Kubeconfig } from "./schema.ts";
 
 /** Interval after which a token file and the kubeconfig are read again. */
 const TOKEN_MS_MAX = 60_000;
 /** Interval after which the same rejected credentials are looked for in files again: a user renews them at some time after they expired. */
 const REJECTED_MS = 2_000;
-
-const text = v.nullish(v.string(), "");
-const flag = v.nullish(v.boolean(), false);
-const Cluster = v.object({
-  server: text,
-  "tls-server-name": text,
-  "insecure-skip-tls-verify": flag,
-  "certificate-authority": text,
-  "certificate-authority-data": text,
-  "proxy-url": text,
-  extensions: v.nullish(v.array(v.object({ name: v.string(), extension: v.nullish(v.unknown()) })), []),
-});
-const User = v.object({
-  "client-certificate": text,
-  "client-certificate-data": text,
-  "client-key": text,
-  "client-key-data": text,
-  token: text,
-  tokenFile: text,
-  as: text,
-  "as-uid": text,
-  "as-groups": v.nullish(v.array(v.string()), []),
-  "as-user-extra": v.nullish(v.record(v.string(), v.array(v.string())), {}),
-  username: text,
-  password: text,
-  "auth-provider": v.nullish(v.unknown()),
-  exec: v.nullish(v.unknown()),
-});
-const Context = v.object({ cluster: text, user: text, namespace: text });
-const Kubeconfig = v.object({
-  clusters: v.nullish(v.array(v.object({ name: v.string(), cluster: v.nullish(Cluster, {}) })), []),
-  users: v.nullish(v.array(v.object({ name: v.string(), user: v.nullish(User, {}) })), []),
-  contexts: v.nullish(v.array(v.object({ name: v.string(), context: v.nullish(Context, {}) })), []),
-  "current-context": text,
-});
-export type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
-type User = v.InferOutput<typeof User>;
-type Cluster = v.InferOutput<typeof Cluster>;
 
 /** The merged entries of all files, each with the folder of its file. */
 interface Merged {
@@ -113,11 +78,7 @@ async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & 
   return { config: parseKubeconfig(bytes, `kubeconfig ${path}`), folder: dirname(resolve(path)) };
 }
 
-/**
- * Source: client-go tools/clientcmd/api/v1/conversion.go, which rejects repeated names.
- *
- * @throws {Error} with `what` and the problem, never with the content
- */
+/** Parses a kubeconfig file. @throws {Error} with `what` and the problem, never with the content */
 export function parseKubeconfig(bytes: Buffer, what: string): Kubeconfig {
   const content = textOf(bytes);
   let parsed: unknown;
@@ -127,13 +88,7 @@ export function parseKubeconfig(bytes: Buffer, what: string): Kubeconfig {
     // The last line of the parser's message quotes the input, which may hold a secret.
     throw new Error(`${what} is ${messageOf(error).split("\n")[0]}`);
   }
-  const config = v.safeParse(Kubeconfig, parsed ?? {});
-  if (!config.success) throw new Error(`${what}: ${issueText(config.issues[0])}`);
-  for (const list of ["clusters", "users", "contexts"] as const) {
-    const repeated = config.output[list].find(({ name }, i, all) => all.findIndex((each) => each.name === name) !== i);
-    if (repeated !== undefined) throw new Error(`${what}: ${list} has two entries named "${repeated.name}": rename one of them`);
-  }
-  return config.output;
+  return kubeconfigFrom(parsed ?? {}, what);
 }
 
 /** UTF-8, or UTF-16 that begins with its byte order mark, as PowerShell writes it. */
@@ -402,13 +357,6 @@ async function contentOf(field: string, file: string): Promise<Buffer> {
   return await readFile(file).catch((error: unknown) => {
     throw new Error(`${field} cannot be read: ${messageOf(error)}`);
   });
-}
-
-/** Rejects text that is not base64, which Node would accept; line breaks are allowed. Source: Go encoding/json, of []byte. */
-function decoded(field: string, data: string): Buffer {
-  const packed = data.replaceAll(/[\r\n]/g, "");
-  if (packed.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(packed)) throw new Error(`${field}-data is not base64`);
-  return Buffer.from(packed, "base64");
 }
 
 /**

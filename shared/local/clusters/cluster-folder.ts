@@ -1,7 +1,8 @@
 /**
  * The directory of clusters: in a folder of kubeconfigs, or in Parameter Store.
  *
- * FK1 clients use copies that this process made of vetted files: a file that changes after it was vetted is never used.
+ * FK1 clients use copies that this process made of vetted files: a file that changes after it was vetted is never used. Kubeconfigs from
+ *     Parameter Store stay in memory.
  * FK2 a copy is replaced in one step when the credentials change; clients read it again after a 401, and every minute.
  * FK3 a folder is read when the system reports a change, and every POLL_MS, because such reports get lost; parameters every 10 s.
  */
@@ -18,21 +19,24 @@ import { readFolder } from "./read-folder.ts";
 import type { FolderEntry, FolderOptions, ServedClusters, Vetted } from "./read-folder.ts";
 
 interface DirectoryOptions {
-  /** A folder of this process with mode 0700, for the copies. */
-  readonly copies: string;
   /** Called once for each new problem, with one line. */
   readonly onProblem: (line: string) => void;
   /** Decides between entries with one server (KD4). Without it, the first by name is served. */
   readonly cached?: ServedClusters["cached"];
 }
 
-export type ClusterFolderOptions = Omit<FolderOptions, "served"> & DirectoryOptions;
+export interface ClusterFolderOptions extends Omit<FolderOptions, "served">, DirectoryOptions {
+  /** A folder of this process with mode 0700, for the copies. */
+  readonly copies: string;
+}
 export type ClusterParametersOptions = Omit<ParameterOptions, "known" | "served"> & DirectoryOptions;
 
 /** Where entries come from. */
 interface Source {
   /** As in "the folder of clusters cannot be read". */
   readonly what: string;
+  /** Folder for copies, which clients read. If absent, they get kubeconfigs from memory. */
+  readonly copies?: string;
   readonly pollMs: number;
   read(served: Pick<FolderOptions, "served">): Promise<readonly FolderEntry[]>;
   /** Calls `soon` after changes, if the source reports them; returns how to stop. */
@@ -53,6 +57,7 @@ function isSame(a: string, b: string): boolean {
 export async function openClusterFolder(options: ClusterFolderOptions): Promise<ClusterDirectory> {
   const parsed: NonNullable<FolderOptions["parsed"]> = new Map();
   return await openDirectory(options, {
+    copies: options.copies,
     what: "folder",
     pollMs: POLL_MS,
     read: async (served) => await readFolder({ ...options, ...served, parsed }),
@@ -107,20 +112,28 @@ async function openDirectory(options: DirectoryOptions, source: Source): Promise
   }
 
   function listed({ name, cid, server, isPaused }: Vetted): ListedCluster {
-    return { name, cid, server, isPaused, kubeconfig: copyOf(cid) };
+    const kubeconfig = copyOf(cid);
+    return { name, cid, server, isPaused, ...(kubeconfig === undefined ? { inline: () => newest(cid) } : { kubeconfig }) };
   }
 
-  function copyOf(cid: string): string {
-    return join(options.copies, `${cid}.yaml`);
+  function copyOf(cid: string): string | undefined {
+    return source.copies && join(source.copies, `${cid}.yaml`);
+  }
+
+  /** @throws {Error} after the cluster was removed, which ends its runs */
+  function newest(cid: string): Vetted["config"] {
+    const config = copied.get(cid)?.config;
+    if (config === undefined) throw new Error("the cluster was removed from the directory");
+    return config;
   }
 
   /** Writes the copy of a vetted kubeconfig (FK1, FK2). */
   async function copy({ cid, config }: Vetted): Promise<void> {
     const known = copied.get(cid);
     if (known?.config === config) return; // an unchanged file is the same object, and writing its text costs a millisecond
-    const text = kubeconfigText(config);
-    if (known?.text !== text) {
-      const path = copyOf(cid);
+    const path = copyOf(cid);
+    const text = path === undefined ? "" : kubeconfigText(config);
+    if (path !== undefined && known?.text !== text) {
       await writeFile(`${path}.new`, text, { mode: 0o600 });
       await rename(`${path}.new`, path);
     }
@@ -131,7 +144,8 @@ async function openDirectory(options: DirectoryOptions, source: Source): Promise
     for (const cid of copied.keys()) {
       if (clusters.some((cluster) => cluster.cid === cid)) continue;
       copied.delete(cid);
-      await rm(copyOf(cid), { force: true });
+      const path = copyOf(cid);
+      if (path !== undefined) await rm(path, { force: true });
     }
   }
 

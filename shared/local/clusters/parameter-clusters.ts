@@ -1,33 +1,38 @@
 /**
  * The directory of clusters in Parameter Store: one SecureString for each cluster and role, `<prefix>/<role>/<cluster id>`. IAM limits each
- * function and the watcher to the path of its role.
+ * function and the watcher to the path of its role. `@deltaloop/kube/clusters` describes the values.
  *
- * PP1 a value is a JSON text with the cluster's name, whether it is paused, and a kubeconfig with the credentials of this role only.
- * PP2 a value counts only for the cluster id in its name, which is a hash of the cluster's name, server and CA (KD1). So credentials are
- *     used for the server and CA that they came with, even if another client can write parameters.
- * PP3 the functions' parameters are written before the watcher's and removed after it: the watcher's is what makes a cluster served.
+ * PP1 the functions' parameters are written before the watcher's and removed after it: the watcher's is what makes a cluster served.
+ * PP2 a role without rights in clusters gets a value without credentials, so that all functions find their clusters in the same way.
  */
-import * as v from "valibot";
-
-import { clusterId, isClusterName, kubeconfigText, parseKubeconfig } from "@deltaloop/kube/kubeconfig";
+import { clusterValueText, parameterPath, parseClusterValue, pausedText } from "@deltaloop/kube/clusters";
+import type { ClusterValue, ListedValue } from "@deltaloop/kube/clusters";
+import { clusterId } from "@deltaloop/kube/kubeconfig";
 import type { Kubeconfig } from "@deltaloop/kube/kubeconfig";
-import { messageOf } from "@deltaloop/kube/objects";
 import type { Parameters } from "@deltaloop/store/secrets";
-import { rejectRepeated, vet } from "./read-folder.ts";
+import { rejectRepeated, vetAddress } from "./read-folder.ts";
 import type { FolderEntry, FolderOptions } from "./read-folder.ts";
 
 /** What marks a place of clusters as a prefix of parameters. */
 const SCHEME = "ssm:";
-const PREFIX = /^ssm:(\/[\w.-]+)+$/;
-const Value = v.strictObject({ name: v.string(), paused: v.boolean(), kubeconfig: v.string() });
 
 export interface ParameterOptions extends Omit<FolderOptions, "folder" | "parsed"> {
   readonly parameters: Parameters;
   /** `ssm:/deltaloop/prod/clusters`. */
   readonly place: string;
   readonly role: string;
-  /** Values as last read, by parameter, so that an unchanged one is not decrypted again. */
-  readonly known?: Map<string, { readonly version: number; readonly text: string }>;
+  /** Values as last read, by parameter, so that an unchanged one is neither decrypted nor parsed again. */
+  readonly known?: Map<string, KnownValue>;
+}
+
+interface KnownValue {
+  readonly version: number;
+  readonly value: ReturnType<typeof parseClusterValue>;
+}
+
+export interface ParameterRole {
+  readonly name: string;
+  readonly hasCredentials: boolean;
 }
 
 /** Whether clusters are in Parameter Store, not in a folder. */
@@ -37,58 +42,43 @@ export function isParameterPlace(place: string): boolean {
 
 /** Reads the clusters of one role. @throws {Error} if the path cannot be read; a bad value is a rejected entry */
 export async function readParameterClusters(options: ParameterOptions): Promise<readonly FolderEntry[]> {
-  const { parameters, place, role, known = new Map() } = options;
-  const path = pathOf(place, role);
+  const { parameters, place, role, allowed, known = new Map<string, KnownValue>() } = options;
+  const path = parameterPath(place, role);
   const versions = await parameters.versions(path);
   const changed = [...versions].filter(([name, version]) => known.get(name)?.version !== version).map(([name]) => name);
-  for (const [name, text] of await parameters.values(changed)) known.set(name, { version: versions.get(name) ?? 0, text });
+  for (const [name, { version, text }] of await parameters.values(changed))
+    known.set(name, { version, value: parseClusterValue(text, cidIn(name), allowed) });
   for (const name of known.keys()) if (!versions.has(name)) known.delete(name);
-  const entries = [...known].map(async ([name, { text }]) => await entryOf(name, text, options));
+  const entries = [...known].map(async ([name, { value }]) => await entryOf(name, value, options));
   return await rejectRepeated(
     (await Promise.all(entries)).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     options.served,
   );
 }
 
-async function entryOf(parameter: string, text: string, options: ParameterOptions): Promise<FolderEntry> {
-  const cid = parameter.slice(parameter.lastIndexOf("/") + 1);
-  const rejected = (name: string, isPaused: boolean, ...problems: readonly string[]): FolderEntry => ({
-    ...{ kind: "rejected", name, file: parameter, isPaused },
-    problems: problems.map((problem) => `${parameter}: ${problem}`),
-  });
-  const value = valueOf(text);
-  if (value === undefined) return rejected(cid, false, "is not a cluster's value: write it with deltaloop cluster add");
-  const { name, paused: isPaused } = value;
-  try {
-    if (!isClusterName(name)) return rejected(cid, isPaused, "its name is not a DNS label");
-    const config = parseKubeconfig(Buffer.from(value.kubeconfig), parameter);
-    const problems = await vet(config, options);
-    if (problems.length > 0) return rejected(name, isPaused, ...problems);
-    if (clusterId(name, config) !== cid) return rejected(cid, isPaused, "is the value of another cluster: its name, server or CA differ"); // PP2: nor does it take the name
-    return { kind: "vetted", name, file: parameter, cid, server: config.clusters[0]?.cluster.server ?? "", config, isPaused };
-  } catch (error) {
-    return rejected(name, isPaused, messageOf(error));
-  }
+async function entryOf(file: string, value: KnownValue["value"], options: ParameterOptions): Promise<FolderEntry> {
+  const { name, isPaused } = value;
+  const problems = value.kind === "rejected" ? value.problems : await vetAddress(value.config, options);
+  if (problems.length > 0) return { kind: "rejected", name, file, isPaused, problems: problems.map((problem) => `${file}: ${problem}`) };
+  return { ...(value as ListedValue), kind: "vetted", file }; // a rejected value has problems
 }
 
-function valueOf(text: string): v.InferOutput<typeof Value> | undefined {
-  try {
-    return v.parse(Value, JSON.parse(text));
-  } catch {
-    return undefined; // the error would quote the value
-  }
+/** The cluster id in the name of a parameter. */
+function cidIn(parameter: string): string {
+  return parameter.slice(parameter.lastIndexOf("/") + 1);
 }
 
 /** Writes a cluster for each role. A context named after a role selects its user; the others get the current context's. */
 export async function writeParameterCluster(
   { parameters, place }: Pick<ParameterOptions, "parameters" | "place">,
-  roles: readonly string[],
-  { name, config, isPaused }: { readonly name: string; readonly config: Kubeconfig; readonly isPaused: boolean },
+  roles: readonly ParameterRole[],
+  { config, ...cluster }: ClusterValue,
 ): Promise<void> {
-  const cid = clusterId(name, config);
-  for (const role of watcherLast(roles)) {
-    const value = { name, paused: isPaused, kubeconfig: kubeconfigText(ofRole(config, role)) };
-    await parameters.put(`${pathOf(place, role)}/${cid}`, JSON.stringify(value)); // PP3
+  const cid = clusterId(cluster.name, config);
+  for (const { name: role, hasCredentials } of watcherLast(roles, ({ name }) => name)) {
+    const own = ofRole(config, role);
+    const value = clusterValueText({ ...cluster, config: hasCredentials ? own : withoutUsers(own) });
+    await parameters.put(`${parameterPath(place, role)}/${cid}`, value); // PP1
   }
 }
 
@@ -97,21 +87,21 @@ export async function removeParameterCluster(
   roles: readonly string[],
   cid: string,
 ): Promise<void> {
-  for (const role of watcherLast(roles).toReversed()) await parameters.remove([`${pathOf(place, role)}/${cid}`]); // PP3
+  for (const role of watcherLast(roles, (name) => name).toReversed()) await parameters.remove([`${parameterPath(place, role)}/${cid}`]); // PP1
 }
 
-/** Pauses or resumes a cluster for each role that has it. */
+/** Pauses or resumes a cluster for each role that has it. A value that cannot be read is left as it is. */
 export async function pauseParameterCluster(
   { parameters, place }: Pick<ParameterOptions, "parameters" | "place">,
   roles: readonly string[],
   cid: string,
-  paused: boolean,
+  isPaused: boolean,
 ): Promise<void> {
-  const names = watcherLast(roles).map((role) => `${pathOf(place, role)}/${cid}`);
+  const names = watcherLast(roles, (name) => name).map((role) => `${parameterPath(place, role)}/${cid}`);
   const values = await parameters.values(names);
   for (const name of names) {
-    const value = valueOf(values.get(name) ?? "");
-    if (value !== undefined && value.paused !== paused) await parameters.put(name, JSON.stringify({ ...value, paused }));
+    const text = pausedText(values.get(name)?.text ?? "", isPaused);
+    if (text !== undefined) await parameters.put(name, text);
   }
 }
 
@@ -126,12 +116,12 @@ function ofRole({ clusters, users, contexts, "current-context": current }: Kubec
   };
 }
 
-/** @throws {Error} for an invalid place */
-function pathOf(place: string, role: string): string {
-  if (!PREFIX.test(place)) throw new Error(`${place}: write ssm:/PATH`);
-  return `${place.slice(SCHEME.length)}/${role}`;
+/** PP2. The context stays, because a kubeconfig without one is not valid. */
+function withoutUsers({ contexts, ...config }: Kubeconfig): Kubeconfig {
+  return { ...config, users: [], contexts: contexts.map((each) => ({ ...each, context: { ...each.context, user: "" } })) };
 }
 
-function watcherLast(roles: readonly string[]): readonly string[] {
-  return roles.toSorted((a, b) => Number(a.endsWith("watcher")) - Number(b.endsWith("watcher")));
+function watcherLast<R>(roles: readonly R[], nameOf: (role: R) => string): readonly R[] {
+  const isWatcher = (role: R): number => Number(nameOf(role).endsWith("watcher"));
+  return roles.toSorted((a, b) => isWatcher(a) - isWatcher(b));
 }

@@ -118,7 +118,7 @@ export async function vet(config: Kubeconfig, options: Omit<FolderOptions, "fold
 }
 
 /** Resolves the server's name each time, because its addresses may change. */
-async function vetAddress(config: Kubeconfig, { allowed, resolve }: Omit<FolderOptions, "folder">): Promise<readonly string[]> {
+export async function vetAddress(config: Kubeconfig, { allowed, resolve }: Omit<FolderOptions, "folder">): Promise<readonly string[]> {
   const { hostname } = new URL(config.clusters[0]?.cluster.server ?? "");
   const problem = addressProblem(await resolve(hostname), allowed);
   return problem === undefined ? [] : [problem];

@@ -1,7 +1,7 @@
 /**
  * SecureString parameters below a path. Source: AWS SSM API reference, GetParametersByPath, GetParameters, PutParameter and DeleteParameters.
  *
- * PA1 `versions` decrypts nothing, so that following a path costs no KMS request.
+ * PA1 `versions` and `versionsOf` decrypt nothing, so that following a path or a parameter costs no KMS request.
  * PA2 a value of more than 4 KB becomes an advanced parameter, which costs $0.05 a month.
  */
 import * as v from "valibot";
@@ -12,27 +12,30 @@ import { problemWith } from "./problem.ts";
 import { urlOf } from "./secret-reader.ts";
 import type { SecretsOptions } from "./secret-reader.ts";
 
+export interface ParameterValue {
+  readonly version: number;
+  readonly text: string;
+}
+
 export interface Parameters {
   /** Returns the version of each parameter directly below `path`, by name. */
   versions(path: string): Promise<ReadonlyMap<string, number>>;
-  /** Returns the values by name; a missing parameter is absent. */
-  values(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /** Returns the versions by name; a missing parameter is absent. */
+  versionsOf(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  /** Returns the values by name, each with its version; a missing parameter is absent. */
+  values(names: readonly string[]): Promise<ReadonlyMap<string, ParameterValue>>;
   put(name: string, value: string): Promise<void>;
   /** Deletes parameters; a missing one is no error. */
   remove(names: readonly string[]): Promise<void>;
   close(): void;
 }
 
-/** Its callers, watcher and operators, do not wait for it as a function does. */
+/** For watcher and operators, who do not wait for it as a function does. */
 const CALL_MS = 10_000;
 /** Limit of GetParametersByPath, GetParameters and DeleteParameters. */
 const NAMES_MAX = 10;
-const Named = v.object({ Name: v.string() });
-const Page = v.object({
-  Parameters: v.nullish(v.array(v.object({ ...Named.entries, Version: v.number() })), []),
-  NextToken: v.nullish(v.string()),
-});
-const Values = v.object({ Parameters: v.nullish(v.array(v.object({ ...Named.entries, Value: v.string() })), []) });
+const Parameter = v.object({ Name: v.string(), Version: v.number(), Value: v.string() });
+const Page = v.object({ Parameters: v.nullish(v.array(Parameter), []), NextToken: v.nullish(v.string()) });
 
 /** All methods throw a SecretError that names the path or parameters, and the action to allow. */
 export function createParameters(options: SecretsOptions = {}): Parameters {
@@ -48,6 +51,14 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
   };
   const batches = (names: readonly string[]): readonly (readonly string[])[] =>
     Array.from({ length: Math.ceil(names.length / NAMES_MAX) }, (_, i) => names.slice(i * NAMES_MAX, (i + 1) * NAMES_MAX));
+  async function read(names: readonly string[], decrypt: boolean): Promise<readonly v.InferOutput<typeof Parameter>[]> {
+    const ask = async (Names: readonly string[]) =>
+      v.parse(Page, await call("GetParameters", Names.join(), { Names, WithDecryption: decrypt })).Parameters;
+    const found: v.InferOutput<typeof Parameter>[] = [];
+    for (const Names of batches(names)) found.push(...(await ask(Names)));
+    return found;
+  }
+
   return {
     async versions(path) {
       const found = new Map<string, number>();
@@ -60,14 +71,9 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
       } while (next !== undefined);
       return found;
     },
-    async values(names) {
-      const found = new Map<string, string>();
-      for (const Names of batches(names)) {
-        const answer = v.parse(Values, await call("GetParameters", Names.join(), { Names, WithDecryption: true }));
-        for (const { Name, Value } of answer.Parameters) found.set(Name, Value);
-      }
-      return found;
-    },
+    versionsOf: async (names) => new Map((await read(names, false)).map(({ Name, Version }) => [Name, Version])),
+    values: async (names) =>
+      new Map((await read(names, true)).map(({ Name, Version, Value }) => [Name, { version: Version, text: Value }])),
     async put(Name, Value) {
       await call("PutParameter", Name, { Name, Value, Type: "SecureString", Tier: "Intelligent-Tiering", Overwrite: true });
     },

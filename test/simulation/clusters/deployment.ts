@@ -11,8 +11,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 
 import type { SQSEvent } from "aws-lambda";
 
-import { routeRecords } from "../../../cli/clusters/route-records.ts";
-import type { RouterPorts } from "../../../cli/clusters/route-records.ts";
+import { routeRecords } from "../../../shared/controllers/lambda/clusters/route-records.ts";
+import type { RouterPorts } from "../../../shared/controllers/lambda/clusters/route-records.ts";
 import type { VirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { Random } from "../../../shared/base/random.ts";
@@ -193,15 +193,17 @@ export class Deployment {
   ): SqsHandler {
     const { plant } = this.#options;
     return routeRecords({
-      ...{ records, share: SHARE, log: silentLog },
-      refresh: () => Promise.resolve(),
-      postpone: async (bodies) => {
-        for (const body of bodies) if (controller) this.#doorbells[controller].put({ body, delayMs: 1_000 });
-        await Promise.resolve();
+      ...{ records, clock: this.#options.clock, log: silentLog },
+      share: {
+        most: SHARE,
+        postpone: async (_cid, bodies) => {
+          for (const body of bodies) if (controller) this.#doorbells[controller].put({ body, delayMs: 1_000 });
+          await Promise.resolve();
+        },
       },
-      functionOf: (cid) => {
-        const { handlers } = this.#served.get(cid) ?? {};
-        if (!handlers) return undefined;
+      functionOf: async (cid) => {
+        const { handlers } = await Promise.resolve(this.#served.get(cid) ?? {});
+        if (!handlers) return "missing";
         const handler = handlerOf(handlers);
         const signer = testSigner(plant === "oneKeyForAll" ? "every cluster" : cid);
         return {

@@ -10,7 +10,7 @@ import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.t
 import type { ClusterDirectory } from "../../../shared/kube/kubeconfig/clusters/directory.ts";
 import { openClusterFolder } from "../../../shared/local/clusters/cluster-folder.ts";
 import { setPaused } from "../../../shared/local/clusters/edit-folder.ts";
-import { vettedLookup } from "../../../shared/local/clusters/vetted-lookup.ts";
+import { vettedLookup } from "../../../shared/kube/kubeconfig/clusters/vetted-lookup.ts";
 import { eventually } from "../../support/eventually.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 

@@ -10,7 +10,7 @@
  */
 import { createHash } from "node:crypto";
 
-import type { Kubeconfig } from "../kubeconfig.ts";
+import type { Kubeconfig } from "../schema.ts";
 import { serverKey } from "./vet.ts";
 
 export interface ListedCluster {
@@ -21,7 +21,9 @@ export interface ListedCluster {
   /** URL. */
   readonly server: string;
   /** Path of the vetted kubeconfig. */
-  readonly kubeconfig: string;
+  readonly kubeconfig?: string;
+  /** Returns the vetted kubeconfig of a cluster in Parameter Store, which has no file. */
+  readonly inline?: () => Kubeconfig;
   /** A paused cluster keeps its cache; nothing is read from it or written to it. */
   readonly isPaused: boolean;
 }

@@ -5,7 +5,7 @@
  * VE1 every entry of the file counts, because roles select contexts by name; so all clusters of the file must be one server.
  * VE2 a problem names the place and what to do, and quotes nothing of the file.
  */
-import type { Kubeconfig } from "../kubeconfig.ts";
+import type { Kubeconfig } from "../schema.ts";
 import { nearAddress } from "./address.ts";
 import type { NearAddress } from "./address.ts";
 

@@ -9,7 +9,7 @@ import type { ListedCluster } from "../../../../shared/kube/kubeconfig/clusters/
 import { addressProblem, ALLOWANCES, vetKubeconfig } from "../../../../shared/kube/kubeconfig/clusters/vet.ts";
 import type { Allowance } from "../../../../shared/kube/kubeconfig/clusters/vet.ts";
 import { parseKubeconfig } from "../../../../shared/kube/kubeconfig/kubeconfig.ts";
-import type { Kubeconfig } from "../../../../shared/kube/kubeconfig/kubeconfig.ts";
+import type { Kubeconfig } from "../../../../shared/kube/kubeconfig/schema.ts";
 import { kubeconfigOf } from "../../../support/kubeconfig.ts";
 
 const SERVER = "https://blue.example.com:6443";

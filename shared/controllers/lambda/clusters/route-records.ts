@@ -3,19 +3,20 @@
  * credentials, Store and keys, exactly as if it were the only one.
  *
  * RO1 a record reaches a cluster's handler only if that cluster's key has signed it. The handler of a delta verifies its MAC itself.
- * RO2 records of unknown clusters are acknowledged, after the directory was read again: the cluster may be new.
- * RO4 heartbeats of several clusters in one message reach the handlers of their clusters; the message is acknowledged whatever they answer.
+ * RO2 records of clusters that are not in the directory, and doorbells of paused ones, are acknowledged: a cluster that returns is listed
+ *     again. One line for each cluster and minute is logged.
  * RO3 a cluster has at most `share` invocations at once; further doorbells return to the queue for a second. So one whose API server hangs
  *     does not hold all invocations.
+ * RO4 heartbeats of several clusters in one message reach the handlers of their clusters; the message is acknowledged whatever they answer.
  */
 import type { SQSBatchResponse, SQSRecord } from "aws-lambda";
 
-import type { Log } from "@deltaloop/base";
-import { isHeartbeats, joinHeartbeats, splitHeartbeats } from "@deltaloop/controllers/cache";
-import type { SqsHandler } from "@deltaloop/controllers/lambda";
-import type { LoadKind } from "./cluster-load.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import { describeError } from "@deltaloop/kube/client";
 import { doorbellParts } from "@deltaloop/store/ports";
 import type { DoorbellMessage, Signer } from "@deltaloop/store/ports";
+import { isHeartbeats, joinHeartbeats, splitHeartbeats } from "../../cache/messages/heartbeats.ts";
+import type { SqsHandler } from "../sqs-handler.ts";
 
 /** One function of one cluster. */
 export interface ClusterFunction {
@@ -23,45 +24,72 @@ export interface ClusterFunction {
   readonly signer: Pick<Signer, "verify">;
 }
 
+/** Why records reach no handler. `forged`: no key of this deployment has signed them. */
+export type NotServed = "missing" | "paused" | "forged";
+
+/** What happened with a cluster's records, for metrics. `postponed`: doorbells that returned to the queue. */
+export type LoadKind = "invocations" | "failures" | "postponed";
+
+export interface RecordsOf {
+  readonly kind: "deltas" | "doorbells" | "heartbeats";
+  readonly bodies: readonly string[];
+}
+
 export interface RouterPorts {
   /** The kind of the records. */
   readonly records: "deltas" | "doorbells";
-  /** Returns undefined for a cluster that this function does not serve. */
-  readonly functionOf: (cid: string) => ClusterFunction | undefined;
-  /** Reads the directory again, and waits until the functions of the cluster are open if it is listed. */
-  readonly refresh: (cid: string) => Promise<unknown>;
-  /** Maximum number of concurrent invocations for one cluster. */
-  readonly share: number;
-  /** Sends doorbells of a cluster again with a delay. */
-  readonly postpone: (cid: string, bodies: readonly string[]) => Promise<void>;
+  /** The function of the cluster that `records` claim to be of. A rejection leaves them in the queue. */
+  readonly functionOf: (cid: string, records: RecordsOf) => Promise<ClusterFunction | NotServed>;
+  /** Limit of concurrent invocations for one cluster. Absent if the host's invocations do not share a process. */
+  readonly share?: {
+    readonly most: number;
+    /** Sends doorbells of a cluster again with a delay. */
+    readonly postpone: (cid: string, bodies: readonly string[]) => Promise<void>;
+  };
   /** Called for each cluster that is served. */
   readonly onLoad?: (cid: string, kind: LoadKind, by: number) => void;
+  readonly clock: Pick<Clock, "now">;
   readonly log: Pick<Log, "error" | "warn">;
 }
 
 const CID = /^[0-9a-f]{32}$/;
+const SAID_MS = 60_000;
+const SAID_MAX = 1_000;
 
-export function routeRecords({ records, functionOf, refresh, share, postpone, onLoad, log }: RouterPorts): SqsHandler {
+const WHY: { readonly [W in NotServed]: string } = {
+  missing: "cluster is not in the directory, or its kubeconfig is rejected; acknowledging its messages",
+  paused: "cluster is paused; acknowledging its doorbells, whose keys stay queued",
+  forged: "messages without the signature of their cluster; acknowledging them",
+};
+
+export function routeRecords({ records, functionOf, share, onLoad, clock, log }: RouterPorts): SqsHandler {
   const running = new Map<string, number>();
   const claimedBy = records === "deltas" ? claimOfDelta : claimOfDoorbell;
+  /** When a line was logged, by cluster and reason. */
+  const said = new Map<string, number>();
+
+  function say(cid: string, why: NotServed, count: number): void {
+    const now = clock.now();
+    const line = `${why} ${cid}`;
+    if (now - (said.get(line) ?? -Infinity) < SAID_MS) return;
+    if (said.size >= SAID_MAX) said.clear();
+    said.set(line, now);
+    log.warn(WHY[why], { cluster: cid, count });
+  }
 
   async function invoke(cid: string, own: readonly SQSRecord[], context: Parameters<SqsHandler>[1]): Promise<readonly string[]> {
-    let target = functionOf(cid);
-    if (target === undefined && cid !== "") {
-      await refresh(cid); // RO2
-      target = functionOf(cid);
+    const target = cid === "" ? "forged" : await functionOf(cid, { kind: records, bodies: own.map(({ body }) => body) });
+    if (typeof target === "string") {
+      say(cid, target, own.length);
+      return [];
     }
-    const authentic = target === undefined ? [] : own.filter((record) => records === "deltas" || isSigned(record.body, target.signer));
-    if (authentic.length < own.length)
-      log.warn("messages of a cluster that is not served, or without its signature; acknowledging them", {
-        cluster: cid,
-        count: own.length - authentic.length,
-      });
-    if (target === undefined || authentic.length === 0) return [];
+    const authentic = own.filter((record) => records === "deltas" || isSignedDoorbell(record.body, target.signer));
+    if (authentic.length < own.length) say(cid, "forged", own.length - authentic.length);
+    if (authentic.length === 0) return [];
     const busy = running.get(cid) ?? 0;
-    if (records === "doorbells" && busy >= share) {
+    if (share && records === "doorbells" && busy >= share.most) {
       onLoad?.(cid, "postponed", authentic.length);
-      await postpone(
+      await share.postpone(
         cid,
         authentic.map(({ body }) => body),
       );
@@ -81,18 +109,18 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, on
     }
   }
 
-  /** RO4. A line of a cluster that is not served yet is dropped: its next heartbeat follows. */
   async function beat(record: SQSRecord, context: Parameters<SqsHandler>[1]): Promise<void> {
     const byCluster = Map.groupBy(splitHeartbeats(record.body), (line) => claimOfDelta(line) ?? "");
     await Promise.all(
       [...byCluster].map(async ([cid, lines]) => {
         const { MessageGroupId: _, ...attributes } = record.attributes;
         const own = { ...record, attributes, body: joinHeartbeats(lines) };
-        await functionOf(cid)
-          ?.handler({ Records: [own] }, context)
-          ?.catch((error: unknown) =>
-            log.warn("failed to apply a heartbeat; the next one follows", { cluster: cid, error: String(error) }),
-          );
+        try {
+          const target = cid === "" ? "forged" : await functionOf(cid, { kind: "heartbeats", bodies: lines });
+          if (typeof target !== "string") await target.handler({ Records: [own] }, context);
+        } catch (error) {
+          log.warn("failed to apply a heartbeat; the next one follows", { cluster: cid, error: describeError(error) });
+        }
       }),
     );
   }
@@ -107,7 +135,7 @@ export function routeRecords({ records, functionOf, refresh, share, postpone, on
         try {
           return await invoke(cid, own, context);
         } catch (error) {
-          log.error("failed to process a cluster's records; they are redelivered", { cluster: cid, error: String(error) });
+          log.error("failed to process a cluster's records; they are redelivered", { cluster: cid, error: describeError(error) });
           onLoad?.(cid, "failures", own.length);
           return own.map(({ messageId }) => messageId);
         }
@@ -131,7 +159,7 @@ export function claimOfDoorbell(body: string): string | undefined {
 }
 
 /** Whether the doorbell is signed with the cluster's key (RO1). */
-function isSigned(body: string, signer: Pick<Signer, "verify">): boolean {
+export function isSignedDoorbell(body: string, signer: Pick<Signer, "verify">): boolean {
   const message = parsed(body);
   if (message === undefined) return false;
   const { c, ctl, e, k, u, o, m } = message;

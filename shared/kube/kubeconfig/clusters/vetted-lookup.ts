@@ -1,8 +1,8 @@
 import { lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 
-import { addressProblem } from "@deltaloop/kube/kubeconfig";
-import type { Allowance } from "@deltaloop/kube/kubeconfig";
+import { addressProblem } from "./vet.ts";
+import type { Allowance } from "./vet.ts";
 
 /** Resolves names for connections to clusters of other users, whose DNS may answer differently after the kubeconfig was vetted. */
 export function vettedLookup(allowed: ReadonlySet<Allowance>): LookupFunction {

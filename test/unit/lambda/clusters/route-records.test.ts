@@ -2,8 +2,8 @@
 import type { Context, SQSRecord } from "aws-lambda";
 import { it as base, expect } from "vitest";
 
-import { routeRecords } from "../../../../cli/clusters/route-records.ts";
-import type { ClusterFunction, RouterPorts } from "../../../../cli/clusters/route-records.ts";
+import { routeRecords } from "../../../../shared/controllers/lambda/clusters/route-records.ts";
+import type { ClusterFunction, RouterPorts } from "../../../../shared/controllers/lambda/clusters/route-records.ts";
 import { joinHeartbeats } from "../../../../shared/controllers/cache/messages/heartbeats.ts";
 import { doorbellParts } from "../../../../shared/store/ports/doorbells.ts";
 import { createSigner } from "../../../../shared/store/signer.ts";
@@ -26,7 +26,14 @@ interface Harness {
   readonly postponed: string[];
   /** Counts by `cluster kind`. */
   readonly load: Record<string, number>;
-  readonly refreshed: string[];
+  /** What the router asked the directory for: kind and cluster. */
+  readonly asked: string[];
+  readonly states: Record<string, "active" | "paused">;
+  /** Clusters of which the directory cannot tell anything. */
+  readonly unknown: Set<string>;
+  /** Warnings: cluster, count, message. */
+  readonly lines: string[];
+  nowMs: number;
   /** The next calls of handlers wait for this. */
   gate: Promise<unknown>;
   readonly failing: Set<string>;
@@ -36,38 +43,51 @@ interface Harness {
 const it = base.extend<{ harness: Harness }>({
   // oxlint-disable-next-line no-empty-pattern -- vitest reads the names of the fixtures that it needs
   harness: async ({}, use) => {
-    const listed = new Set([BLUE, RED]);
-    const functionOf = (cid: string): ClusterFunction | undefined =>
-      !listed.has(cid)
-        ? undefined
-        : {
-            signer: createSigner(SECRETS, cid),
-            async handler({ Records }) {
-              harness.handled.push([cid, Records.map(({ body }) => body)]);
-              await harness.gate;
-              if (harness.failing.has(cid)) throw new Error("it failed");
-              return {
-                batchItemFailures: Records.filter(({ body }) => body.includes("fails")).map((each) => ({ itemIdentifier: each.messageId })),
-              };
-            },
-          };
+    const functionOf: RouterPorts["functionOf"] = async (cid, { kind }) => {
+      harness.asked.push(`${kind} ${cid}`);
+      if (harness.unknown.has(cid)) throw new Error("the directory does not answer");
+      const state = await Promise.resolve(harness.states[cid]);
+      if (state === "paused" || state === undefined) return state ?? "missing";
+      return functions(cid);
+    };
+    const functions = (cid: string): ClusterFunction => ({
+      signer: createSigner(SECRETS, cid),
+      async handler({ Records }) {
+        harness.handled.push([cid, Records.map(({ body }) => body)]);
+        await harness.gate;
+        if (harness.failing.has(cid)) throw new Error("it failed");
+        return {
+          batchItemFailures: Records.filter(({ body }) => body.includes("fails")).map((each) => ({ itemIdentifier: each.messageId })),
+        };
+      },
+    });
     const routers = new Map(
       (["deltas", "doorbells"] as const).map((records) => [
         records,
         routeRecords({
-          ...{ records, functionOf, share: 2, log: silentLog },
-          refresh: async (cid) => {
-            harness.refreshed.push(cid);
-            if (cid === NEW) listed.add(NEW);
-            await Promise.resolve();
+          ...{ records, functionOf, clock: { now: () => harness.nowMs } },
+          log: {
+            ...silentLog,
+            warn: (message, fields) => void harness.lines.push(`${fields?.["cluster"]} ${fields?.["count"]}: ${message}`),
           },
+          share: { most: 2, postpone: async (_cid, bodies) => void (await Promise.resolve(harness.postponed.push(...bodies))) },
           onLoad: (cid, kind, by) => void (harness.load[`${cid} ${kind}`] = (harness.load[`${cid} ${kind}`] ?? 0) + by),
-          postpone: async (_cid, bodies) => void (await Promise.resolve(harness.postponed.push(...bodies))),
         }),
       ]),
     );
     const harness: Harness = {
-      ...{ handled: [], postponed: [], load: {}, refreshed: [], gate: Promise.resolve(), failing: new Set() },
+      ...{
+        handled: [],
+        postponed: [],
+        load: {},
+        asked: [],
+        lines: [],
+        nowMs: 0,
+        unknown: new Set(),
+        gate: Promise.resolve(),
+        failing: new Set(),
+      },
+      states: { [BLUE]: "active", [RED]: "active" },
       async route(records, ...bodies) {
         const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body, attributes: {} })) as SQSRecord[]; // the router reads only these fields
         const answer = await routers.get(records)?.({ Records }, {} as Context);
@@ -118,10 +138,30 @@ it("routes deltas by their frame, whose MAC the handler verifies", async ({ harn
   ]);
 });
 
-it("reads the cluster directory again before it drops the record of an unknown cluster", async ({ harness }) => {
-  expect(await harness.route("deltas", `${NEW}.sig.payload`, `${"c".repeat(32)}.sig.payload`)).toEqual([]);
-  expect(harness.refreshed).toEqual([NEW, "c".repeat(32)]);
-  expect(harness.handled.map(([cid]) => cid)).toEqual([NEW]);
+it("RO2 drops messages of a missing cluster and doorbells of a paused one, with one line for each cluster and minute", async ({
+  harness,
+}) => {
+  harness.states[RED] = "paused";
+  const delta = `${NEW}.sig.payload`;
+  for (let i = 0; i < 2; i++) {
+    expect(await harness.route("deltas", delta, delta)).toEqual([]);
+    expect(await harness.route("doorbells", signedBell(RED), signedBell(BLUE))).toEqual([]);
+  }
+  expect(harness.handled.map(([cid]) => cid)).toEqual([BLUE, BLUE]);
+  const lines = [
+    `${NEW} 2: cluster is not in the directory, or its kubeconfig is rejected; acknowledging its messages`,
+    `${RED} 1: cluster is paused; acknowledging its doorbells, whose keys stay queued`,
+  ];
+  expect(harness.lines).toEqual(lines);
+  harness.nowMs = 60_000;
+  await harness.route("deltas", delta, delta);
+  expect(harness.lines).toEqual([...lines, lines[0]]);
+});
+
+it("leaves the records of a cluster in the queue while the directory cannot be read, and handles the others", async ({ harness }) => {
+  harness.unknown.add(NEW);
+  expect(await harness.route("deltas", `${NEW}.sig.payload`, `${BLUE}.sig.payload`)).toEqual(["m0"]);
+  expect(harness.handled.map(([cid]) => cid)).toEqual([BLUE]);
 });
 
 it("reports only the failed records of the cluster that failed", async ({ harness }) => {
@@ -154,5 +194,5 @@ it("RO4 passes each cluster its own heartbeats, whatever another cluster's handl
     [RED, [`${RED}.x.delta`]],
     [RED, [joinHeartbeats([`${RED}.x.2`, `${RED}.x.4`])]],
   ]);
-  expect(harness.refreshed, "the next heartbeat of a new cluster follows").toEqual([]);
+  expect(harness.asked, "as heartbeats, for which nobody waits").toContain(`heartbeats ${NEW}`);
 });

@@ -1,0 +1,177 @@
+/**
+ * The clusters of one role in Parameter Store, as a function needs them: one by one, when a message arrives.
+ *
+ * CL1 a value is decrypted once for each of its versions; that it is unchanged is confirmed without decryption, for all known clusters together,
+ *     when one that was confirmed CONFIRMED_MS ago is asked for. So pauses, removals and renewed credentials count within that time.
+ * CL2 a refused credential is confirmed at once, but at most every REFUSED_MS for each cluster, so that a hostile server causes few reads.
+ * CL3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation. After that, and for other
+ *     clusters, the caller gets the error.
+ * CL4 a rejected value keeps the last good one (KD3). Each problem is logged once.
+ * CL5 at most KNOWN_MAX clusters are known; those that were not asked for the longest time are forgotten.
+ */
+import { parameterPath, parseClusterValue } from "@deltaloop/kube/clusters";
+import type { Allowance, ListedValue } from "@deltaloop/kube/clusters";
+import type { Clock, Log } from "@deltaloop/base";
+import { describeError } from "@deltaloop/kube/client";
+import type { Parameters } from "@deltaloop/store/secrets";
+
+export interface ClusterValuesOptions {
+  readonly parameters: Pick<Parameters, "versions" | "versionsOf" | "values">;
+  /** `ssm:/deltaloop/prod/clusters`. */
+  readonly place: string;
+  readonly role: string;
+  readonly allowed: ReadonlySet<Allowance>;
+  readonly clock: Pick<Clock, "now">;
+  readonly log: Pick<Log, "warn">;
+}
+
+export interface ClusterValues {
+  /** Returns the cluster, if it is in the directory. @throws {SecretError} CL3 */
+  get(cid: string): Promise<ListedValue | undefined>;
+  /** Reads the cluster again because its server has refused its credentials (CL2). Never throws. */
+  refused(cid: string): Promise<ListedValue | undefined>;
+  /** Returns all clusters. @throws {SecretError} CL3 */
+  list(): Promise<readonly ListedValue[]>;
+}
+
+export const CONFIRMED_MS = 30_000;
+/** A cluster that was not found is often new. */
+const ABSENT_MS = 5_000;
+export const REFUSED_MS = 15_000;
+export const KEPT_MS = 3_600_000;
+const AGAIN_AFTER_FAILURE_MS = 10_000;
+/** Callers that waited for a failed read get its error. */
+const AGAIN_MS = 1_000;
+export const KNOWN_MAX = 1_000;
+
+interface Known {
+  /** Undefined for a cluster that is not in the directory. */
+  version: number | undefined;
+  value: ListedValue | undefined;
+  confirmedMs: number;
+  /** When it is to be confirmed again. */
+  dueMs: number;
+  refusedMs: number;
+  problem: string;
+}
+
+export function createClusterValues({ parameters, place, role, allowed, clock, log }: ClusterValuesOptions): ClusterValues {
+  const path = parameterPath(place, role);
+  /** By cluster id, those that were asked for last at the end. */
+  const known = new Map<string, Known>();
+  /** Clusters whose callers wait for a read. */
+  const asked = new Set<string>();
+  let reading: Promise<void> | undefined;
+  let failed: { readonly error: unknown; readonly atMs: number } | undefined;
+  let listedMs: number | undefined;
+  const nameOf = (cid: string): string => `${path}/${cid}`;
+
+  /** Reads all clusters that are asked for, and confirms the known ones that are due soon (CL1). */
+  async function confirm(): Promise<void> {
+    const now = clock.now();
+    if (failed && now - failed.atMs < AGAIN_MS) throw failed.error;
+    const fresh = [...asked].filter((cid) => !known.has(cid));
+    const held = [...known].flatMap(([cid, { dueMs }]) => (dueMs <= now + CONFIRMED_MS / 2 ? [cid] : []));
+    try {
+      const versions = await parameters.versionsOf(held.map(nameOf));
+      await note(
+        held.map((cid) => [cid, versions.get(nameOf(cid))]),
+        fresh,
+      );
+    } catch (error) {
+      failed = { error, atMs: now };
+      throw error;
+    }
+  }
+
+  /** Notes the versions of known clusters, and reads changed and `fresh` ones. */
+  async function note(versions: readonly (readonly [cid: string, version: number | undefined])[], fresh: readonly string[]): Promise<void> {
+    const changed = versions.flatMap(([cid, version]) => (version !== undefined && version !== known.get(cid)?.version ? [cid] : []));
+    const values = await parameters.values([...changed, ...fresh].map(nameOf));
+    for (const [cid, version] of versions) if (!changed.includes(cid)) set(cid, version === undefined ? undefined : known.get(cid));
+    for (const cid of [...changed, ...fresh]) {
+      const found = values.get(nameOf(cid));
+      set(cid, found && { version: found.version, ...judged(cid, found.text) });
+    }
+  }
+
+  function set(cid: string, found: Pick<Known, "version" | "value" | "problem"> | undefined): void {
+    const now = clock.now();
+    const { version, value, problem = "" } = found ?? {};
+    const dueMs = now + (version === undefined ? ABSENT_MS : CONFIRMED_MS);
+    known.set(cid, { ...{ version, value, problem, dueMs, confirmedMs: now }, refusedMs: known.get(cid)?.refusedMs ?? -Infinity });
+  }
+
+  /** CL4 */
+  function judged(cid: string, text: string): Pick<Known, "value" | "problem"> {
+    const before = known.get(cid);
+    const parsed = parseClusterValue(text, cid, allowed);
+    if (parsed.kind === "listed") return { value: parsed, problem: "" };
+    const problem = parsed.problems.join("; ");
+    if (problem !== before?.problem)
+      log.warn("kubeconfig rejected; using the last good one, if any", { cluster: parsed.name, cid, problem });
+    return { value: before?.value && { ...before.value, isPaused: parsed.isPaused }, problem };
+  }
+
+  /** Runs one read after the other. */
+  async function alone(read: () => Promise<void>): Promise<void> {
+    const own = Promise.resolve(reading).then(read, read);
+    reading = own;
+    await own;
+  }
+
+  async function get(cid: string): Promise<ListedValue | undefined> {
+    const isFresh = (): boolean => clock.now() < (known.get(cid)?.dueMs ?? -Infinity);
+    if (!isFresh()) {
+      asked.add(cid);
+      await alone(async () => {
+        if (!isFresh()) await confirm().catch((error: unknown) => keep(cid, error));
+      }).finally(() => asked.delete(cid));
+    }
+    const own = known.get(cid);
+    if (own) {
+      known.delete(cid);
+      known.set(cid, own);
+    }
+    for (const [oldest] of known) if (known.size > KNOWN_MAX) known.delete(oldest); // CL5
+    return own?.value;
+  }
+
+  /** CL3 @throws `error` */
+  function keep(cid: string, error: unknown): void {
+    const own = known.get(cid);
+    const now = clock.now();
+    if (own?.value === undefined || now - own.confirmedMs >= KEPT_MS) throw error;
+    for (const each of known.values()) each.dueMs = Math.max(each.dueMs, now + AGAIN_AFTER_FAILURE_MS);
+    log.warn("failed to read the clusters; using the last values", { error: describeError(error) });
+  }
+
+  return {
+    get,
+    async refused(cid) {
+      const own = known.get(cid);
+      const now = clock.now();
+      if (own && now - own.refusedMs >= REFUSED_MS) {
+        own.refusedMs = now;
+        own.dueMs = now;
+      }
+      return await get(cid).catch(() => own?.value);
+    },
+    async list() {
+      await alone(async () => {
+        try {
+          const versions = await parameters.versions(path);
+          const listed = [...versions].map(([name, version]) => [name.slice(path.length + 1), version] as const);
+          const gone = [...known.keys()].filter((cid) => !versions.has(nameOf(cid)));
+          for (const cid of gone) known.delete(cid);
+          await note(listed, []);
+          listedMs = clock.now();
+        } catch (error) {
+          if (listedMs === undefined || clock.now() - listedMs >= KEPT_MS) throw error;
+          log.warn("failed to read the clusters; using the last values", { error: describeError(error) });
+        }
+      });
+      return [...known.values()].flatMap(({ value }) => (value === undefined ? [] : [value]));
+    },
+  };
+}
