@@ -2,7 +2,7 @@
  * Generates the fragments that serverless.yml includes, and the RBAC manifests, from the table of controllers (shared/controllers/registry).
  * generate.ts writes them; test/tooling/registry.test.ts fails if a committed file differs.
  */
-import { functionsOf, kubeSecret, PROFILES, secretName } from "@deltaloop/controllers/registry";
+import { functionsOf, kubeSecret, PROFILES, secretName, serviceAccount } from "@deltaloop/controllers/registry";
 import type { FunctionEntry, Registry } from "@deltaloop/controllers/registry";
 import { alarmsYaml } from "./fragments/alarms.ts";
 import { doorbells } from "./fragments/doorbells.ts";
@@ -40,7 +40,7 @@ function functionsYaml(registry: Registry): string {
   role: ${logical}Role
   environment:
     DELTALOOP_REDIS_SECRET: !If [MakesFunctionUsers, "${secretName(STAGE, `redis/${name}`)}", ${SHARED_USER}]
-${usesKeys ? "" : '    DELTALOOP_MAC_KEY_SECRET: ""\n    DELTALOOP_DIGEST_KEY_SECRET: ""\n'}${usesKube ? `    DELTALOOP_KUBE_SECRET: !If [IsLean, "${kubeParameter(name)}", "${secretName(STAGE, kubeSecret(name))}"]\n` : ""}  timeout: ${timeoutSeconds}
+${usesKeys ? "" : `    DELTALOOP_MAC_KEY_SECRET: !If [ServesListed, "${secretName(STAGE, "mac-key")}", ""]\n    DELTALOOP_DIGEST_KEY_SECRET: ""\n`}${usesKube ? `    DELTALOOP_KUBE_SECRET: !If [IsLean, "${kubeParameter(name)}", "${secretName(STAGE, kubeSecret(name))}"]\n` : ""}  timeout: ${timeoutSeconds}
 ${queue === undefined ? SCHEDULED : onQueue(queue)}`;
   return `# One function per folder under functions/, each with its own zip (npm run build) and its own role (roles.yml).
 ${functionsOf(registry).map(one).join("\n")}`;
@@ -92,7 +92,7 @@ function rolesYaml(registry: Registry): string {
                 Effect: Allow
                 Action: [logs:CreateLogStream, logs:PutLogEvents]
                 Resource: !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/aws/lambda/\${self:service}-\${sls:stage}-${name}:*"
-${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...(usesKeys ? KEYS : []), ...(usesKube ? [kubeSecret(name)] : [])], name)}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
+${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...(usesKeys ? KEYS : []), ...(usesKube ? [kubeSecret(name)] : [])], name, !usesKeys)}${readClusters(name, queue === undefined)}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
   );
   const callers = functionsOf(registry).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));
   const credentials = [...callers, "watcher"].map((name) => arn(kubeSecret(name)));
@@ -113,7 +113,7 @@ ${roles.join("\n")}
                 Effect: Allow
                 Action: sqs:SendMessage
                 Resource: [${["!GetAtt DeltasQueue.Arn", ...bells].join(", ")}]
-${readSecrets([...KEYS, "redis", kubeSecret("watcher")])}              - *together
+${readSecrets([...KEYS, "redis", kubeSecret("watcher")])}${readClusters("watcher", true)}              - *together
   # For \`deltaloop rotate tokens\`: it writes the credentials for the API server, and reads none.
   TokenRenewerPolicy:
     Type: AWS::IAM::ManagedPolicy
@@ -177,16 +177,34 @@ const STAGE = "${sls:stage}";
 /** Secrets of functions that read rows or messages. */
 const KEYS = ["mac-key", "digest-key"];
 
-/** `user`: the function whose Redis password is read. With an existing store, all functions share one user. */
-function readSecrets(parts: readonly string[], user?: string): string {
+/**
+ * `user`: the function whose Redis password is read. With an existing store, all functions share one user. `signsForListed`: a function that
+ * needs the MAC key only for doorbells whose queues several clusters share.
+ */
+function readSecrets(parts: readonly string[], user?: string, signsForListed = false): string {
   const role = parts.find((part) => part.startsWith("kube/"));
+  const listed = signsForListed ? [`!If [ServesListed, ${arn("mac-key")}, !Ref AWS::NoValue]`] : [];
   const redis = user === undefined ? [] : [`!If [MakesFunctionUsers, ${arn(`redis/${user}`)}, ${arn("redis")}]`];
   return `              - Sid: ReadSecrets
                 Effect: Allow
                 Action: secretsmanager:GetSecretValue
                 # Secrets Manager appends six random characters to the name in the ARN.
                 Resource:
-${arnLines([...parts.filter((part) => part !== role).map(arn), ...redis])}${role === undefined ? "" : readCredential(role)}`;
+${arnLines([...parts.filter((part) => part !== role).map(arn), ...listed, ...redis])}${role === undefined ? "" : readCredential(role)}`;
+}
+
+/** The values of the clusters for one role; `lists`: also which clusters there are. */
+function readClusters(component: string, lists: boolean): string {
+  const below = `parameter/deltaloop/${STAGE}/clusters/${serviceAccount(component)}`;
+  const named = (path: string): string => `!Sub "arn:\${AWS::Partition}:ssm:\${AWS::Region}:\${AWS::AccountId}:${path}"`;
+  return `              - !If
+                - ServesListed
+                - Sid: ReadClusters
+                  Effect: Allow
+                  Action: [${lists ? "ssm:GetParametersByPath, " : ""}ssm:GetParameters]
+                  Resource: [${[...(lists ? [below] : []), `${below}/*`].map(named).join(", ")}]
+                - !Ref AWS::NoValue
+`;
 }
 
 /** The credential for the API server: a secret, in profile lean a parameter. Tools that check policies read no conditions in an action. */

@@ -8,6 +8,7 @@ export interface Settings {
   readonly mode: string;
   readonly redisCluster: string;
   readonly redisDurability: string;
+  readonly clusters: string;
   readonly clusterId: string;
   readonly kubeServer: string;
   readonly kubePort: string;
@@ -60,6 +61,7 @@ export function checkSettings(settings: Settings): Findings {
   const { kubePort, kubeCidr, kubeEksCluster } = settings;
   const topics = settings.alarmTopics.split(",").filter((topic) => topic !== "");
   const malformedTopics = topics.filter((topic) => !/^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$/.test(topic));
+  const isListed = settings.clusters === "listed";
   const inVpc = network !== "none";
   const subnets = settings.subnetIds.split(",").filter((id) => id !== "").length;
   const refused: readonly (readonly [boolean, string])[] = [
@@ -68,12 +70,16 @@ export function checkSettings(settings: Settings): Findings {
       !/^[a-z][a-z0-9-]{0,19}$/.test(stage),
       `--stage ${stage}: must be a lower-case letter, then at most 19 lower-case letters, digits and dashes`,
     ],
-    [clusterId === "", "clusterId is missing: set the 12 hexadecimal digits that `deltaloop dev` prints"],
+    [!isListed && clusterId === "", "clusterId is missing: set the 12 hexadecimal digits that `deltaloop dev` prints"],
     [
       clusterId !== "" && !/^[0-9a-f]{12}$/.test(clusterId),
       `clusterId=${clusterId}: must be the 12 hexadecimal digits that \`deltaloop dev\` prints`,
     ],
-    [kubeServer === "", "kubeServer is missing: set the URL of the API server"],
+    [!isListed && kubeServer === "", "kubeServer is missing: set the URL of the API server"],
+    [
+      isListed && [clusterId, kubeServer, kubeEksCluster].some((each) => each !== ""),
+      "clusters=listed serves the clusters of `deltaloop cluster`: remove clusterId, kubeServer and kubeEksCluster",
+    ],
     [
       kubeServer !== "" && !kubeServer.startsWith("https://"),
       `kubeServer=${kubeServer}: must start with https://, since it gets credentials`,
@@ -132,9 +138,10 @@ export function checkSettings(settings: Settings): Findings {
   const noted: readonly (readonly [boolean, string])[] = [
     [settings.watcherImage === "", "watcherImage is empty: the stack runs no watcher; deltaloop does nothing until you run one elsewhere"],
     [
-      settings.profile !== "lean" && settings.secrets === "make" && kubeEksCluster === "",
+      settings.profile !== "lean" && settings.secrets === "make" && kubeEksCluster === "" && !isListed,
       "credentials for the API server: the stack creates their secrets without a value; write a credential into each",
     ],
+    [isListed, `clusters=listed: add clusters with deltaloop cluster add --clusters ssm:/deltaloop/${stage}/clusters`],
     [mode !== "act", `mode=${mode}: deltaloop decides and logs, but writes nothing to the cluster; set mode=act to act`],
     [settings.alarmTopics === "", "alarmTopics is empty: alarms notify no one"],
     [network !== "given" && vpcId !== "", `vpcId is ignored: it applies to network=given only, and network=${network}`],
@@ -210,6 +217,7 @@ export function settingsOf(stage: string, state: unknown): Settings {
     mode: String(provider.environment["DELTALOOP_MODE"]),
     redisCluster: otherwise("DELTALOOP_REDIS_CLUSTER"),
     redisDurability: otherwise("DELTALOOP_REDIS_DURABILITY"),
+    clusters: of("Clusters"),
     clusterId: of("ClusterId"),
     kubeServer: of("KubeServer"),
     kubePort: of("KubePort"),

@@ -16,7 +16,8 @@ export function secretsYaml(registry: Registry): string {
   const generated = "      GenerateSecretString: { PasswordLength: 64, ExcludePunctuation: true }\n";
   const callers = functionsOf(registry).filter(({ usesKube }) => usesKube);
   return `# Secrets that functions and watcher read at start. CloudFormation generates the two keys. Each function has its own credential for the
-# API server; its secret has no value until the operator writes one. In profile lean it is an SSM parameter, which CloudFormation cannot create.
+# API server; its secret has no value until the operator writes one. In profile lean it is an SSM parameter, which CloudFormation cannot create,
+# and so are those of listed clusters.
 Resources:
 ${made("MacKeySecret", "mac-key", "Signs messages and rows")}${generated}${made("DigestKeySecret", "digest-key", "Digests content that must not leave the cluster")}${generated}${[
     ...callers.map(({ name }) => name),

@@ -16,7 +16,7 @@ const STOP_SECONDS = 30;
 /** Variables that the watcher has in common with the functions. */
 function sharedVariables({ controllers }: Registry): readonly string[] {
   return [
-    ...["DEPLOYMENT", "CLUSTER", "MODE", "GUARD", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET", "SECRETS_SECONDS"],
+    ...["DEPLOYMENT", "CLUSTER", "CLUSTERS", "CLUSTERS_ALLOW", "MODE", "GUARD", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET", "SECRETS_SECONDS"],
     ...["REDIS_URL", "REDIS_SECRET", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_SERVER", "KUBE_CA", "KUBE_EKS_CLUSTER", "DELTAS_URL"],
   ]
     .map((name) => `DELTALOOP_${name}`)

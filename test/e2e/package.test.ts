@@ -357,7 +357,8 @@ describe("template", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
       expect(Object.keys(Variables), name).toContain("DELTALOOP_MAC_KEY_SECRET");
-      const unknown = problemsOf(Object.keys(Variables)).filter((problem) => problem.endsWith(": is not a variable of deltaloop"));
+      const known = Object.keys(Variables).filter((variable) => !variable.startsWith("DELTALOOP_CLUSTERS")); // read before the configuration
+      const unknown = problemsOf(known).filter((problem) => problem.endsWith(": is not a variable of deltaloop"));
       expect(unknown, name).toEqual([]);
     }
     expect(properties("ApplyDashdeltasLambdaFunction")?.["Timeout"]).toBe(Number(DELTA_QUEUE.attributes.VisibilityTimeout) / 6);
@@ -372,6 +373,7 @@ describe("template", () => {
       const own = String(Properties["FunctionName"]).replace("deltaloop-prod-", "");
       const secret = Object.entries(Variables).filter(([variable, value]) => /SECRET$|KEY|TOKEN|PASSWORD/.test(variable) && value !== "");
       expect(Object.fromEntries(secret), name).toEqual({
+        ...(own === "sweep" && { DELTALOOP_MAC_KEY_SECRET: { "Fn::If": ["ServesListed", "deltaloop/prod/mac-key", ""] } }),
         ...(own !== "sweep" && {
           DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
           DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
@@ -389,7 +391,12 @@ describe("template", () => {
       const text = JSON.stringify(Properties);
       const [, own = ""] = /"PolicyName":"([\w-]+)"/.exec(text) ?? [];
       expect([...text.matchAll(/secretsmanager:[^"]*:secret:([^"]+)/g)].map(([, secret]) => secret).toSorted(), name).toEqual(
-        [...(own === "sweep" ? [] : ["digest-key", "mac-key"]), ...(USES_KUBE.test(own) ? [`kube/${own}`] : []), "redis", `redis/${own}`]
+        [
+          ...(own === "sweep" ? ["mac-key"] : ["digest-key", "mac-key"]),
+          ...(USES_KUBE.test(own) ? [`kube/${own}`] : []),
+          "redis",
+          `redis/${own}`,
+        ]
           .toSorted()
           .map((part) => `deltaloop/prod/${part}-??????`),
       );
@@ -399,6 +406,36 @@ describe("template", () => {
       ).toEqual([
         ["secretsmanager:GetSecretValue", undefined],
         ["secretsmanager:BatchGetSecretValue", '"*"'],
+      ]);
+    }
+    const sweep = JSON.stringify(functionRoles.find(([name]) => name === "SweepRole"));
+    expect(sweep, "only if doorbells are signed").toMatch(
+      /"Fn::If":\["ServesListed",\{"Fn::Sub":"[^"]*mac-key-\?{6}"\},\{"Ref":"AWS::NoValue"\}\]/,
+    );
+  });
+
+  it("allows a function to read only its own values of listed clusters, and only the sweeper to list them", () => {
+    for (const [name, { Properties }] of ofType("AWS::IAM::Role").filter(([, role]) =>
+      JSON.stringify(role).includes('"lambda.amazonaws.com"'),
+    )) {
+      const [, own = ""] = /"PolicyName":"([\w-]+)"/.exec(JSON.stringify(Properties)) ?? [];
+      const [{ PolicyDocument }] = Properties["Policies"] as [{ PolicyDocument: { Statement: readonly Record<string, unknown>[] } }];
+      const about = PolicyDocument.Statement.filter((statement) => JSON.stringify(statement).includes("ssm:"));
+      const path = `arn:\${AWS::Partition}:ssm:\${AWS::Region}:\${AWS::AccountId}:parameter/deltaloop/prod/clusters/deltaloop-${own}`;
+      const [lists, paths] = own === "sweep" ? [["ssm:GetParametersByPath"], [path]] : [[], []];
+      expect(about, name).toEqual([
+        {
+          "Fn::If": [
+            "ServesListed",
+            {
+              Sid: "ReadClusters",
+              Effect: "Allow",
+              Action: [...lists, "ssm:GetParameters"],
+              Resource: [...paths, `${path}/*`].map((arn) => ({ "Fn::Sub": arn })),
+            },
+            { Ref: "AWS::NoValue" },
+          ],
+        },
       ]);
     }
   });

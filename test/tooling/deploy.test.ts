@@ -20,6 +20,7 @@ const COMPLETE: Settings = {
   mode: "act",
   redisCluster: "false",
   redisDurability: "B",
+  clusters: "one",
   clusterId: "5d3f00aa11bb",
   kubeServer: "https://k8s.example.com",
   kubePort: "443",
@@ -43,6 +44,7 @@ const COMPLETE: Settings = {
 const REFUSED: readonly { readonly name: string; readonly settings: Partial<Settings>; readonly want: RegExp }[] = [
   { name: "a missing cluster id", settings: { clusterId: "" }, want: /^clusterId is missing/ },
   { name: "a cluster's name instead of its id", settings: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
+  { name: "listed clusters beside one of its own", settings: { clusters: "listed" }, want: /^clusters=listed .* remove clusterId/ },
   { name: "a missing API server", settings: { kubeServer: "" }, want: /^kubeServer is missing/ },
   { name: "class B without a replica", settings: { storeNodes: "1" }, want: /^redisDurability=B with storeNodes=1/ },
   { name: "class B on ElastiCache Serverless", settings: { store: "serverless" }, want: /^redisDurability=B with store=serverless/ },
@@ -156,9 +158,9 @@ describe("checkSettings", () => {
 
   it("reads the settings from the service that osls packaged", () => {
     const names =
-      "ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Profile NatGateway Store StoreNodes RedisUrl Secrets AlarmTopics WatcherImage".split(
-        " ",
-      );
+        "Clusters ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Profile NatGateway Store StoreNodes RedisUrl Secrets AlarmTopics WatcherImage".split(
+          " ",
+        );
     const environment = {
       DELTALOOP_MODE: "act",
       DELTALOOP_KUBE_CA: "of KubeCa",

@@ -161,6 +161,7 @@ describe("network", () => {
     expect(endpoints).toEqual([
       ["sqs", "MakesEndpoints"],
       ["secretsmanager", "MakesEndpoints"],
+      ["ssm", "MakesListedEndpoints"],
       ["logs", "MakesWatcherEndpoints"],
       ["ecr.api", "MakesWatcherEndpoints"],
       ["ecr.dkr", "MakesWatcherEndpoints"],
@@ -553,6 +554,7 @@ describe("the inputs of `deltaloop cost`", () => {
     { profile: "lean", watcherImage: "registry/watcher:1", metrics: "none" },
     { profile: "lean", store: "serverless", watcherImage: "registry/watcher:1", natGateway: "true" },
     { profile: "lean", storeNodes: "2", endpoints: "true", mode: "shadow" },
+    { clusters: "listed", watcherImage: "registry/watcher:1" },
   ])("the input of `deltaloop cost` is created with %j", (chosen: Readonly<Record<string, string>>) => {
     const given = {
       ...defaults(),

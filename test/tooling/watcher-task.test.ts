@@ -44,6 +44,8 @@ interface Container {
 
 /** Variables that refer to a credential instead of containing it. */
 const REFERENCE = /_(?:SECRET|SECRETS_SECONDS|EKS_CLUSTER)$/;
+/** Where the clusters are: replaced before the configuration is parsed. */
+const DIRECTORY = /_CLUSTERS(?:_ALLOW)?$/;
 // Reads `!Ref x` as `x`; cfn-lint checks the intrinsic functions.
 const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
 const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
@@ -57,7 +59,7 @@ const { WatcherPolicy } = (
 it("configures the watcher with the functions' variables and the names of its secrets", async () => {
   const told = container.Environment.map(({ Name }) => Name);
   expect(new Set(told).size).toBe(told.length);
-  const known = told.filter((name) => name.startsWith("DELTALOOP_") && !REFERENCE.test(name));
+  const known = told.filter((name) => name.startsWith("DELTALOOP_") && !REFERENCE.test(name) && !DIRECTORY.test(name));
   expect(problemsOf(known).filter((problem) => problem.endsWith(": is not a variable of deltaloop"))).toEqual([]);
   expect(told.filter((name) => REFERENCE.test(name))).toEqual([
     "DELTALOOP_MAC_KEY_SECRET",
@@ -112,8 +114,24 @@ it.each([
 it("may read its secrets and send, and ECS may start it; every wildcard has no resource level or has a reason", () => {
   const { ManagedPolicyArns, Policies } = Resources.WatcherTaskRole.Properties;
   expect([ManagedPolicyArns?.[0], Policies]).toEqual(["WatcherPolicy", undefined]);
-  const own = WatcherPolicy.Properties.PolicyDocument.Statement;
+  const all: readonly (Statement | readonly [condition: string, then: Statement, otherwise: string])[] =
+    WatcherPolicy.Properties.PolicyDocument.Statement;
+  const own = all.filter((each) => "Sid" in each);
   expect(own.map(({ Sid }) => Sid)).toEqual(["Send", "ReadSecrets", "ReadCredential", "ReadTogether"]);
+  const listed = "parameter/deltaloop/${sls:stage}/clusters/deltaloop-watcher";
+  const arn = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:";
+  expect(all.filter((each) => !("Sid" in each))).toEqual([
+    [
+      "ServesListed",
+      {
+        Sid: "ReadClusters",
+        Effect: "Allow",
+        Action: ["ssm:GetParametersByPath", "ssm:GetParameters"],
+        Resource: [`${arn}${listed}`, `${arn}${listed}/*`],
+      },
+      "AWS::NoValue",
+    ],
+  ]);
   expect([own[1]?.Resource ?? []].flat().map((arn) => arn.slice(arn.indexOf("deltaloop/")))).toEqual(
     ["mac-key", "digest-key", "redis"].map((name) => `deltaloop/\${sls:stage}/${name}-??????`),
   );

@@ -23,6 +23,8 @@ export interface Stack {
   readonly secretsSeconds: number;
   readonly metrics: "emf" | "few" | "none";
   readonly watcher: "here" | "elsewhere";
+  /** The clusters that the deployment serves. */
+  readonly clusters: "one" | "listed";
   readonly mode: "act" | "shadow";
 }
 
@@ -50,8 +52,13 @@ const NODE_TYPES = {
   standard: { valkey: "cache.t4g.small", serverless: "", memorydb: "db.t4g.small", given: "" },
   lean: { valkey: "cache.t4g.micro", serverless: "", memorydb: "db.t4g.small", given: "" },
 } as const;
-/** MAC key, digest key, and credentials of each component that calls the API server: apply-deltas, three syncs, the watcher. */
-const SECRETS = { standard: 7, lean: 2 } as const;
+/** MAC key and digest key. */
+const KEYS = 2;
+/**
+ * Credentials of each component that calls the API server: apply-deltas, three syncs, the watcher. Those of listed clusters, and of profile
+ * lean, are parameters.
+ */
+const CREDENTIALS = 5;
 /** Passwords of the Redis users: each function's, and the watcher's, which all share in profile lean. */
 const STORE_SECRETS = { standard: 7, lean: 1 } as const;
 const ENDPOINTS = 2;
@@ -72,15 +79,16 @@ export function madeOf(stack: Stack): Made {
   const hasNodes = makesStore && store !== "serverless";
   const type = stack.storeNodeType === "" ? NODE_TYPES[profile][store] : stack.storeNodeType;
   const alarms = ALARMS[profile];
+  const hasCredentialSecrets = stack.clusters === "one" && profile === "standard";
   const watchers = stack.mode === "act" && profile === "standard" ? 2 : 1;
   return {
     natGateways: network === "own" && stack.natGateway ? 1 : 0,
-    endpoints: makesEndpoints ? ENDPOINTS + (stack.watcher === "here" ? WATCHER_ENDPOINTS : 0) : 0,
+    endpoints: makesEndpoints ? ENDPOINTS + (stack.clusters === "listed" ? 1 : 0) + (stack.watcher === "here" ? WATCHER_ENDPOINTS : 0) : 0,
     zones: stack.zones,
     node: { type, count: hasNodes ? storeNodes : 0 },
     isServerless: makesStore && store === "serverless",
     keys: stack.key === "make" ? 1 : 0,
-    secrets: (stack.secrets === "make" ? SECRETS[profile] : 0) + (makesStore ? STORE_SECRETS[profile] : 0),
+    secrets: (stack.secrets === "make" ? KEYS + (hasCredentialSecrets ? CREDENTIALS : 0) : 0) + (makesStore ? STORE_SECRETS[profile] : 0),
     alarms:
       alarms.always +
       (metrics === "emf" ? alarms.emf : 0) +
@@ -94,13 +102,13 @@ export function madeOf(stack: Stack): Made {
 
 export const COUNTED: readonly string[] = [
   ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
-  ...["watcherImage", "mode", "secretsSeconds", "profile"],
+  ...["watcherImage", "mode", "secretsSeconds", "profile", "clusters"],
 ];
 /** Other parameters of serverless.yml, which do not affect the cost. */
 const FREE = [
   ...["runtime", "guard", "maximumConcurrency", "deltasMaxReceiveCount", "clusterId", "kubeServer", "kubeCa", "kubePort", "kubeCidr"],
   ...["vpcCidr", "vpcId", "alarmTopics", "leaveOut", "redisUrl", "redisCluster", "redisDurability", "kubeEksCluster", "redisSecret"],
-  ...["sqsEndpoint", "secretsEndpoint", "logLevel"],
+  ...["sqsEndpoint", "secretsEndpoint", "logLevel", "clustersAllow"],
 ];
 export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
 
@@ -143,6 +151,7 @@ export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
     secretsSeconds: seconds,
     metrics: of("metrics", "emf", "few", "none"),
     watcher: (parameters["watcherImage"] ?? "") === "" ? "elsewhere" : "here",
+    clusters: of("clusters", "one", "listed"),
     mode: of("mode", "act", "shadow"),
   };
 }

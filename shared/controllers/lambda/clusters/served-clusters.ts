@@ -54,7 +54,7 @@ export interface ServedClusters<H> {
 }
 
 export const IDLE_MS = 15 * 60_000;
-export const OPEN_MAX = 500;
+const OPEN_MAX = 500;
 
 interface Open<H> extends ServedCluster<H> {
   /** The kind of credentials that the client was made for. */
