@@ -16,6 +16,8 @@ import type * as Bundler from "../build/bundle.ts";
 export interface LocalDeployment {
   /** LocalStack's endpoint. */
   readonly endpoint: string;
+  /** Serves the clusters of Parameter Store instead of one. */
+  readonly listed?: { readonly allow: string };
   readonly clusterId: string;
   readonly mode: "act" | "shadow";
   readonly redisUrl: string;
@@ -92,6 +94,8 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment, { ro
   try {
     const parameters = {
       mode: deployment.mode,
+      clusters: deployment.listed ? "listed" : "",
+      clustersAllow: deployment.listed?.allow ?? "",
       clusterId: deployment.clusterId,
       kubeServer: deployment.kubeServer,
       kubeCa: Buffer.from(deployment.kubeCa ?? "").toString("base64"),

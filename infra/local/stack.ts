@@ -191,7 +191,8 @@ async function tokenOf(credentials: KubeHttpConfig, serviceAccount: string): Pro
   }
 }
 
-async function findQueues(endpoint: string): Promise<Configuration["queues"]> {
+/** The queues of a deployment. */
+export async function findQueues(endpoint: string): Promise<Configuration["queues"]> {
   const client = sqsClient({ endpoint });
   const url = async (name: string): Promise<string> => {
     const { QueueUrl } = await client.send(new GetQueueUrlCommand({ QueueName: `deltaloop-${STAGE}-${name}` }));

@@ -44,9 +44,8 @@ const MEANINGS: { readonly [name in keyof typeof ENTRIES]: string } = {
 
 /** Variables that refer to secrets and clusters. They are read first, and replaced by what they refer to (secret-values.ts, clusters/). */
 const REFERENCES: Readonly<Record<string, string>> = {
-  DELTALOOP_CLUSTERS:
-    "`ssm:/PATH`: serves all clusters that `deltaloop cluster` keeps there, instead of DELTALOOP_CLUSTER and DELTALOOP_KUBE_*",
-  DELTALOOP_CLUSTERS_ALLOW: "What their kubeconfigs may have, separated by commas; values of `--allow`",
+  DELTALOOP_CLUSTERS: "`ssm:/PATH`: serves the clusters of `deltaloop cluster`; replaces DELTALOOP_CLUSTER and DELTALOOP_KUBE_*",
+  DELTALOOP_CLUSTERS_ALLOW: "Values of `--allow`, separated by commas",
   DELTALOOP_MAC_KEY_SECRET: "Name of the secret that holds DELTALOOP_MAC_KEY",
   DELTALOOP_DIGEST_KEY_SECRET: "Name of the secret that holds DELTALOOP_DIGEST_KEY",
   DELTALOOP_KUBE_SECRET: 'Name of the secret with `{"token"}` or `{"clientCertificate", "clientKey"}`, and optionally `"ca"`',
