@@ -37,11 +37,15 @@ const FIRST_MS_MAX = 180_000;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const PODS = "/api/v1/namespaces/default/pods";
 
+interface Pod {
+  readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
+}
+
 const found: string[] = [];
 const stops: (() => Promise<unknown>)[] = [];
 const missing = await localStackVenv().then((venv) => ("missing" in venv ? venv.missing : ensureRedisServer()));
 if (missing !== undefined) {
-  console.error(missing);
+  process.stderr.write(`${missing}\n`);
   process.exit(2);
 }
 try {
@@ -49,10 +53,10 @@ try {
 } catch (error) {
   found.push(error instanceof Error ? error.message : String(error));
 } finally {
-  for (const stop of stops.toReversed()) await stop().catch((error: unknown) => console.error(error));
+  for (const stop of stops.toReversed()) await stop().catch((error: unknown) => process.stderr.write(`${String(error)}\n`));
 }
-for (const line of found) console.log(`FOUND  ${line}`);
-console.log(found.length === 0 ? "all clusters were served, and nothing crossed" : `${found.length} found`);
+for (const line of found) say(`FOUND  ${line}`);
+say(found.length === 0 ? "all clusters were served, and nothing crossed" : `${found.length} found`);
 process.exit(found.length === 0 ? 0 : 1);
 
 async function drill(): Promise<void> {
@@ -100,7 +104,7 @@ async function drill(): Promise<void> {
   });
   const { DELTALOOP_MAC_KEY: _mac, DELTALOOP_DIGEST_KEY: _digest, ...variables } = configuration;
   const watcher = startWatcher({
-    ...{ root: ROOT, flags: ["--metrics", "127.0.0.1:0"], say: (line) => console.log(line) },
+    ...{ root: ROOT, flags: ["--metrics", "127.0.0.1:0"], say },
     environment: {
       ...variables,
       ...{ DELTALOOP_CLUSTERS: PLACE, DELTALOOP_CLUSTERS_ALLOW: ALLOW, DELTALOOP_SECRETS_ENDPOINT: endpoint },
@@ -127,7 +131,7 @@ async function drill(): Promise<void> {
   for (const [name, { requests }] of servers)
     for (const request of requests.filter((each) => !each.endsWith(`token-of-${name}`))) found.push(`${name} got ${request}`);
   const { clusters, parameters } = await leftOver(redis.url, endpoint);
-  console.log(`keys of ${clusters} clusters and ${parameters} parameters are left`);
+  say(`keys of ${clusters} clusters and ${parameters} parameters are left`);
   if (parameters !== 2 * 7) found.push(`${parameters} parameters are left instead of 14`);
   await timed("serverless remove", async () => await remove(deployment));
 
@@ -137,10 +141,8 @@ async function drill(): Promise<void> {
     await eventually(
       `${name} has the pods of ${deploymentName}`,
       async () => {
-        const { items } = (await client.request("GET", `${PODS}?labelSelector=app%3D${deploymentName}`)) as {
-          readonly items: readonly unknown[];
-        }; // a list
-        return items.length === 2;
+        const { items } = (await client.request("GET", PODS)) as { readonly items: readonly Pod[] }; // a list of pods
+        return items.filter(({ metadata }) => metadata.labels?.["app"] === deploymentName).length === 2;
       },
       FIRST_MS_MAX,
     );
@@ -194,6 +196,10 @@ async function timed(what: string, act: () => Promise<unknown>): Promise<number>
   const from = performance.now();
   await act();
   const ms = performance.now() - from;
-  console.log(`${what}: ${(ms / 1000).toFixed(1)} s`);
+  say(`${what}: ${(ms / 1000).toFixed(1)} s`);
   return ms;
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
 }

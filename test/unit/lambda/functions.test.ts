@@ -204,3 +204,31 @@ it("[informer T121] a sweep publishes which gates are open and then fails if the
   // No sweep has run, so no count is reported.
   expect(lines.join()).not.toContain("deltaloop_sweeper_rings_total");
 });
+
+it("sweeps every cluster of a directory although one fails, and counts a gate as open if it is in all of them", async () => {
+  const bells = [{ controller: "replicaset", key: "shop/web", epoch: "e1", delayMs: 0 }];
+  const clusterOf = (isOpen: boolean, sweep: () => Promise<unknown>) =>
+    wiring({
+      epoch: () => Promise.resolve({ epoch: "e1" }),
+      sweep: async () => (isOpen ? await sweep() : []),
+      gate: (controller: string) => Promise.resolve({ open: isOpen || controller === "deployment" }),
+    });
+  const due = [bells, []];
+  const clusters = new Map([
+    ["broken", clusterOf(true, () => Promise.reject(new Error("its keys are spoilt")))],
+    ["due", clusterOf(true, () => Promise.resolve(due.shift() ?? []))],
+    ["shut", clusterOf(false, () => Promise.resolve([]))],
+  ]);
+  const { wired } = wiring({});
+  const lines: string[] = [];
+  const metrics = createEmfMetrics({ namespace: "n", dimensions: { function: "sweep" }, now: () => 0, write: (line) => lines.push(line) });
+  const cluster = (cid: string | undefined) => clusters.get(cid ?? "")?.wired.cluster(CID);
+  await expect(createSweep({ ...wired, clusters: [...clusters.keys()], cluster, metrics })()).rejects.toThrow("its keys are spoilt");
+  expect(clusters.get("due")?.rung).toEqual(bells);
+  const told = lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>).filter((line) => "deltaloop_gate_open" in line);
+  expect(Object.fromEntries(told.map((line) => [line["controller"], line["deltaloop_gate_open"]]))).toEqual({
+    deployment: 1,
+    replicaset: 0,
+    replicationcontroller: 0,
+  });
+});
