@@ -82,7 +82,7 @@ export async function openClusterParameters(options: ClusterParametersOptions): 
 async function openDirectory(options: DirectoryOptions, source: Source): Promise<ClusterDirectory> {
   let clusters: readonly ListedCluster[] = [];
   let reported: ReadonlySet<string> = new Set();
-  const copied = new Map<string, { readonly config: Vetted["config"]; readonly text: string }>();
+  const copied = new Map<string, { config: Vetted["config"]; text: string }>();
   const followers = new Set<() => void>();
   let reading: Promise<boolean> | undefined;
   const { cached } = options;
@@ -111,20 +111,15 @@ async function openDirectory(options: DirectoryOptions, source: Source): Promise
       .map((cluster) => ({ ...cluster, isPaused: entry.isPaused }));
   }
 
-  function listed({ name, cid, server, isPaused }: Vetted): ListedCluster {
+  function listed({ name, cid, server, isPaused, config }: Vetted): ListedCluster {
     const kubeconfig = copyOf(cid);
-    return { name, cid, server, isPaused, ...(kubeconfig === undefined ? { inline: () => newest(cid) } : { kubeconfig }) };
+    // The last kubeconfig of a removed cluster stays: its watcher still releases the Lease.
+    const newest = copied.get(cid) ?? { config };
+    return { name, cid, server, isPaused, ...(kubeconfig === undefined ? { inline: () => newest.config } : { kubeconfig }) };
   }
 
   function copyOf(cid: string): string | undefined {
     return source.copies && join(source.copies, `${cid}.yaml`);
-  }
-
-  /** @throws {Error} after the cluster was removed, which ends its runs */
-  function newest(cid: string): Vetted["config"] {
-    const config = copied.get(cid)?.config;
-    if (config === undefined) throw new Error("the cluster was removed from the directory");
-    return config;
   }
 
   /** Writes the copy of a vetted kubeconfig (FK1, FK2). */
@@ -137,7 +132,8 @@ async function openDirectory(options: DirectoryOptions, source: Source): Promise
       await writeFile(`${path}.new`, text, { mode: 0o600 });
       await rename(`${path}.new`, path);
     }
-    copied.set(cid, { config, text });
+    if (known) Object.assign(known, { config, text });
+    else copied.set(cid, { config, text });
   }
 
   async function forgetCopies(): Promise<void> {

@@ -112,6 +112,7 @@ it("reports clusters that are added, paused, resumed and removed, and renews cre
   ends.abort();
   expect(changes).toEqual(["added blue", "paused blue", "resumed blue", "removed blue"]);
   expect(harness.values.size).toBe(0);
+  expect(JSON.stringify(listed?.inline?.()), "for the release of the Lease").toContain('"renewed"');
 });
 
 it("uses a value for no other cluster than the one that its name is the hash of", async ({ harness }) => {
