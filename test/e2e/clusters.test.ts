@@ -238,7 +238,7 @@ await whereRealPartsAre("one deployment for several clusters", () => {
       });
       await dev.line("functions blue: error: forged message");
       await dev.line("field c names a different cluster from the one whose key signed the message");
-      await dev.line("or without its signature");
+      await dev.line("without the signature of their cluster");
       await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
       sqs.close();
       expect(victim.requests.slice(quietFrom)).toEqual([]);

@@ -1,13 +1,13 @@
 /**
  * The clusters of one role in Parameter Store, as a function needs them: one by one, when a message arrives.
  *
- * CL1 a value is decrypted once for each of its versions; that it is unchanged is confirmed without decryption, for all known clusters together,
+ * XV1 a value is decrypted once for each of its versions; that it is unchanged is confirmed without decryption, for all known clusters together,
  *     when one that was confirmed CONFIRMED_MS ago is asked for. So pauses, removals and renewed credentials count within that time.
- * CL2 a refused credential is confirmed at once, but at most every REFUSED_MS for each cluster, so that a hostile server causes few reads.
- * CL3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation. After that, and for other
+ * XV2 a refused credential is confirmed at once, but at most every REFUSED_MS for each cluster, so that a hostile server causes few reads.
+ * XV3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation. After that, and for other
  *     clusters, the caller gets the error.
- * CL4 a rejected value keeps the last good one (KD3). Each problem is logged once.
- * CL5 at most KNOWN_MAX clusters are known; those that were not asked for the longest time are forgotten.
+ * XV4 a rejected value keeps the last good one (KD3). Each problem is logged once.
+ * XV5 at most KNOWN_MAX clusters are known; those that were not asked for the longest time are forgotten.
  */
 import { parameterPath, parseClusterValue } from "@deltaloop/kube/clusters";
 import type { Allowance, ListedValue } from "@deltaloop/kube/clusters";
@@ -26,11 +26,11 @@ export interface ClusterValuesOptions {
 }
 
 export interface ClusterValues {
-  /** Returns the cluster, if it is in the directory. @throws {SecretError} CL3 */
+  /** Returns the cluster, if it is in the directory. @throws {SecretError} XV3 */
   get(cid: string): Promise<ListedValue | undefined>;
-  /** Reads the cluster again because its server has refused its credentials (CL2). Never throws. */
+  /** Reads the cluster again because its server has refused its credentials (XV2). Never throws. */
   refused(cid: string): Promise<ListedValue | undefined>;
-  /** Returns all clusters. @throws {SecretError} CL3 */
+  /** Returns all clusters. @throws {SecretError} XV3 */
   list(): Promise<readonly ListedValue[]>;
 }
 
@@ -66,7 +66,7 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
   let listedMs: number | undefined;
   const nameOf = (cid: string): string => `${path}/${cid}`;
 
-  /** Reads all clusters that are asked for, and confirms the known ones that are due soon (CL1). */
+  /** Reads all clusters that are asked for, and confirms the known ones that are due soon (XV1). */
   async function confirm(): Promise<void> {
     const now = clock.now();
     if (failed && now - failed.atMs < AGAIN_MS) throw failed.error;
@@ -102,7 +102,7 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
     known.set(cid, { ...{ version, value, problem, dueMs, confirmedMs: now }, refusedMs: known.get(cid)?.refusedMs ?? -Infinity });
   }
 
-  /** CL4 */
+  /** XV4 */
   function judged(cid: string, text: string): Pick<Known, "value" | "problem"> {
     const before = known.get(cid);
     const parsed = parseClusterValue(text, cid, allowed);
@@ -133,11 +133,11 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
       known.delete(cid);
       known.set(cid, own);
     }
-    for (const [oldest] of known) if (known.size > KNOWN_MAX) known.delete(oldest); // CL5
+    for (const [oldest] of known) if (known.size > KNOWN_MAX) known.delete(oldest); // XV5
     return own?.value;
   }
 
-  /** CL3 @throws `error` */
+  /** XV3 @throws `error` */
   function keep(cid: string, error: unknown): void {
     const own = known.get(cid);
     const now = clock.now();

@@ -77,7 +77,7 @@ export function serveRecords(
   return routeRecords({
     ...{ records, log, clock: createSystemClock() },
     async functionOf(cid, own) {
-      if (!clusters.has(cid) && !(await isAuthentic(live, cid, own))) return "forged"; // SC3
+      if (!clusters.has(cid) && !(await isAuthentic(live, cid, own))) return "forged"; // XO3
       const served = await clusters.get(cid);
       if (served === undefined) return "missing";
       return served.isPaused && own.kind === "doorbells" ? "paused" : { handler: served.handler, signer: served.wiring.signer };

@@ -1,12 +1,12 @@
 /**
  * The clusters that one function serves: what it has made for each, and for how long.
  *
- * SC1 a cluster's client has the server, CA and credentials of one value, and only that cluster's handler has the client. Its Store and keys
+ * XO1 a cluster's client has the server, CA and credentials of one value, and only that cluster's handler has the client. Its Store and keys
  *     are of the same cluster id.
- * SC2 renewed credentials are used for the next request. A value with another kind of credentials makes the client again; runs in progress
+ * XO2 renewed credentials are used for the next request. A value with another kind of credentials makes the client again; runs in progress
  *     end on the former.
- * SC3 nothing is made for a cluster that is not in the directory, or before one of its messages has a valid signature.
- * SC4 what was not used for IDLE_MS is dropped between invocations, and the least recently used above OPEN_MAX.
+ * XO3 nothing is made for a cluster that is not in the directory, or before one of its messages has a valid signature.
+ * XO4 what was not used for IDLE_MS is dropped between invocations, and the least recently used above OPEN_MAX.
  */
 import type { Clock, Log } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
@@ -49,7 +49,7 @@ export interface ServedClusters<H> {
   get(cid: string): Promise<ServedCluster<H> | undefined>;
   /** Returns all clusters of the directory. @throws {SecretError} */
   list(): Promise<readonly (ServedCluster<H> & { readonly cid: string })[]>;
-  /** Drops unused clusters (SC4). Call it while no run is in progress. */
+  /** Drops unused clusters (XO4). Call it while no run is in progress. */
   drop(): void;
 }
 
