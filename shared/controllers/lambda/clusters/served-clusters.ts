@@ -82,10 +82,11 @@ export function createServedClusters<H>(options: ServedClustersOptions<H>): Serv
     });
     const kube = { ...access, lookup: vettedLookup(allowed), ...(metrics && { metrics }) };
     const named = logOf(log, name);
-    const wired = wireFunction(component, own, kube, connectLive(own, named, { shared, anyDigestKey: component === "sweep" }));
+    const connections = connectLive(own, named, { shared, anyDigestKey: component === "sweep" });
+    const wired = wireFunction(component, own, kube, { connections, log: named });
     const wiring = wired.cluster(cid);
     if (wiring === undefined) throw new TypeError("a function serves the cluster that it was wired for");
-    const handler = create({ ...wired, log: named });
+    const handler = create(wired);
     return { handler, wiring, isPaused, newest, kind: credentialKind(config, role), usedMs: 0 };
   }
 
