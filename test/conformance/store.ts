@@ -18,6 +18,7 @@ import { heartbeatCases } from "./store/heartbeats.ts";
 import { gateCases } from "./store/gate.ts";
 import { indexCases } from "./store/index-rules.ts";
 import { intentCases } from "./store/intents.ts";
+import { laneGrowthCases } from "./store/lane-growth.ts";
 import { laneCases } from "./store/lanes.ts";
 import { lossCases } from "./store/loss.ts";
 import { lineageCases } from "./store/lineage.ts";
@@ -59,6 +60,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("index: lanes", () => {
       laneCases(open);
+      laneGrowthCases(open);
     });
     describe("index: manifests", () => {
       manifestCases(open);

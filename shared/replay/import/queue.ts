@@ -60,6 +60,7 @@ interface Manifest extends Place {
   readonly ms: number;
   readonly version: string;
   readonly parts: number;
+  readonly lanes: number;
   readonly seenParts: Set<number>;
   readonly keys: Set<string>;
 }
@@ -143,8 +144,21 @@ class Messages {
   #manifest(envelope: Extract<Envelope, { k: "M" }>): void {
     const { e, f, g, ln, ts, L, part, parts, rows } = envelope;
     const r = resourceOf(envelope);
+    const { lanes = LANES[r] } = envelope;
     const name = `${nameOf(envelope)} ${g}`;
-    const manifest = this.#manifests.get(name) ?? { e, f, g, r, ln, ms: ts, version: L, parts, seenParts: new Set(), keys: new Set() };
+    const manifest = this.#manifests.get(name) ?? {
+      e,
+      f,
+      g,
+      r,
+      ln,
+      ms: ts,
+      version: L,
+      parts,
+      lanes,
+      seenParts: new Set(),
+      keys: new Set(),
+    };
     this.#manifests.set(name, manifest);
     manifest.seenParts.add(part);
     for (const { key } of rows) manifest.keys.add(`${r} ${key}`);
@@ -200,18 +214,19 @@ class Messages {
       const lanes = new Set(
         manifests.filter(({ version, parts, seenParts }) => version === rv && seenParts.size === parts).map(({ ln }) => ln),
       );
-      if (lanes.size < LANES[resource]) this.#report.lost(`a part of the first list of ${resource}, which may have had more objects`);
+      if (lanes.size < (manifests.find(({ version }) => version === rv)?.lanes ?? LANES[resource]))
+        this.#report.lost(`a part of the first list of ${resource}, which may have had more objects`);
       lists.set(resource, { rv, items: own.filter(({ listed }) => listed === rv).map(({ kept }) => kept) });
     }
     return lists;
   }
 
   /** Reports objects that a complete manifest does not list as deleted before the manifest. */
-  #swept({ r, ln, ms, version, keys }: Manifest, stored: Map<string, Kept>, lastMs = ms): readonly ImportedEvent[] {
+  #swept({ r, ln, lanes, ms, version, keys }: Manifest, stored: Map<string, Kept>, lastMs = ms): readonly ImportedEvent[] {
     const gone = [...stored.values()].filter(
       (kept) =>
         kept.place.startsWith(`${r} `) &&
-        laneOf(keyIn(kept), LANES[r]) === ln &&
+        laneOf(keyIn(kept), lanes) === ln &&
         !keys.has(kept.place) &&
         compareResourceVersions(kept.version, version) <= 0,
     );

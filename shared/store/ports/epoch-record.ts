@@ -16,4 +16,6 @@ export interface EpochRecord {
    * place.
    */
   readonly release?: string;
+  /** Number of lanes with which each resource begins, at most LANES (LG1). Absent: LANES, also in an epoch of an older build. */
+  readonly lanes?: number;
 }

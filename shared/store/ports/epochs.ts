@@ -41,7 +41,12 @@ export interface EpochStore {
     readonly epoch: string;
     readonly fence: string;
     readonly resource: View;
+    /** Number of lanes of a resource that the epoch does not have yet, and the only accepted number without `lanesMax`. */
     readonly lanes: number;
+    /** One lane is accepted too, and this number (LG3). */
+    readonly lanesMax?: number;
+    /** With a greater fence, one lane grows to `lanesMax` (LG2). */
+    readonly grows?: boolean;
     /** The leader's term (LN1, LN2). Absent if the caller uses no Lease. `expected`: the stored term that the caller has read. */
     readonly token?: TermToken;
     readonly expected?: string | undefined;
@@ -51,7 +56,7 @@ export interface EpochStore {
     | { readonly kind: "foreign" }
     /** The fence is stored under another term. */
     | { readonly kind: "equalFence" }
-    /** The epoch was made by a build with another number of lanes; nothing was stored. */
+    /** The epoch was made by a build with another number of lanes (LG3); nothing was stored. */
     | { readonly kind: "otherLanes"; readonly lanes: number }
     | { readonly kind: "open"; readonly state: ResourceState; readonly syncedGeneration: number; readonly lanes: readonly LaneState[] }
     | { readonly kind: "damaged"; readonly why: string }
@@ -161,6 +166,8 @@ export interface ResourceHealth {
   readonly watermarks: readonly string[];
   /** The sequence number up to which each lane's messages are applied. */
   readonly applied: readonly number[];
+  /** Number of rows, while the resource has one lane. */
+  readonly rows?: number;
   /** The greatest version that a run has written through; absent if no run has. */
   readonly written?: string;
 }

@@ -185,12 +185,17 @@ export interface IndexStore {
   readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
   /**
    * Version rows of one lane, without objects. Rows and tombstones with an invalid MAC are returned as forged only. `watermark` is that of
-   * the lane at the same moment.
+   * the lane at the same moment, `lanes` the resource's number of lanes. A lane that does not exist is empty.
    */
   readLane(
     resource: View,
     lane: number,
-  ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
+  ): Promise<{
+    readonly rows: readonly Omit<Row, "object">[];
+    readonly forged: readonly Forged[];
+    readonly watermark: string;
+    readonly lanes: number;
+  }>;
   /**
    * The values of these keys, for the audit: the cached object, or a forged value (A14), including an entry whose version differs from
    * its row's. Keys without a row are omitted. Row and entry are read one after the other, so a concurrent change may look forged: read again.

@@ -42,6 +42,8 @@ export interface Context {
   seal(epoch: string): Seal;
   /** The last known number of lanes. A script that depends on it returns `lanes` if the epoch has another number. */
   lanes(resource: View): number;
+  /** Remembers the number of lanes of a resource. */
+  believe(resource: View, lanes: number): void;
   /** KEYS of a script, from which its call is built. */
   keys<S extends ScriptName>(script: S, keys: KeysOf<S>): KeyTable<S>;
   /** Runs a script: one command, one step. */
@@ -59,6 +61,11 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
   const lanes = new Map<View, number>();
   let current: string | undefined;
   const run = (call: Call): Promise<Reply> => connection.run(call.script, call.keys, [clock ? String(clock.now()) : "", ...call.args]);
+  const believe = (name: Reply | undefined, number: number): void => {
+    const resource = catalog.views.find((each) => each === name);
+    if (!resource) throw new TypeError(`unexpected reply: lanes of ${JSON.stringify(name)}`);
+    lanes.set(resource, number);
+  };
   const runByLanes: Context["runByLanes"] = async (make) => {
     for (let round = 0; ; round++) {
       const call = make();
@@ -66,9 +73,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
       if (!Array.isArray(reply) || reply[0] !== "lanes") return { reply, keys: call.keys };
       if (round === BELIEF_ROUNDS_MAX)
         throw new Error(`${call.script}: gave up after ${round + 1} attempts: the number of lanes kept changing`);
-      const resource = catalog.views.find((each) => each === reply[1]);
-      if (!resource) throw new TypeError(`unexpected reply: lanes of ${JSON.stringify(reply[1])}`);
-      lanes.set(resource, asNumber(reply[2] as Reply));
+      for (let at = 1; at < reply.length; at += 2) believe(reply[at], asNumber(reply[at + 1] as Reply));
     }
   };
   return {
@@ -78,6 +83,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
     connection,
     durable: createBarrier(connection, options.durability ?? "C"),
     seal: (epoch) => ({ signer: options.signer, epoch, rowTexts: catalog.rowTexts }),
+    believe,
     lanes: (resource) => lanes.get(resource) ?? lanesOf(resource),
     keys: (script, keys) => new KeyTable(script, names.epoch, keys),
     run,

@@ -14,16 +14,12 @@ import { US } from "./rows.ts";
 import { openStop } from "./stop-store.ts";
 import { endedArgs } from "./tally-store.ts";
 
-const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence", "release"] as const;
+const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence", "release", "lanes"] as const;
 const NO_GATE = "there is no epoch";
 
 export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpochs"> {
   const { connection, names: root } = context;
   const boundToPrimary = isBoundToPrimary(context);
-  const checkFence = (fence: string): string => {
-    if (!isResourceVersion(fence)) throw new RangeError(`not a fence: "${fence}"`);
-    return fence;
-  };
   return {
     async epoch() {
       const values = await connection.fields(root.epoch, RECORD_FIELDS);
@@ -44,7 +40,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
     },
 
     async openEpoch(record, over, token) {
-      const { epoch, clusterUid, projection, digestPrefix, hashLayout, release = "", fence } = record;
+      const { epoch, clusterUid, projection, digestPrefix, hashLayout, release = "", fence, lanes } = record;
       const identity = { clusterUid, projection: String(projection), digestPrefix, hashLayout };
       const call = context.keys("openEpoch", { opened: root.opened }).call(epoch, {
         over: typeof over === "object" ? over.record.epoch : (over ?? ""),
@@ -54,37 +50,13 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
         fence: checkFence(fence),
         term: token?.term ?? "",
         termCount: String(token?.count ?? ""),
+        laneCount: String(lanes ?? ""),
       });
       const [kind, ...fields] = asList(await context.run(call));
       return kind === "opened" ? { kind: "opened" } : { kind: "exists", record: recordOf(asPairs(fields)) };
     },
 
-    async openFence({ epoch, fence, resource, lanes, token, expected, proof }) {
-      const names = root.of(epoch);
-      const table = context.keys("openFence", {
-        meta: names.meta(resource),
-        lanes: Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)).flat(),
-      });
-      const given = {
-        fence: checkFence(fence),
-        laneCount: String(lanes),
-        isBoundToPrimary: boundToPrimary,
-        resource,
-        ...fenceTermArgs(token, expected, proof),
-      };
-      const reply = asList(await context.run(table.call(epoch, given)));
-      if (reply[0] === "noEpoch") return { kind: "noEpoch" };
-      if (reply[0] === "foreign" || reply[0] === "equalFence") return { kind: reply[0] };
-      if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
-      if (reply[0] === "damaged") return { kind: "damaged", why: asText(reply[1]) };
-      if (reply[0] === "lanes") return { kind: "otherLanes", lanes: asNumber(reply[1]) };
-      const states: LaneState[] = [];
-      for (let lane = 0; lane < lanes; lane++) {
-        const [last, watermark, generation, frozen] = reply.slice(3 + 4 * lane);
-        states.push({ lane, last: asNumber(last), watermark: asText(watermark), generation: asNumber(generation), frozen: frozen === 1 });
-      }
-      return { kind: "open", state: stateOf(reply[1]), syncedGeneration: asNumber(reply[2]), lanes: states };
-    },
+    openFence: (request) => openFence(context, boundToPrimary, request),
 
     async openGeneration({ epoch, fence, resource }) {
       const names = root.of(epoch);
@@ -121,6 +93,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
               neededSlot: table.slot(names.needed(resource)),
               lanesBase: table.block(firstOfLanes(names, resource, lanes)),
               lanes,
+              rowsSlot: lanes === 1 ? table.slot(names.lane(resource, 0)[1]) : 0,
               sentRV: sent[resource] ?? "",
             };
           }),
@@ -197,6 +170,51 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
   };
 }
 
+async function openFence(
+  context: Context,
+  isBoundToPrimary: boolean,
+  request: Parameters<EpochStore["openFence"]>[0],
+): ReturnType<EpochStore["openFence"]> {
+  const { epoch, fence, resource, lanesMax, grows = false, token, expected, proof } = request;
+  const names = context.names.of(epoch);
+  const lanes = grows && lanesMax !== undefined ? lanesMax : request.lanes;
+  const table = context.keys("openFence", {
+    meta: names.meta(resource),
+    lanes: Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)).flat(),
+  });
+  const given = {
+    fence: checkFence(fence),
+    laneCount: String(lanes),
+    grows,
+    isBoundToPrimary,
+    resource,
+    ...fenceTermArgs(token, expected, proof),
+  };
+  const reply = asList(await context.run(table.call(epoch, given)));
+  if (reply[0] === "noEpoch") return { kind: "noEpoch" };
+  if (reply[0] === "foreign" || reply[0] === "equalFence") return { kind: reply[0] };
+  if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
+  if (reply[0] === "damaged") return { kind: "damaged", why: asText(reply[1]) };
+  if (reply[0] === "lanes") {
+    const stored = asNumber(reply[1]);
+    const isKnown = lanesMax !== undefined && [1, lanesMax].includes(stored) && (stored !== request.lanes || grows);
+    if (!isKnown) return { kind: "otherLanes", lanes: stored };
+    return await openFence(context, isBoundToPrimary, { ...request, lanes: stored, grows: false });
+  }
+  context.believe(resource, lanes);
+  const states: LaneState[] = [];
+  for (let lane = 0; lane < lanes; lane++) {
+    const [last, watermark, generation, frozen] = reply.slice(3 + 4 * lane);
+    states.push({ lane, last: asNumber(last), watermark: asText(watermark), generation: asNumber(generation), frozen: frozen === 1 });
+  }
+  return { kind: "open", state: stateOf(reply[1]), syncedGeneration: asNumber(reply[2]), lanes: states };
+}
+
+function checkFence(fence: string): string {
+  if (!isResourceVersion(fence)) throw new RangeError(`not a fence: "${fence}"`);
+  return fence;
+}
+
 function recordOf(pairs: readonly (readonly [field: string, value: string])[]): EpochRecord {
   const fields = new Map(pairs);
   const text = (field: (typeof RECORD_FIELDS)[number]): string => fields.get(field) ?? "";
@@ -208,6 +226,7 @@ function recordOf(pairs: readonly (readonly [field: string, value: string])[]): 
     hashLayout: text("hashLayout"),
     fence: text("fence"),
     ...(text("release") !== "" && { release: text("release") }),
+    ...(text("lanes") !== "" && { lanes: Number(text("lanes")) }),
   };
 }
 
@@ -275,7 +294,7 @@ function stateOf(reply: Reply | undefined): ResourceState {
 }
 
 function healthOf({ catalog }: Context, reply: Reply): ResourceHealth {
-  const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks, written, applied] = asList(reply);
+  const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks, written, applied, rows] = asList(reply);
   const resource = catalog.views.find((each) => each === name);
   if (!resource) throw new TypeError(`unknown resource: ${JSON.stringify(name)}`);
   const holeForMs = asNumber(hole);
@@ -291,6 +310,7 @@ function healthOf({ catalog }: Context, reply: Reply): ResourceHealth {
       .toSorted(),
     watermarks: asList(watermarks).map(asText),
     applied: asList(applied).map(asNumber),
+    ...(asNumber(rows) >= 0 && { rows: asNumber(rows) }),
     ...(written !== "" && { written: asText(written) }),
   };
 }

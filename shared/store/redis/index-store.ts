@@ -1,6 +1,7 @@
 /** The index: slices, packs and manifests (informer §11); look-ups are in read-index.ts. */
 import type { OwnerId, View } from "@deltaloop/kube/objects";
 import { infoIn, isCurrent, isResourceVersion, splitKey } from "@deltaloop/kube/objects";
+import { lanesOf } from "../lane.ts";
 import type { Signer } from "../signer.ts";
 import { ForgedRowsError } from "../ports/errors.ts";
 import type { ApplyResult, Forged, IndexStore, IndexView, ItemChange, ManifestRow, PackHeader, Row, SliceRef } from "../ports/store.ts";
@@ -42,11 +43,15 @@ export function createIndexStore(context: Context): IndexStore {
 
     async readLane(resource, lane) {
       const answer = await context.runInCurrentEpoch((names) =>
-        context.keys("readLane", { lane: names.lane(resource, lane) }).call(names.epoch, {}),
+        context.keys("readLane", { lane: names.lane(resource, lane), meta: names.meta(resource) }).call(names.epoch, {}),
       );
-      if (!answer) return { rows: [], forged: [], watermark: "0" };
+      if (!answer) return { rows: [], forged: [], watermark: "0", lanes: lanesOf(resource) };
       const { names, reply } = answer;
-      return { ...openLane(context.seal(names.epoch), resource, asPairs(reply[1]), asPairs(reply[2])), watermark: asText(reply[3]) };
+      return {
+        ...openLane(context.seal(names.epoch), resource, asPairs(reply[1]), asPairs(reply[2])),
+        watermark: asText(reply[3]),
+        lanes: Number(reply[4]) || lanesOf(resource),
+      };
     },
 
     readEntries: (resource, keys) => readEntries(context, resource, keys),
@@ -245,7 +250,7 @@ function openLane(
   resource: View,
   rowTexts: readonly (readonly [key: string, text: string])[],
   tombstones: readonly (readonly [key: string, text: string])[],
-): Omit<Awaited<ReturnType<IndexStore["readLane"]>>, "watermark"> {
+): Omit<Awaited<ReturnType<IndexStore["readLane"]>>, "watermark" | "lanes"> {
   const rows: Omit<Row, "object">[] = [];
   const forged: Forged[] = [];
   for (const [key, text] of rowTexts.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))) {

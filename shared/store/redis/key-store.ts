@@ -160,10 +160,11 @@ async function readLanes(
   const lanes: Awaited<ReturnType<typeof readLanes>>[number][] = [];
   for (let lane = 0; lane < context.lanes(resource); lane++) {
     const answer = await context.runInCurrentEpoch((names) =>
-      context.keys("readLane", { lane: names.lane(resource, lane) }).call(names.epoch, {}),
+      context.keys("readLane", { lane: names.lane(resource, lane), meta: names.meta(resource) }).call(names.epoch, {}),
     );
     if (!answer) return [];
     const { names, reply } = answer;
+    if (reply[4] !== "") context.believe(resource, Number(reply[4]));
     const [, v, t] = names.lane(resource, lane);
     lanes.push({ names, v, t, rowTexts: asPairs(reply[1]), tombstones: asPairs(reply[2]) });
   }

@@ -184,7 +184,7 @@ export function epochCases(open: OpenStore): void {
     const ofPods = { watermarks: ["0", "0"], applied: [1, 1] };
     expect(answer).toEqual({
       kind: "ok",
-      resources: CACHED_RESOURCES.map((resource) => ({ ...healthy, resource, ...(resource === "pods" && ofPods) })),
+      resources: CACHED_RESOURCES.map((resource) => ({ ...healthy, resource, ...(resource === "pods" ? ofPods : { rows: 0 }) })),
     });
   });
 

@@ -138,7 +138,7 @@ describe("an audit", () => {
         readLane: async () => {
           looks++;
           const { watermark, rows } = at();
-          return { watermark, rows: [...rows].map(([key, row]) => ({ key, gone: false, ...row })), forged: [] };
+          return { watermark, rows: [...rows].map(([key, row]) => ({ key, gone: false, ...row })), forged: [], lanes: 1 };
         },
         readEntries: async () =>
           [...at().entries.values()].map(({ row, ...entry }) => ({ ...entry, ...(row && { row: { ...row, object: CONTROLLER } }) })),

@@ -77,6 +77,7 @@ function faultOf(head: Readonly<Record<string, unknown>>, name: string | undefin
     case "M":
       if (!isVersion(head["L"])) return "L is not a resourceVersion";
       if (!isCount(head["part"]) || !isCount(head["parts"])) return "part or parts is not a whole number";
+      if (head["lanes"] !== undefined && !isCount(head["lanes"])) return "lanes is not a whole number";
       if (!Array.isArray(head["rows"])) return "rows is not a list";
       return head["rows"].every(isManifestRow) ? undefined : "a row is not {key, uid, rv}";
     default:

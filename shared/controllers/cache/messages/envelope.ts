@@ -34,7 +34,15 @@ export type Envelope = EnvelopeHead &
     /** `L`: the resourceVersion of the list's first page. */
     | { readonly k: "L"; readonly L: string; readonly items: readonly EnvelopeItem[] }
     | { readonly k: "W"; readonly rv: string }
-    | { readonly k: "M"; readonly L: string; readonly part: number; readonly parts: number; readonly rows: readonly ManifestRow[] }
+    | {
+        readonly k: "M";
+        readonly L: string;
+        /** Number of lanes of the resource, for readers of recorded messages. Absent: of an older build, LANES. */
+        readonly lanes?: number;
+        readonly part: number;
+        readonly parts: number;
+        readonly rows: readonly ManifestRow[];
+      }
   );
 
 export interface EnvelopeItem {

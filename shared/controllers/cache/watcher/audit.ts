@@ -21,7 +21,7 @@ import type {
   Labels,
   ObjectMeta,
 } from "@deltaloop/kube/objects";
-import { laneOf, LANES } from "@deltaloop/store/ports";
+import { laneOf } from "@deltaloop/store/ports";
 import {
   controllerRef,
   referencedKey,
@@ -185,8 +185,9 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
   const differences: Difference[] = [];
   let compared = 0;
   let unsettledLanes = 0;
-  for (let first = 0; first < LANES[resource]; first += LANES_AT_ONCE) {
-    const lanes = Array.from({ length: Math.min(LANES_AT_ONCE, LANES[resource] - first) }, (_, i) => first + i);
+  const { lanes: count } = await ports.store.readLane(resource, 0);
+  for (let first = 0; first < count; first += LANES_AT_ONCE) {
+    const lanes = { count, numbers: Array.from({ length: Math.min(LANES_AT_ONCE, count - first) }, (_, i) => first + i) };
     const found = await compareLanes(ports, resource, lanes, settleMs, signal);
     compared += found.compared;
     unsettledLanes += found.unsettled;
@@ -211,24 +212,31 @@ function isDoubtful({ kind }: Difference): boolean {
   return kind === "missing" || kind === "unbelieved";
 }
 
+/** Some of the `count` lanes of a resource. */
+interface AuditedLanes {
+  readonly count: number;
+  readonly numbers: readonly number[];
+}
+
 async function compareLanes(
   ports: AuditPorts,
   resource: CachedResource,
-  lanes: readonly number[],
+  lanes: AuditedLanes,
   settleMs: number,
   signal: AbortSignal,
 ): Promise<{ readonly differences: readonly Difference[]; readonly compared: number; readonly unsettled: number }> {
   const { clock, store } = ports;
-  const watermarks = await Promise.all(lanes.map(async (lane) => (await store.readLane(resource, lane)).watermark));
+  const watermarks = await Promise.all(lanes.numbers.map(async (lane) => (await store.readLane(resource, lane)).watermark));
   const floor = watermarks.reduce((a, b) => (compareResourceVersions(a, b) < 0 ? b : a));
-  const { rv, objects } = await listMetadata(ports, resource, floor, new Set(lanes), signal);
+  const { rv, objects } = await listMetadata(ports, resource, floor, lanes, signal);
   const untilMs = clock.now() + settleMs;
   const differences: Difference[] = [];
   let unsettled = 0;
-  for (const lane of lanes) {
+  for (const lane of lanes.numbers) {
     const isBehind = async (): Promise<boolean> => compareResourceVersions((await store.readLane(resource, lane)).watermark, rv) < 0;
     while (clock.now() < untilMs && (await isBehind())) await clock.after(Math.min(SETTLE_POLL_MS, untilMs - clock.now()), signal);
     const view = await viewOf(store, resource, lane);
+    if (view.lanes !== lanes.count) throw new Error(`the lanes of ${resource} have grown during the audit`);
     if (compareResourceVersions(view.watermark, rv) < 0) unsettled++;
     differences.push(...compareLane(resource, objects.get(lane) ?? new Map(), rv, view));
   }
@@ -236,13 +244,13 @@ async function compareLanes(
   return { differences, compared, unsettled };
 }
 
-async function viewOf(store: AuditPorts["store"], resource: CachedResource, lane: number): Promise<LaneView> {
-  const { rows, forged, watermark } = await store.readLane(resource, lane);
+async function viewOf(store: AuditPorts["store"], resource: CachedResource, lane: number): Promise<LaneView & { readonly lanes: number }> {
+  const { rows, forged, watermark, lanes } = await store.readLane(resource, lane);
   const keys = [...rows, ...forged.filter(({ where }) => where === "row")].map(({ key }) => key);
   const entries = new Map<ObjectKey, CachedEntry>();
   for (let at = 0; at < keys.length; at += ENTRIES_PER_READ)
     for (const entry of await store.readEntries(resource, keys.slice(at, at + ENTRIES_PER_READ))) entries.set(entry.key, entry);
-  return { watermark, rows: new Map(rows.map((row) => [row.key, row])), entries };
+  return { watermark, lanes, rows: new Map(rows.map((row) => [row.key, row])), entries };
 }
 
 /** The listed objects of `lanes`, by lane. Reads at least at version `floor`, so that the list is not older than the whole cache. */
@@ -250,10 +258,10 @@ async function listMetadata(
   { kube }: AuditPorts,
   resource: CachedResource,
   floor: string,
-  lanes: ReadonlySet<number>,
+  lanes: AuditedLanes,
   signal: AbortSignal,
 ): Promise<{ readonly rv: string; readonly objects: ReadonlyMap<number, Map<ObjectKey, ListedMeta>> }> {
-  const objects = new Map([...lanes].map((lane) => [lane, new Map<ObjectKey, ListedMeta>()]));
+  const objects = new Map(lanes.numbers.map((lane) => [lane, new Map<ObjectKey, ListedMeta>()]));
   const start = floor === "0" ? {} : ({ resourceVersion: floor, resourceVersionMatch: "NotOlderThan" } as const);
   const pager = createPager();
   let rv = "0";
@@ -263,7 +271,7 @@ async function listMetadata(
     const page = await pager((limit) => kube.listPage(resource, { metadataOnly: true, limit, ...query }, signal));
     for (const item of page.items) {
       const object = listedMeta(resource, item);
-      if (object) objects.get(laneOf(object.key, LANES[resource]))?.set(object.key, object);
+      if (object) objects.get(laneOf(object.key, lanes.count))?.set(object.key, object);
     }
     rv = page.resourceVersion;
     next = page.continue;

@@ -211,7 +211,7 @@ export class LaneSender implements DeltaSink {
     const send = ({ lane, counted, texts }: (typeof parts)[number], part: number): void => {
       this.#enqueue(
         lane,
-        `"g":${generation},"k":"M","L":"${listRV}","part":${part},"parts":${counted.number},"rows":[${texts.join(",")}]`,
+        `"g":${generation},"k":"M","L":"${listRV}","lanes":${parts.length},"part":${part},"parts":${counted.number},"rows":[${texts.join(",")}]`,
         0,
       );
     };
@@ -247,11 +247,14 @@ export class LaneSender implements DeltaSink {
     this.#wake();
   }
 
+  /** Messages that the Store has not confirmed. */
+  get unapplied(): number {
+    return this.#lanes.reduce((sum, lane) => sum + lane.sequence - lane.applied, 0);
+  }
+
   /** LS9 */
   #isFarAhead(): boolean {
-    return (
-      this.#options.restsWhenApplied === true && this.#lanes.reduce((sum, lane) => sum + lane.sequence - lane.applied, 0) >= UNAPPLIED_MAX
-    );
+    return this.#options.restsWhenApplied === true && this.unapplied >= UNAPPLIED_MAX;
   }
 
   /** The lanes whose messages are all confirmed, with the last version of the stream (LS8). */

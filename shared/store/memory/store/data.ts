@@ -94,7 +94,7 @@ export interface ResourceData {
   suspects: number;
   /** resourceVersion up to which the watcher has sent everything to the queue. */
   sent: string | undefined;
-  readonly lanes: readonly LaneData[];
+  lanes: readonly LaneData[];
   /** Rows by slice name (sliceName). */
   readonly slices: Map<string, Map<ObjectKey, Row>>;
   /** Rows by namespace. Only for primaries: no caller lists all pods of a namespace. */
@@ -276,6 +276,23 @@ export function newResource(fence: string, lanes: number, primary: string): Reso
     forged: new Map(),
     goneSinceMs: new Map(),
   };
+}
+
+/** LG2: the lane becomes the first one of `lanes`. */
+export function growLanes(resource: ResourceData, lanes: number): void {
+  const [old] = resource.lanes;
+  if (!old || resource.lanes.length > 1) return;
+  const { watermark, generation, frozen, contiguousAtMs } = old;
+  const isIn =
+    (lane: number) =>
+    ([key]: readonly [ObjectKey, unknown]) =>
+      laneOf(key, lanes) === lane;
+  resource.lanes = Array.from({ length: lanes }, (_, lane) => ({
+    ...newLane(),
+    ...{ watermark, generation, frozen, contiguousAtMs },
+    rows: new Map([...old.rows].filter(isIn(lane))),
+    tombstones: new Map([...old.tombstones].filter(isIn(lane))),
+  }));
 }
 
 function newLane(): LaneData {

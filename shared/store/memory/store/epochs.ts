@@ -3,7 +3,7 @@ import { compareResourceVersions, maxResourceVersion } from "@deltaloop/kube/obj
 import type { View } from "@deltaloop/kube/objects";
 import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
 import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
-import { newEpoch, newResource } from "./data.ts";
+import { growLanes, newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
 import { applyHeartbeat } from "./gate.ts";
 import { checkClock, storeTime } from "./store-time.ts";
@@ -45,7 +45,9 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes, data.primary);
   const order = compareResourceVersions(request.fence, resource.fence);
   if (order < 0) return { kind: "fenced", fence: resource.fence };
-  if (resource.lanes.length !== request.lanes) return { kind: "otherLanes", lanes: resource.lanes.length };
+  const { lanes, lanesMax } = request;
+  const isKnown = resource.lanes.length === lanes || (lanesMax !== undefined && [1, lanesMax].includes(resource.lanes.length));
+  if (!isKnown) return { kind: "otherLanes", lanes: resource.lanes.length };
   const { token, expected, proof } = request;
   if (token) {
     const isFirst = epoch.token?.term !== token.term;
@@ -60,6 +62,7 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   epoch.resources.set(request.resource, resource);
   epoch.opened.add(request.resource);
   if (order > 0) raiseFence(resource, request.fence);
+  if (order > 0 && request.grows === true && lanesMax !== undefined) growLanes(resource, lanesMax);
   if (resource.primary !== data.primary) suspect(epoch, resource, OTHER_PRIMARY);
   resource.primary = data.primary;
   return {
@@ -174,6 +177,7 @@ function healthOf(name: View, resource: ResourceData, nowMs: number): ResourceHe
     needed: [...resource.needed].sort(),
     watermarks: resource.lanes.map((lane) => lane.watermark),
     applied: resource.lanes.map(({ last }) => last),
+    ...(resource.lanes.length === 1 && { rows: resource.lanes[0]?.rows.size ?? 0 }),
     ...(resource.written !== undefined && { written: resource.written }),
   };
 }

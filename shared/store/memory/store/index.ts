@@ -4,6 +4,7 @@ import type { View, ObjectKey } from "@deltaloop/kube/objects";
 import type { CachedEntry, Forged, Ghost, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../ports/store.ts";
 import { ForgedRowsError } from "../../ports/errors.ts";
 import { forgedEntry, forgedInLane, forgedRow, forgedTombstone, openSlice } from "./forged.ts";
+import { lanesOf } from "../../lane.ts";
 import { laneOfKey, readSlice, sliceName, sortedRows } from "./data.ts";
 import type { MemoryData, ResourceData } from "./data.ts";
 
@@ -66,9 +67,10 @@ function believed(resource: ResourceData | undefined, rows: readonly Row[], forg
 export function readLane({ epoch }: MemoryData, name: View, number: number): Awaited<ReturnType<IndexStore["readLane"]>> {
   const resource = epoch?.resources.get(name);
   const lane = resource?.lanes[number];
-  if (!resource || !lane) return { rows: [], forged: [], watermark: "0" };
+  const lanes = resource?.lanes.length ?? lanesOf(name);
+  if (!resource || !lane) return { rows: [], forged: [], watermark: "0", lanes };
   const rows = sortedRows(lane.rows).filter((row) => !forgedRow(resource, row.key));
-  return { rows: rows.map(withoutObject), forged: forgedInLane(resource, lane), watermark: lane.watermark };
+  return { rows: rows.map(withoutObject), forged: forgedInLane(resource, lane), watermark: lane.watermark, lanes };
 }
 
 /** Reads entries. In memory a row and its entry are one value, which is either written by the Store or forged. */

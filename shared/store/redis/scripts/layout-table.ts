@@ -97,7 +97,7 @@ export const LAYOUTS = {
       namespaces: ["primariesSlot", "ownersSlot"],
     },
   },
-  readLane: { keys: { lane: "lane" }, args: {} },
+  readLane: { keys: { lane: "lane", meta: "key" }, args: {} },
   readManifest: { keys: { lane: "lane" }, args: { generation: "text", fence: "text" } },
   readSlices: { keys: { slices: "keys" }, args: {} },
   replace: { keys: {}, args: { texts: ["hashSlot", "field", "old", "new", "rowsSlot", "row"] } },
@@ -154,7 +154,7 @@ export const LAYOUTS = {
       confirmed: "number",
       release: "text",
       queues: ["base"],
-      resources: ["name", "metaSlot", "neededSlot", "lanesBase", "lanes", "sentRV"],
+      resources: ["name", "metaSlot", "neededSlot", "lanesBase", "lanes", "rowsSlot", "sentRV"],
     },
   },
   beat: {
@@ -179,6 +179,7 @@ export const LAYOUTS = {
       fence: "text",
       term: "text",
       termCount: "text",
+      laneCount: "text",
     },
   },
   openFence: {
@@ -186,6 +187,7 @@ export const LAYOUTS = {
     args: {
       fence: "text",
       laneCount: "text",
+      grows: "flag",
       isBoundToPrimary: "flag",
       resource: "text",
       term: "text",

@@ -4,14 +4,15 @@
 -- ARGV  fence · beat: number of this checkpoint · answered: number of the last one with a response · leaderNow: its clock, or ""
 --       term: of the leader, or "" · termCount · confirmed: the greatest count with a response (LN3)
 --       release: of the cluster, or "" to keep the stored one · queues: their bases
---       resources: with the number of lanes that the caller knows and the sent RV, or "". Every open resource, and every one with a sent
+--       resources: with the number of lanes that the caller knows, the slot of a single lane's rows, and the sent RV, or "". Every open resource, and every one with a sent
 --         RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis lost writes
--- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
---         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws, written through or "", applied sequence numbers }, … }
+-- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number, … } · { "setBack", why } · { "damaged", why }
+--         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws, written through or "", applied sequence numbers, rows of a single lane or -1 }, … }
 local FULL_MS = 10000 -- rejected messages are redelivered every 5 s
 
 if otherEpoch() then return { "noEpoch" } end
 storeFull()
+local others = { "lanes" }
 local resources, greatest, missing, smaller, moved, servedBy = {}, "0", nil, nil, false, nil
 for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
   local name, sent = ARGV[at + RESOURCES_NAME], ARGV[at + RESOURCES_SENT_RV]
@@ -20,19 +21,23 @@ for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
   if fields[1] then
     if less(greatest, fields[1]) then greatest = fields[1] end
     if less(fields[1], fence) then smaller = smaller or fields[1] end
-    if fields[2] ~= ARGV[at + RESOURCES_LANES] then return { "lanes", name, tonumber(fields[2]) } end
+    if fields[2] ~= ARGV[at + RESOURCES_LANES] then
+      others[#others + 1] = name
+      others[#others + 1] = tonumber(fields[2])
+    end
     if (fields[6] or "") ~= "" then
       servedBy = servedBy or primaryNow()
       moved = moved or servedBy ~= fields[6]
     end
     resources[#resources + 1] = {
       name = name, m = m, need = KEYS[tonumber(ARGV[at + RESOURCES_NEEDED_SLOT])], l = tonumber(ARGV[at + RESOURCES_LANES_BASE]),
-      lanes = tonumber(fields[2]), sent = sent, state = fields[3], syncedGen = tonumber(fields[4] or 0), gen = tonumber(fields[5] or 0), written = fields[7] or "",
+      lanes = tonumber(fields[2]), rows = KEYS[tonumber(ARGV[at + RESOURCES_ROWS_SLOT])], sent = sent, state = fields[3], syncedGen = tonumber(fields[4] or 0), gen = tonumber(fields[5] or 0), written = fields[7] or "",
     }
   elseif sent ~= "" then
     missing = missing or name
   end
 end
+if #others > 1 then return others end
 if less(fence, greatest) then return { "fenced", greatest } end
 
 -- Closes every gate in this step and ends all earlier runs; their keys are due at once.
@@ -86,7 +91,7 @@ for _, resource in ipairs(resources) do
   end
   out[#out + 1] = {
     resource.name, resource.state, resource.syncedGen, resource.gen, oldest and math.max(0, now - oldest) or -1, frozen,
-    call("SMEMBERS", resource.need), marks, resource.written, applied, -- need: "<lane>:<key>"
+    call("SMEMBERS", resource.need), marks, resource.written, applied, resource.rows and call("HLEN", resource.rows) or -1, -- need: "<lane>:<key>"
   }
 end
 for _, resource in ipairs(resources) do

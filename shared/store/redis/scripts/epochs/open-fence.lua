@@ -1,21 +1,24 @@
 -- openFence: sets the fence of a resource's stream (informer §14 step 3). A greater fence resets sequences and holes and keeps the
 -- watermarks (W).
 -- KEYS  meta: of the resource · lanes: l, v, t, h, mp of each
--- ARGV  fence · laneCount · isBoundToPrimary: 1: another primary may lack writes (SL2); 0: a failover loses none · resource
+-- ARGV  fence · laneCount · grows: 1: spreads one lane over `laneCount` (LG2) · isBoundToPrimary: 1: another primary may lack writes (SL2); 0: a failover loses none · resource
 --       term: of the leader, or "" · termCount · expected: the stored term that it has read · proofTerm: "" for no proof (LN2) · proofCount
 --       proofFence · proofNumber · isProofExact · unprovenReason
 -- Returns { "foreign" }: a term other than the expected one · { "equalFence" }: stored under another term · { "noEpoch" } · { "damaged", why } (SL3) · { "fenced", stored fence } · { "lanes", number } if the epoch has another number
 --         { "open", state, syncedGen, last, W, gen, frozen 0|1, … for each lane }
 if otherEpoch() then return { "noEpoch" } end
+local isFull = grows and storeFull()
 evenIfFull()
 local fields = call("HMGET", metaKey, "fence", "lanes", "state", "syncedGen", "primary", "term")
 local stored, lanesStored = fields[1], fields[2]
 if stored and less(fence, stored) then return { "fenced", stored } end
-if lanesStored and lanesStored ~= laneCount then return { "lanes", tonumber(lanesStored) } end
+local spreads = grows and lanesStored == "1" and laneCount ~= "1" and stored and less(stored, fence) and not isFull
+if lanesStored and lanesStored ~= laneCount and not spreads then return { "lanes", tonumber(lanesStored) } end
+local lanesEnd = spreads and lanesFrom or #KEYS
 -- `ep` records the resources opened in this epoch, so that a leader after a loss detects missing ones.
 if not stored and call("HGET", epochKey, "opened:" .. resource) then return { "damaged", resource .. " is missing" } end
 if stored then
-  for base = lanesFrom, #KEYS, LANE_SIZE do
+  for base = lanesFrom, lanesEnd, LANE_SIZE do
     if call("HEXISTS", KEYS[base], "fence") == 0 then
       return { "damaged", resource .. ": lane " .. (base - lanesFrom) / LANE_SIZE .. " is missing" }
     end
@@ -44,6 +47,51 @@ if term ~= "" then
 elseif raises then
   call("HDEL", epochKey, "term", "termCount", "termFence", "proven")
 end
+
+-- CRC-32 of zlib, as in ../../../lane.ts.
+local function crc32Of()
+  local bytes = {}
+  for byte = 0, 255 do
+    local value = byte
+    for _ = 1, 8 do
+      value = bit.band(value, 1) == 1 and bit.bxor(bit.rshift(value, 1), 0xEDB88320) or bit.rshift(value, 1)
+    end
+    bytes[byte] = value
+  end
+  return function(key)
+    local value = -1
+    for i = 1, #key do
+      value = bit.bxor(bit.rshift(value, 8), bytes[bit.band(bit.bxor(value, string.byte(key, i)), 255)])
+    end
+    return bit.bnot(value) % 4294967296
+  end
+end
+-- LG2. The raised fence below resets sequences and holes.
+local function spread()
+  local count, crc32 = tonumber(laneCount), crc32Of()
+  local state = call("HMGET", KEYS[lanesFrom], "W", "gen", "frozen", "ts")
+  for base = lanesFrom + LANE_SIZE, #KEYS, LANE_SIZE do
+    for part = 0, LANE_SIZE - 1 do call("DEL", KEYS[base + part]) end
+    call("HSET", KEYS[base], "W", state[1] or "0", "gen", state[2] or "0", "frozen", state[3] or "0")
+    if state[4] then call("HSET", KEYS[base], "ts", state[4]) end
+  end
+  for _, part in ipairs({ V, T }) do
+    local all, moves, leaves = call("HGETALL", KEYS[lanesFrom + part]), {}, {}
+    for i = 1, #all, 2 do
+      local lane = crc32(all[i]) % count
+      if lane > 0 then
+        local to = moves[lane] or {}
+        moves[lane] = to
+        to[#to + 1] = all[i]
+        to[#to + 1] = all[i + 1]
+        leaves[#leaves + 1] = all[i]
+      end
+    end
+    for lane, fieldsAndValues in pairs(moves) do bulk("HSET", KEYS[lanesFrom + LANE_SIZE * lane + part], fieldsAndValues) end
+    bulk("HDEL", KEYS[lanesFrom + part], leaves)
+  end
+end
+if spreads then spread() end
 local primary = isBoundToPrimary and primaryNow() or ""
 if fields[5] and fields[5] ~= "" and primary ~= "" and fields[5] ~= primary then
   suspect(metaKey, OTHER_PRIMARY)

@@ -3,14 +3,19 @@
 -- ARGV  resources: with the caller's assumed number of lanes · counts: slot of the counts (n), namespace
 --       lanes: slot of the version rows (v; tombstones, t, are next), number of rows in it · rows: keys, lane after lane
 --       namespaces: slots of a namespace's primaries (k) and of the queue's primaries (u)
--- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number }
+-- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number, … }
 --         { "ok", counts, rows (row or false, in order), namespaces (each: key, "uid 0x1F owner", …),
 --           tombstones (position in rows, tombstone, …) }
 if otherEpoch() then return { "otherEpoch", current or "" } end
+local others = { "lanes" }
 for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
   local lanes = call("HGET", KEYS[tonumber(ARGV[at + RESOURCES_META_SLOT])], "lanes")
-  if lanes and lanes ~= ARGV[at + RESOURCES_LANES] then return { "lanes", ARGV[at + RESOURCES_NAME], tonumber(lanes) } end
+  if lanes and lanes ~= ARGV[at + RESOURCES_LANES] then
+    others[#others + 1] = ARGV[at + RESOURCES_NAME]
+    others[#others + 1] = tonumber(lanes)
+  end
 end
+if #others > 1 then return others end
 local counts, rows, namespaces, tombstones = {}, {}, {}, {}
 for at = countsAt, countsEnd, COUNTS_SIZE do
   counts[#counts + 1] = tonumber(call("HGET", KEYS[tonumber(ARGV[at + COUNTS_SLOT])], ARGV[at + COUNTS_NAMESPACE]) or 0)

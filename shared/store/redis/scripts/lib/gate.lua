@@ -11,15 +11,19 @@ for at = gateAt, gateEnd, GATE_SIZE do
 end
 local stop = stopSlot > 0 and stopOf(KEYS[stopSlot])
 
--- Returns { "lanes", resource, number } if the epoch has another number of lanes than the caller knows, and KEYS are therefore wrong.
+-- Returns { "lanes", resource, number, … } if the epoch has other numbers of lanes than the caller knows, and KEYS are therefore wrong.
 local function otherLanes()
+  local others = { "lanes" }
   for _, resource in ipairs(gateResources) do
     local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary", "fence", "suspects")
     resource.fence, resource.suspects = fields[5] or "", tonumber(fields[6] or 0)
     resource.state, resource.syncedGen, resource.primary = fields[2] or "INIT", tonumber(fields[3] or 0), fields[4] or ""
-    if fields[1] and tonumber(fields[1]) ~= resource.lanes then return { "lanes", resource.name, tonumber(fields[1]) } end
+    if fields[1] and tonumber(fields[1]) ~= resource.lanes then
+      others[#others + 1] = resource.name
+      others[#others + 1] = tonumber(fields[1])
+    end
   end
-  return nil
+  return #others > 1 and others or nil
 end
 
 -- Why a controller that reads `names` (nil: all passed ones) gets no keys, or nil when the gate is open. Call after otherLanes().
