@@ -641,7 +641,7 @@ export const METRICS = {
   },
   deltaloop_terms_total: {
     type: "counter",
-    labels: { end: ["stopped", "raise", "newEpoch", "fenced", "foreign", "failed"] },
+    labels: { end: ["stopped", "raise", "grow", "newEpoch", "fenced", "foreign", "failed"] },
     unit: "count",
     help: "Terms of leadership under one epoch and fence, by how they ended.",
     processes: ["watcher"],

@@ -15,6 +15,7 @@ import { createClusterRelease } from "../../../shared/controllers/cache/watcher/
 import { isHeartbeats } from "../../../shared/controllers/cache/messages/heartbeats.ts";
 import { createHeartbeats } from "../../../shared/controllers/cache/watcher/heartbeats.ts";
 import { acquireLease } from "../../../shared/controllers/cache/watcher/leader-election.ts";
+import type { LanePolicy } from "../../../shared/controllers/cache/watcher/lane-policy.ts";
 import { runWatcher } from "../../../shared/controllers/cache/watcher/watcher.ts";
 import type { WatcherPorts } from "../../../shared/controllers/cache/watcher/watcher.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
@@ -50,6 +51,8 @@ function scene() {
   /** Whether the API server rejects writes of a Lease. */
   let away = false;
   let queueIsAway = false;
+  let listsAreRefused = false;
+  let opensFence = store.openFence;
   const doorbells = { ring: async () => {} };
   const queue = {
     send: async (entries: readonly QueueEntry[]) => {
@@ -60,7 +63,7 @@ function scene() {
     },
   };
 
-  const start = (identity: string, own: Partial<Pick<WatcherPorts, "guard" | "release" | "heartbeats">> = {}) => {
+  const start = (identity: string, own: Partial<Pick<WatcherPorts, "guard" | "release" | "heartbeats">> = {}, lanes?: LanePolicy) => {
     const ends = new AbortController();
     let standMs = 0;
     const draw = (): "live" | number => {
@@ -77,10 +80,12 @@ function scene() {
       [standMs, standAfterRenewalMs] = [standAfterRenewalMs, 0];
       return answer;
     };
-    const kube = fate.over({ ...client, replace });
+    const listPage: typeof client.listPage = (...request) =>
+      listsAreRefused ? Promise.reject(new UnansweredError("unavailable")) : client.listPage(...request);
+    const kube = fate.over({ ...client, replace, listPage });
     const ports = {
       kube,
-      store: fate.over(store),
+      store: fate.over({ ...store, openFence: (request: Parameters<typeof store.openFence>[0]) => opensFence(request) }),
       queue: fate.over(queue),
       doorbells,
       clock: fate.clock(),
@@ -91,7 +96,13 @@ function scene() {
     };
     const lead = (signal: AbortSignal) =>
       acquireLease({ ...ports, reader: kube, writer: kube }, { namespace: "kube-system", name: "lease", identity }, signal);
-    const options = { cluster: "c1", clusterUid: "cluster", identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS };
+    const options = {
+      cluster: "c1",
+      clusterUid: "cluster",
+      identity: cacheIdentity(digester),
+      holeRelistMs: HOLE_RELIST_MS,
+      ...(lanes && { lanes }),
+    };
     const running = runWatcher({ ...ports, lead, ...own }, options, ends.signal);
     return {
       fate,
@@ -163,11 +174,123 @@ function scene() {
       const copy = structuredClone(data.epoch);
       return () => void (data.epoch = copy);
     },
+    refuseLists: (refused: boolean) => void (listsAreRefused = refused),
+    onOpenFence: (openFence: typeof store.openFence) => void (opensFence = openFence),
     refuseLeases: (refused: boolean) => void (away = refused),
     fence: () => data.epoch?.resources.get("pods")?.fence,
+    lanes: () => CACHED_RESOURCES.map((resource) => data.epoch?.resources.get(resource)?.lanes.length),
+    epoch: () => data.epoch?.record.epoch,
     gates: async () => (await store.gate("replicaset")).open,
   };
 }
+
+describe("lanes", () => {
+  const POLICY: LanePolicy = { smallMax: 3, rowsMax: 5, unappliedMax: 20 };
+  const ONE = CACHED_RESOURCES.map(() => 1);
+  const ALL = CACHED_RESOURCES.map((resource) => LANES[resource]);
+  const createMany = async ({ create }: ReturnType<typeof scene>, count: number, prefix = "p"): Promise<void> => {
+    for (let number = 0; number < count; number++) await create(`${prefix}${number}`);
+  };
+
+  it("LC1 an epoch begins with one lane of each resource if the cluster is small, else with all, also if counting fails", async ({ s }) => {
+    await createMany(s, POLICY.smallMax);
+    s.start("one", {}, POLICY);
+    await s.pass(3_000);
+    expect([s.lanes(), s.data.epoch?.record.lanes, await s.gates()]).toEqual([ONE, 1, true]);
+    const large = scene();
+    await createMany(large, POLICY.smallMax + 1);
+    large.start("one", {}, POLICY);
+    await large.pass(3_000);
+    expect([large.lanes(), large.data.epoch?.record.lanes, await large.gates()]).toEqual([ALL, undefined, true]);
+    const unknown = scene();
+    unknown.refuseLists(true);
+    unknown.start("one", {}, POLICY);
+    await unknown.pass(2_000);
+    unknown.refuseLists(false);
+    await unknown.pass(10_000);
+    expect([unknown.lanes(), await unknown.gates()]).toEqual([ALL, true]);
+  });
+
+  it("WA12 LC2 lanes grow in the same epoch with open gates and without a list, and lose nothing", async ({ s }) => {
+    s.start("one", {}, POLICY);
+    await s.pass(3_000);
+    const [epoch, fence] = [s.epoch(), s.fence()];
+    const before = s.envelopes().length;
+    await createMany(s, POLICY.rowsMax);
+    await s.pass(5_000);
+    expect([s.lanes(), s.fence()]).toEqual([ONE, fence]);
+    await createMany(s, 3, "q");
+    for (let ms = 0; ms < 5_000; ms += 100) {
+      await s.pass(100);
+      expect(await s.gates(), `${ms} ms`).toBe(true);
+    }
+    expect([s.lanes(), s.epoch()]).toEqual([ALL, epoch]);
+    expect(s.fence()).not.toBe(fence);
+    await createMany(s, 3, "r");
+    await s.remove("p0");
+    await s.pass(5_000);
+    expect(s.cached()).toHaveLength(POLICY.rowsMax + 5);
+    expect(
+      s
+        .envelopes()
+        .slice(before)
+        .filter(({ k }) => k === "L" || k === "M"),
+    ).toEqual([]);
+    expect(new Set(s.envelopes().flatMap(({ r, ln }) => (r === "pods" ? [ln] : []))).size).toBeGreaterThan(1);
+  });
+
+  it("WA12 LC2 lanes grow when the applier cannot keep up", async ({ s }) => {
+    s.start("one", {}, { ...POLICY, rowsMax: 1_000 });
+    await s.pass(3_000);
+    for (let second = 0; second < 8; second++) {
+      for (let number = 0; number < 40; number++) {
+        await s.create(`s${second}-${number}`);
+        await s.clock.advance(20);
+      }
+      await s.drain(5);
+    }
+    await s.pass(60_000);
+    expect([s.lanes(), await s.gates(), s.cached().length]).toEqual([ALL, true, 320]);
+  });
+
+  it("WA12 a watcher that dies while its lanes grow is followed by one that completes the growth", async ({ s }) => {
+    const one = s.start("one", {}, POLICY);
+    await s.pass(3_000);
+    await createMany(s, POLICY.rowsMax + 1);
+    const openFence = s.store.openFence.bind(s.store);
+    let opened = 0;
+    s.onOpenFence(async (request) => {
+      if (request.grows !== true || ++opened !== 2) return await openFence(request);
+      one.ends.abort();
+      return await new Promise<never>(() => undefined);
+    });
+    await s.pass(3_000);
+    expect(s.lanes()).not.toEqual(ONE);
+    expect(s.lanes()).not.toEqual(ALL);
+    s.start("two", {}, POLICY);
+    await s.pass(40_000);
+    expect([s.lanes(), await s.gates(), s.cached().length]).toEqual([ALL, true, POLICY.rowsMax + 1]);
+  });
+
+  it("LG3 a watcher adopts the lanes that it finds: one, or those of an older build", async ({ s }) => {
+    const one = s.start("one", {}, POLICY);
+    await s.pass(3_000);
+    const epoch = s.epoch();
+    one.ends.abort();
+    await s.pass(2_000);
+    s.start("two");
+    await s.pass(5_000);
+    expect([s.lanes(), s.epoch(), await s.gates()]).toEqual([ONE, epoch, true]);
+    const older = scene();
+    const first = older.start("one");
+    await older.pass(3_000);
+    first.ends.abort();
+    await older.pass(2_000);
+    older.start("two", {}, POLICY);
+    await older.pass(5_000);
+    expect([older.lanes(), await older.gates()]).toEqual([ALL, true]);
+  });
+});
 
 describe("a quiet cluster of a process that serves several", () => {
   it("WA11 keeps its gate open with heartbeats that travel together, and writes a checkpoint every 3 s", async ({ s }) => {

@@ -19,6 +19,8 @@
  * WA10 a written-through version above the API server's newest one is from another history and leads to a new epoch.
  * WA11 with `heartbeats`, quiet lanes travel with those of other clusters. A quiet cluster writes checkpoints and sweeps every
  *    QUIET_CHECKPOINT_MS; the first message that it sends ends the wait.
+ * WA12 with `lanes`, the lanes of a small cluster grow with a term that raises the fence; its streams resume, so no gate closes
+ *    (lane-policy.ts).
  * WA6 a term begins with the fence of a Lease write that this process made, and got answered, after its last term ended. So a process that
  *     was paused in a lost history, whose fence exceeds any new one, opens no term.
  */
@@ -40,6 +42,8 @@ import type { ForeignWriteGuard } from "./foreign-write-guard.ts";
 import { informerLabels } from "../informer-labels.ts";
 import { heartbeatLine } from "../messages/heartbeats.ts";
 import type { Heartbeats } from "./heartbeats.ts";
+import { initialLanes, LaneGrowth } from "./lane-policy.ts";
+import type { LanePolicy } from "./lane-policy.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./leader-election.ts";
 import { decideEpoch, STILL_MS } from "./lineage.ts";
@@ -86,6 +90,8 @@ export interface WatcherOptions {
   readonly batchingWindowMs?: number;
   /** False if nothing is written through, as in a replay; own writes then have the normal batching window. Default true. */
   readonly knowsOwn?: boolean;
+  /** When epochs begin with one lane per resource, and when lanes grow. If absent, each epoch begins with LANES, and nothing grows. */
+  readonly lanes?: LanePolicy;
   /** Settings of resync and audit (informer §15); if absent, both are off. */
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
@@ -113,6 +119,7 @@ const CORE: Pick<CacheRegistry, "catalog" | "views"> = { catalog: BUILT_IN, view
 type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "raise"; readonly why: string }
+  | { readonly kind: "grow"; readonly why: string }
   /** `forgets`: the API server's history went back, so the earlier terms are dropped from the Lease. */
   | { readonly kind: "newEpoch"; readonly why: string; readonly forgets?: true }
   /** The stored fence is greater than this leader's. */
@@ -177,6 +184,7 @@ async function leadUntilLost(
   let epoch: string | undefined;
   let replaceEpoch: string | undefined;
   let raises = false;
+  let grows = false;
   let forgets = false;
   let wentBack = 0;
   let proof = lineage?.final;
@@ -191,8 +199,9 @@ async function leadUntilLost(
       if (chosen === undefined) break;
       epoch = chosen.epoch;
       replaceEpoch = undefined;
-      const term = new Term(ports, options, leadership, { ...chosen, proof });
-      const end = await term.run(leading);
+      const term: Term = new Term(ports, options, leadership, { ...chosen, proof, grows });
+      const end: End = await term.run(leading);
+      grows = end.kind === "grow";
       ports.metrics?.count("deltaloop_terms_total", { end: end.kind });
       if (end.kind === "stopped") {
         const final = leadership.holds() ? await term.lastCheckpoint() : undefined;
@@ -208,7 +217,8 @@ async function leadUntilLost(
         replaceEpoch = epoch;
         continue;
       }
-      ports.log.warn(end.kind === "raise" ? "raising the fence" : "opening a new epoch", { why: end.why });
+      if (end.kind === "grow") ports.log.info("raising the fence; the lanes grow", { why: end.why });
+      else ports.log.warn(end.kind === "raise" ? "raising the fence" : "opening a new epoch", { why: end.why });
       if (end.kind === "newEpoch") [replaceEpoch, forgets] = [epoch, end.forgets === true];
       raises = true;
     } catch (error) {
@@ -242,6 +252,8 @@ interface ChosenEpoch {
   readonly epoch: string;
   /** The term that the Store is expected to hold. */
   readonly expected: string | undefined;
+  /** Number of lanes with which a resource begins; undefined: LANES. */
+  readonly lanes: number | undefined;
 }
 
 /**
@@ -264,7 +276,7 @@ async function chooseEpoch(
       const decision = decideEpoch(current, ownLineage(lineage, replaces, options), seen, clock.now());
       switch (decision.kind) {
         case "resume":
-          return decision;
+          return { ...decision, lanes: current?.record.lanes };
         case "exit":
           throw new SharedCacheError();
         case "wait":
@@ -279,15 +291,21 @@ async function chooseEpoch(
           await clock.after(RETRY_MS, leading).catch(() => undefined);
           break;
         case "open": {
+          const lanes = options.lanes && (await initialLanes(ports, options.lanes, leading));
           const release = ports.release?.current();
           const opening = { epoch: randomEpoch(random), clusterUid: options.clusterUid, fence: fence() };
-          const record = { ...options.identity, ...opening, ...(release !== undefined && { release }) };
+          const record = {
+            ...options.identity,
+            ...opening,
+            ...(release !== undefined && { release }),
+            ...(lanes !== undefined && { lanes }),
+          };
           const token = lineage?.token();
           lineage?.use();
           const opened = await store.openEpoch(record, lineage ? decision.over : decision.over?.record.epoch, token);
           if (opened.kind === "exists") break; // the epoch changed: decide again
           log.info("epoch opened", { epoch: record.epoch, over: decision.over?.record.epoch, why: decision.why });
-          return { epoch: record.epoch, expected: token?.term };
+          return { epoch: record.epoch, expected: token?.term, lanes };
         }
         default:
           decision satisfies never;
@@ -321,6 +339,12 @@ function randomEpoch(random: Random): string {
   return Array.from({ length: 10 }, () => Math.floor(random.next() * 36).toString(36)).join("");
 }
 
+interface Opening extends ChosenEpoch {
+  readonly proof: Proof | undefined;
+  /** Whether the lanes are to grow (LG2). */
+  readonly grows: boolean;
+}
+
 /** One period of leading under one epoch and one fence. */
 class Term {
   readonly #ports: WatcherPorts;
@@ -328,7 +352,8 @@ class Term {
   readonly #epoch: string;
   readonly #fence: string;
   readonly #leadership: Leadership;
-  readonly #opening: { readonly expected: string | undefined; readonly proof: Proof | undefined };
+  readonly #opening: Omit<Opening, "epoch">;
+  readonly #growth: LaneGrowth | undefined;
   readonly #wentBack: number;
   /** When a written-through version was first seen to be newer than the stream's version, by resource (WA10). */
   readonly #aboveSinceMs = new Map<View, number>();
@@ -350,18 +375,14 @@ class Term {
   /** The Store's last response: the proof for this leader's next term. */
   proof: Proof | undefined;
 
-  constructor(
-    ports: WatcherPorts,
-    options: WatcherOptions,
-    leadership: Leadership,
-    { epoch, ...opening }: ChosenEpoch & { readonly proof: Proof | undefined },
-  ) {
+  constructor(ports: WatcherPorts, options: WatcherOptions, leadership: Leadership, { epoch, ...opening }: Opening) {
     this.#ports = ports;
     this.#options = options;
     this.#leadership = leadership;
     this.#epoch = epoch;
     this.#fence = leadership.fence();
     this.#opening = opening;
+    this.#growth = options.lanes && new LaneGrowth(options.lanes, ports.clock, opening.grows);
     this.#wentBack = leadership.lineage?.wentBack() ?? 0;
     this.#heartbeatMs = ports.clock.now();
   }
@@ -370,12 +391,15 @@ class Term {
     const signal = AbortSignal.any([leading, this.#ended.signal]);
     const { catalog, ...views } = this.#ports.registry ?? CORE;
     const froms = new Map<View, From | undefined>();
+    const lanes = new Map<View, number>();
     const { lineage } = this.#leadership;
     const token = lineage?.token();
     let { expected } = this.#opening;
     lineage?.use();
     for (const resource of catalog.views) {
-      const stored = { epoch: this.#epoch, fence: this.#fence, resource, lanes: lanesOf(resource) };
+      const lanesMax = lanesOf(resource);
+      const count = { lanes: Math.min(this.#opening.lanes ?? lanesMax, lanesMax), lanesMax, grows: this.#opening.grows };
+      const stored = { epoch: this.#epoch, fence: this.#fence, resource, ...count };
       const terms = token && { token, expected, proof: this.#opening.proof };
       const opened = await this.#ports.store.openFence({ ...stored, ...terms });
       expected = token?.term;
@@ -386,16 +410,18 @@ class Term {
       if (opened.kind === "otherLanes")
         return {
           kind: "newEpoch",
-          why: `another build opened the epoch: ${resource} has ${opened.lanes} lanes in it, not ${lanesOf(resource)}`,
+          why: `another build opened the epoch: ${resource} has ${opened.lanes} lanes in it, not ${lanesMax}`,
         };
       if (opened.kind === "damaged") return { kind: "newEpoch", why: `the store is damaged: ${opened.why}` };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
+      lanes.set(resource, opened.lanes.length);
       const watermarks = opened.lanes.map((lane) => lane.watermark);
       const from = whole ? { least: watermarks.reduce(minResourceVersion), greatest: watermarks.reduce(maxResourceVersion) } : undefined;
       froms.set(resource, from);
     }
     if (token) lineage?.confirm(token.count);
-    for (const [resource, fed] of Map.groupBy(froms, ([view]) => resourceOf(views, view))) this.#start(resource, new Map(fed), signal);
+    for (const [resource, fed] of Map.groupBy(froms, ([view]) => resourceOf(views, view)))
+      this.#start(resource, new Map(fed), lanes, signal);
     const streams = new Map([...this.#streams.values()].map(({ resource, stream }) => [stream, resource]));
     const running = [...streams].map(([stream, resource]) => this.#guard(resource, stream.run(signal)));
     await Promise.all([...running, this.#tend(signal), this.#keepUp(signal)]);
@@ -403,12 +429,12 @@ class Term {
   }
 
   /** Starts the stream that feeds all views of a resource: it resumes where all of them are complete, or lists. */
-  #start(resource: Resource, fed: ReadonlyMap<View, From | undefined>, signal: AbortSignal): void {
+  #start(resource: Resource, fed: ReadonlyMap<View, From | undefined>, lanes: ReadonlyMap<View, number>, signal: AbortSignal): void {
     const { store, clock, random, digester, log, metrics, guard, release, registry = CORE } = this.#ports;
     const kube = lookingAtRelease(this.#ports.kube, release);
     const cached = CACHED_RESOURCES.find((each) => each === resource);
     const look = guard && cached && ((object: unknown) => guard.look(cached, object));
-    const feeds = [...fed.keys()].map((view) => this.#feed(view, signal));
+    const feeds = [...fed.keys()].map((view) => this.#feed(view, lanes.get(view) ?? lanesOf(view), signal));
     const quarantine = async (what: string, where: string, why: string): Promise<void> => {
       log.error("quarantined", { what, where, why });
       await store.quarantine({ what, where, why, atMs: clock.now() });
@@ -425,10 +451,10 @@ class Term {
     for (const { view, sink } of feeds) this.#streams.set(view, { resource, stream, sender: sink });
   }
 
-  #feed(resource: View, signal: AbortSignal): Feed & { readonly sink: LaneSender } {
+  #feed(resource: View, count: number, signal: AbortSignal): Feed & { readonly sink: LaneSender } {
     const { store } = this.#ports;
     const { cluster, batchingWindowMs, knowsOwn } = this.#options;
-    const lanes = { cluster, resource, lanes: lanesOf(resource), epoch: this.#epoch, fence: this.#fence };
+    const lanes = { cluster, resource, lanes: count, epoch: this.#epoch, fence: this.#fence };
     const waits = { ...(batchingWindowMs !== undefined && { batchingWindowMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
     const sender = new LaneSender(
       { ...this.#ports, onMessage: () => this.#wake?.() },
@@ -554,6 +580,15 @@ class Term {
       this.#repair(health);
       await this.#compareWritten(health);
     }
+    this.#grow(result.resources);
+  }
+
+  /** WA12. A full Store has no room, and a term that raises its fence for another reason comes first. */
+  #grow(resources: readonly ResourceHealth[]): void {
+    if (this.#isFull || !this.#growth) return;
+    const measured = resources.map((health) => ({ ...health, unapplied: this.#streams.get(health.resource)?.sender.unapplied ?? 0 }));
+    const why = this.#growth.decide(measured);
+    if (why !== undefined) this.#finish({ kind: "grow", why });
   }
 
   /** The final checkpoint of an orderly end; undefined when the Store does not confirm it. */
@@ -657,7 +692,10 @@ class Term {
 /** Returns the cached versions. A listed object with the same version is not sent again. */
 async function readVersions(store: Store, resource: View): Promise<VersionSet> {
   const hashes: number[] = [];
-  for (let lane = 0; lane < lanesOf(resource); lane++)
-    for (const { key, uid, rv } of (await store.readLane(resource, lane)).rows) hashes.push(VersionSet.hashOf(key, uid, rv));
+  for (let lane = 0, lanes = 1; lane < lanes; lane++) {
+    const read = await store.readLane(resource, lane);
+    ({ lanes } = read);
+    for (const { key, uid, rv } of read.rows) hashes.push(VersionSet.hashOf(key, uid, rv));
+  }
   return new VersionSet(hashes);
 }
