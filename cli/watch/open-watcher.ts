@@ -11,6 +11,7 @@ import {
   runWatcher,
   sweepWhenDue,
   UPKEEP_TIMES,
+  LANE_POLICY,
 } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, Heartbeats, Leadership } from "@deltaloop/controllers/cache";
 import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
@@ -171,6 +172,7 @@ export async function openWatcher(watched: WatchedCluster): Promise<OpenedWatche
           clusterUid: identity.uid,
           identity: outside.identity,
           holeRelistMs: HOLE_RELIST_MS,
+          lanes: LANE_POLICY,
           ...(batchingWindowMs !== undefined && { batchingWindowMs }),
           upkeep: { ...UPKEEP_TIMES, reader: kube, registry: CORE_CACHE },
         },

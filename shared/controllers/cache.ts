@@ -23,6 +23,8 @@ export type { Heartbeats } from "./cache/watcher/heartbeats.ts";
 export { createInquiry } from "./cache/watcher/inquiry.ts";
 export type { InquiryPorts } from "./cache/watcher/inquiry.ts";
 export { acquireLease } from "./cache/watcher/leader-election.ts";
+export { LANE_POLICY } from "./cache/watcher/lane-policy.ts";
+export type { LanePolicy } from "./cache/watcher/lane-policy.ts";
 export type { Leadership, LeaseOptions } from "./cache/watcher/leader-election.ts";
 export { ResourceStream } from "./cache/watcher/resource-stream.ts";
 export { UPKEEP_TIMES } from "./cache/watcher/upkeep.ts";

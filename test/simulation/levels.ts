@@ -16,6 +16,8 @@ export interface SeedSettings {
   readonly level: Level;
   readonly off: ReadonlySet<Rule>;
   readonly fault: ChosenFault | undefined;
+  /** Lanes grow, at the system level. */
+  readonly grows: boolean;
 }
 
 export interface SeedResult {
@@ -29,11 +31,15 @@ export interface SeedResult {
 }
 
 /** Loads only the code of the level, because each thread loads it. */
-export async function runSeed({ level, off, fault }: SeedSettings, seed: number, trace?: (line: string) => void): Promise<SeedResult> {
+export async function runSeed(
+  { level, off, fault, grows }: SeedSettings,
+  seed: number,
+  trace?: (line: string) => void,
+): Promise<SeedResult> {
   switch (level) {
     case "system": {
       const { simulate } = await import("./world.ts");
-      const { mix, violations, stats } = await simulate({ seed, off, ...(fault && { fault }), ...(trace && { trace }) });
+      const { mix, violations, stats } = await simulate({ seed, off, grows, ...(fault && { fault }), ...(trace && { trace }) });
       return { seed, mix, stats, violations: violations.map(({ rule, atMs, what }) => ({ rule, what: `at ${atMs / 1000} s: ${what}` })) };
     }
     case "clusters": {

@@ -9,7 +9,7 @@ import type { SeedResult, SeedSettings } from "./levels.ts";
 import { ProgressFile } from "./progress-file.ts";
 import { runSeeds } from "./threads.ts";
 
-const SETTINGS: SeedSettings = { level: "protocol", off: new Set(), fault: undefined };
+const SETTINGS: SeedSettings = { level: "protocol", off: new Set(), fault: undefined, grows: false };
 const folders: string[] = [];
 
 afterEach(() => {

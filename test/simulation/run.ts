@@ -6,6 +6,7 @@
  *     --own     user controllers; with --plants: which seed and which everyCrash test detect each planted mistake
  *     --clusters several clusters of one deployment
  *     --fault flush|damage|restore|rewind|clock|clone    injects this fault in every run
+ *     --grows                           epochs begin with one lane per resource, which grow
  *     --hunt 10m, --schedule name       --protocol: searches for rare pairs of a fault and a step; runs one schedule of such a search
  *     --off rule,rule                   disables these rules; --protocol --rules: prints the first seed that fails without each
  *     --workers n                       threads, one per core by default
@@ -33,6 +34,7 @@ const { values } = parseArgs({
     trace: { type: "boolean", default: false },
     off: { type: "string", default: "" },
     fault: { type: "string" },
+    grows: { type: "boolean", default: false },
     stop: { type: "boolean", default: false },
     stats: { type: "boolean", default: false },
     node: { type: "boolean", default: false },
@@ -62,7 +64,7 @@ const unknown = names.filter((name) => !isRule(name));
 if (unknown.length > 0) throw new Error(`no such rule: ${unknown.join(", ")}; there are ${RULES.join(", ")}`);
 const fault = CHOSEN_FAULTS.find((each) => each === values.fault);
 if (values.fault !== undefined && !fault) throw new Error(`no such fault: ${values.fault}; there are ${CHOSEN_FAULTS.join(", ")}`);
-const settings = { level, off: new Set(names.filter(isRule)), fault };
+const settings = { level, off: new Set(names.filter(isRule)), fault, grows: values.grows };
 const { first, last } = rangeOf(values);
 
 if (level === "protocol" && values.rules) {
@@ -86,7 +88,7 @@ if (level === "own" && values.plants) {
   process.exit((await findPlants(values.seeds === undefined ? RULE_SEEDS : last, console.log)) ? 0 : 1);
 }
 
-const options = `${level}${fault ? ` --fault ${fault}` : ""}${names.length > 0 ? ` --off ${names.join(",")}` : ""}`;
+const options = `${level}${fault ? ` --fault ${fault}` : ""}${values.grows ? " --grows" : ""}${names.length > 0 ? ` --off ${names.join(",")}` : ""}`;
 const progress = values.resume === undefined ? undefined : new ProgressFile(values.resume, options, commit());
 const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i).filter((seed) => progress?.has(seed) !== true);
 const counts = new Map<string, { count: number; first: number }>();

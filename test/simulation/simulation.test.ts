@@ -41,6 +41,12 @@ test("a second cluster with the same keys, Store and queues writes nothing, and 
   expect(stats["writes of a second cluster"]).toBeUndefined();
 });
 
+test.each([1, 3, 29])("seed %i violates no bound while the lanes of a small cluster grow", async (seed) => {
+  const { violations, stats } = await simulate({ seed, grows: true });
+  expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
+  expect(stats["growths of lanes"]).toBeGreaterThan(0);
+});
+
 test("[informer T60] a simulation is reproducible from its seed", async () => {
   const runs = await Promise.all(
     [1, 2].map(async () => {

@@ -71,6 +71,8 @@ export interface SimulationOptions {
   readonly off?: ReadonlySet<Rule>;
   /** Replaces the drawn fault. */
   readonly fault?: ChosenFault;
+  /** Epochs begin with one lane per resource, which grow after a few objects. */
+  readonly grows?: boolean;
   /** Present when the cluster is one of several in a deployment (clusters/). */
   readonly part?: ClusterPart;
   readonly trace?: (line: string) => void;
@@ -566,7 +568,7 @@ class World {
         clock,
         random,
         digester: this.#digester,
-        log,
+        log: this.#growthLog(log),
         signer: this.#signer,
         lead: (signal: AbortSignal) => acquireLease(leasePorts, { ...LEASE, identity }, signal),
       };
@@ -575,6 +577,7 @@ class World {
         clusterUid: "cluster-uid",
         identity: cacheIdentity(this.#digester),
         holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000,
+        ...(this.#options.grows === true && { lanes: { smallMax: 1_000, rowsMax: 1 + (this.#options.seed % 8), unappliedMax: 20 } }),
       };
       const died = new Promise<void>((resolve) => fate.died.addEventListener("abort", () => resolve(), { once: true }));
       const running = runWatcher(ports, options, this.#ends.signal).catch((error: unknown) =>
@@ -584,6 +587,14 @@ class World {
       this.#part?.processes.delete(fate);
       await this.#clock.after(500 + random.next() * 10_000);
     }
+  }
+
+  #growthLog(log: Log): Log {
+    const info = (message: string, fields?: LogFields): void => {
+      if (message.includes("the lanes grow")) this.#count("growths of lanes", 1);
+      log.info(message, fields);
+    };
+    return { ...log, info };
   }
 
   #kube(component: string, random: Random): Kube {

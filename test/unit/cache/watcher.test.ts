@@ -192,7 +192,7 @@ describe("lanes", () => {
     for (let number = 0; number < count; number++) await create(`${prefix}${number}`);
   };
 
-  it("LC1 an epoch begins with one lane of each resource if the cluster is small, else with all, also if counting fails", async ({ s }) => {
+  it("GL1 an epoch begins with one lane of each resource if the cluster is small, else with all, also if counting fails", async ({ s }) => {
     await createMany(s, POLICY.smallMax);
     s.start("one", {}, POLICY);
     await s.pass(3_000);
@@ -211,7 +211,7 @@ describe("lanes", () => {
     expect([unknown.lanes(), await unknown.gates()]).toEqual([ALL, true]);
   });
 
-  it("WA12 LC2 lanes grow in the same epoch with open gates and without a list, and lose nothing", async ({ s }) => {
+  it("WA12 GL2 lanes grow in the same epoch with open gates and without a list, and lose nothing", async ({ s }) => {
     s.start("one", {}, POLICY);
     await s.pass(3_000);
     const [epoch, fence] = [s.epoch(), s.fence()];
@@ -239,7 +239,7 @@ describe("lanes", () => {
     expect(new Set(s.envelopes().flatMap(({ r, ln }) => (r === "pods" ? [ln] : []))).size).toBeGreaterThan(1);
   });
 
-  it("WA12 LC2 lanes grow when the applier cannot keep up", async ({ s }) => {
+  it("WA12 GL2 lanes grow when the applier cannot keep up", async ({ s }) => {
     s.start("one", {}, { ...POLICY, rowsMax: 1_000 });
     await s.pass(3_000);
     for (let second = 0; second < 8; second++) {

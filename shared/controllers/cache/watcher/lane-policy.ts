@@ -1,11 +1,11 @@
 /**
  * Chooses how many lanes an epoch begins with, and when they grow (LG1, LG2 of shared/store/lane.ts; informer §10.9).
  *
- * LC1 an epoch is small if a list finds at most `smallMax` objects of each resource. If the list fails, it is not small.
- * LC2 all resources grow together, and once: when one of them has more than `rowsMax` rows, or had more than `unappliedMax` unapplied messages
+ * GL1 an epoch is small if a list finds at most `smallMax` objects of each resource. If the list fails, it is not small.
+ * GL2 all resources grow together, and once: when one of them has more than `rowsMax` rows, or had more than `unappliedMax` unapplied messages
  *     in BEHIND_CHECKPOINTS checkpoints in a row while the applier worked, or has grown already. `rowsMax` exceeds `smallMax`, so a new epoch
  *     does not soon grow.
- * LC3 the Store may refuse growth; it is tried again after RETRY_MS.
+ * GL3 the Store may refuse growth; it is tried again after RETRY_MS.
  */
 import { describeError } from "@deltaloop/kube/client";
 import type { KubeWatch } from "@deltaloop/kube/client";
@@ -29,7 +29,7 @@ export const LANE_POLICY: LanePolicy = { smallMax: 200, rowsMax: 500, unappliedM
 const BEHIND_CHECKPOINTS = 3;
 const RETRY_MS = 60_000;
 
-/** LC1. Returns the number of lanes with which each resource begins; undefined: LANES. */
+/** GL1. Returns the number of lanes with which each resource begins; undefined: LANES. */
 export async function initialLanes(
   { kube, log }: { readonly kube: Pick<KubeWatch<Resource>, "listPage">; readonly log: Log },
   { smallMax }: LanePolicy,
@@ -52,7 +52,7 @@ export type Measured = Pick<ResourceHealth, "resource" | "applied" | "rows"> & {
   readonly unapplied: number;
 };
 
-/** Decides at each checkpoint of a term whether the lanes grow (LC2, LC3). */
+/** Decides at each checkpoint of a term whether the lanes grow (GL2, GL3). */
 export class LaneGrowth {
   readonly #policy: LanePolicy;
   readonly #clock: Clock;
