@@ -24,7 +24,7 @@ export interface LanePolicy {
   readonly unappliedMax: number;
 }
 
-export const LANE_POLICY: LanePolicy = { smallMax: 200, rowsMax: 500, unappliedMax: 100 };
+export const LANE_POLICY: LanePolicy = { smallMax: 1_000, rowsMax: 2_000, unappliedMax: 100 };
 
 const BEHIND_CHECKPOINTS = 3;
 const RETRY_MS = 60_000;
