@@ -135,6 +135,7 @@ class World {
   readonly #signer: Signer;
   readonly #random: Random;
   readonly #part: ClusterPart | undefined;
+  #hasSettled = false;
   readonly #cid: string;
   readonly #clock: VirtualClock;
   readonly #startMs: number;
@@ -231,7 +232,11 @@ class World {
   async run(): Promise<SimulationResult> {
     const clock = this.#clock;
     await this.#mirror.start(this.#server);
-    this.#part?.start({ server: this.#server, mirror: this.#mirror, lost: (loss) => this.#checks.lost(loss), lease: LEASE });
+    this.#part?.start({
+      ...{ server: this.#server, mirror: this.#mirror, lease: LEASE },
+      lost: (loss) => this.#checks.lost(loss),
+      restored: async () => (this.#hasSettled ? await this.#users.settle() : undefined),
+    });
     this.#server.onRequest((record) => {
       this.#step();
       this.#part?.requested(record);
@@ -261,6 +266,7 @@ class World {
     }
     await this.#pass(this.#startMs + QUIET_AT_MS - clock.now());
     stopClone();
+    this.#hasSettled = true;
     await this.#users.settle();
     await this.#rest();
     await this.#pass(this.#quietMs);

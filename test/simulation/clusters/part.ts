@@ -50,4 +50,6 @@ export interface StartedCluster {
   readonly mirror: Mirror;
   readonly lease: { readonly namespace: string; readonly name: string };
   lost(loss: Loss): void;
+  /** Called after the API server got a backup. In the quiet phase, users settle the restored objects, too. */
+  restored(): Promise<void>;
 }

@@ -88,7 +88,7 @@ export async function simulateClusters({ seed, plant, trace }: ClustersOptions):
 
   async function strike(cluster: DeployedCluster, fault: ClusterFault, faults: Random): Promise<void> {
     count(`cluster fault: ${fault}`);
-    const { server, mirror, lease, lost } = cluster.started();
+    const { server, mirror, lease, lost, restored } = cluster.started();
     const lasts = clock.after(2_000 + faults.next() * FAULT_MS);
     const path = `/apis/coordination.k8s.io/v1/namespaces/${lease.namespace}/leases/${lease.name}`;
     const person = rawClientIn(server, "kubectl");
@@ -113,7 +113,8 @@ export async function simulateClusters({ seed, plant, trace }: ClustersOptions):
         mirror.update();
         restore();
         lost("restore");
-        return await mirror.restart(server);
+        await mirror.restart(server);
+        return await restored();
       }
     }
   }
