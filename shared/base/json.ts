@@ -87,9 +87,10 @@ export function clone<T extends Json>(value: T): T {
     return value.map((entry) => clone(entry)) as T;
   }
   if (!isObject(value)) return value;
+  const object: JsonObject = value;
   const copy: JsonObject = {};
-  for (const key in value) {
-    const field = value[key] ?? null;
+  for (const key in object) {
+    const field = object[key] ?? null;
     setOwn(copy, key, typeof field === "object" && field !== null ? clone(field) : field);
   }
   // The copy has the same keys and cloned values, which the compiler cannot verify.

@@ -158,9 +158,9 @@ describe("checkSettings", () => {
 
   it("reads the settings from the service that osls packaged", () => {
     const names =
-        "Clusters ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Profile NatGateway Store StoreNodes RedisUrl Secrets AlarmTopics WatcherImage".split(
-          " ",
-        );
+      "Clusters ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Profile NatGateway Store StoreNodes RedisUrl Secrets AlarmTopics WatcherImage".split(
+        " ",
+      );
     const environment = {
       DELTALOOP_MODE: "act",
       DELTALOOP_KUBE_CA: "of KubeCa",

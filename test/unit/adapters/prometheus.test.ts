@@ -27,6 +27,7 @@ it("exposes counters, gauges and histograms of this process, and no metrics of o
     'deltaloop_syncs_total{controller="replicaset",outcome="ok"} 3',
     "deltaloop_sweeper_rings_total 0",
     "deltaloop_unproven 0",
+    "deltaloop_unhealthy_clusters 0",
   ]);
 });
 

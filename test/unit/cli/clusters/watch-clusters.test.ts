@@ -66,7 +66,10 @@ it("retries a failing cluster with its own back-off, and serves another cluster 
   await harness.clock.advance(100_000);
   harness.change("added", "b");
   await harness.clock.advance(1);
-  expect(harness.history).toEqual([...[0, 1, 3, 7, 15, 25, 35, 45, 55, 65, 75, 85, 95].map((second) => `begin a ${second}`), "begin b 100"]);
+  expect(harness.history).toEqual([
+    ...[0, 1, 3, 7, 15, 25, 35, 45, 55, 65, 75, 85, 95].map((second) => `begin a ${second}`),
+    "begin b 100",
+  ]);
 });
 
 it("deletes the keys of a removed cluster after its session has ended, and again after runs in flight have ended", async ({ harness }) => {
