@@ -15,7 +15,7 @@ function setUp(
   send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }),
   lanes = 1,
   cluster = "c1",
-  own: Pick<LaneSenderOptions, "batchingWindowMs" | "knowsOwn" | "restsWhenApplied"> = {},
+  own: Partial<Pick<LaneSenderOptions, "resource" | "batchingWindowMs" | "knowsOwn" | "restsWhenApplied">> = {},
 ) {
   const clock = createVirtualClock(0);
   const batches: (readonly QueueEntry[])[] = [];
@@ -92,7 +92,7 @@ test("sends concurrent items in one message, in order, and a single item after 1
 });
 
 test("after a pause, sends the items of one read in one message at its end, without a timer", async () => {
-  const { clock, sender, sent } = setUp();
+  const { clock, sender, sent } = setUp(undefined, 1, "c1", { resource: "deployments" });
   sender.live(item("a", 1));
   sender.live(item("b", 2));
   sender.readDone();
@@ -112,8 +112,18 @@ test("after a pause, sends the items of one read in one message at its end, with
   expect(sent()).toHaveLength(3);
 });
 
+test("pods wait for others that change at the same time, by separate writes", async () => {
+  const { clock, sender, sent } = setUp();
+  sender.live(item("a", 1));
+  sender.readDone();
+  sender.live(item("b", 2));
+  sender.readDone();
+  await clock.advance(5);
+  expect(sent()).toMatchObject([{ items: [{ key: "shop/a" }, { key: "shop/b" }] }]);
+});
+
 test("keeps a requested window at the end of a read", async () => {
-  const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 50 });
+  const { clock, sender, sent } = setUp(undefined, 1, "c1", { resource: "deployments", batchingWindowMs: 50 });
   sender.live(item("a", 1));
   sender.readDone();
   await clock.advance(40);

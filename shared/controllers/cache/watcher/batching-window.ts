@@ -2,7 +2,7 @@
  * Batching window of open packs. A message has a fixed cost (queue, function, Redis), so waiting is worthwhile only if more items arrive
  * soon:
  *
- *     nothing for 100 ms before        none: only the items of one read of the watch share a message
+ *     nothing for 100 ms before        none, except for pods: only the items of one read of the watch share a message
  *     fewer than 300 items a second    1 ms   others rarely share a lane
  *     more                            10 to 100 ms   shorter if packs hold 2 items on average, or nothing arrived for 20 ms
  *

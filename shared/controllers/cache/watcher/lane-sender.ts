@@ -192,8 +192,12 @@ export class LaneSender implements DeltaSink {
     this.#put("D", 0, undefined, item);
   }
 
-  /** After a pause, the events of one read share a pack that waits for no timer. */
+  /**
+   * After a pause, the events of one read share a pack that waits for no timer. Pods always wait: several often change at once, by separate
+   * writes. A Deployment that sees only the first of them may scale down another ReplicaSet than upstream does.
+   */
   readDone(): void {
+    if (this.#options.resource === "pods") return;
     if (this.#window?.followsPause && this.#options.batchingWindowMs === undefined) this.#closeWindow();
   }
 
