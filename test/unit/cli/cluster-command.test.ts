@@ -13,6 +13,8 @@ import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const SECRET = "s3cr3t";
+/** They call no API server. */
+const WITHOUT_RIGHTS = ["deltaloop-dead-deltas", "deltaloop-sweep"];
 
 interface Harness {
   readonly root: string;
@@ -92,9 +94,12 @@ it("edits a path in Parameter Store: a parameter for each role, which nobody els
   try {
     expect(await cluster("add", "blue", "--kubeconfig", kubeconfig)).toEqual({ status: 0, out: "" });
     const names = [...fake.values.keys()];
+    const roles = [...ROLES.map(({ name }) => name), ...WITHOUT_RIGHTS];
     expect(names.map((name) => name.replace(/[0-9a-f]{32}$/, "ID")).toSorted()).toEqual(
-      ROLES.map(({ name }) => `/deltaloop/prod/clusters/${name}/ID`).toSorted(),
+      roles.map((name) => `/deltaloop/prod/clusters/${name}/ID`).toSorted(),
     );
+    const secret = [...fake.values].filter(([, { value }]) => value.includes(SECRET)).map(([name]) => name);
+    expect(secret.toSorted()).toEqual(names.filter((name) => !WITHOUT_RIGHTS.some((role) => name.includes(`/${role}/`))).toSorted());
     expect(names.at(-1)).toContain("/deltaloop-watcher/");
     expect((await cluster("pause", "blue")).status).toBe(0);
     expect(await cluster("ls")).toEqual({ status: 0, out: "blue\tpaused\thttps://blue.example.com\n" });

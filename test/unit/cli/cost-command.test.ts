@@ -45,7 +45,7 @@ it.each([
   { flags: ["--metrics", "http://127.0.0.1:9/metrics"], says: /^deltaloop: http:\S+ cannot be read: .*(?:ECONNREFUSED|bad port).*\n$/ },
   { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },
   { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json is not JSON: .*\n$/ },
-  { flags: ["--param", "store=x"], says: /^deltaloop: store=x: must be one of valkey, memorydb, given\n$/ },
+  { flags: ["--param", "store=x"], says: /^deltaloop: store=x: must be one of valkey, serverless, memorydb, given\n$/ },
 ])("exits with code 2 and one line for $flags", ({ flags, says }) => {
   writeFileSync(join(folder, "broken.json"), "{");
   const { status, stdout, stderr } = cost(...flags);
