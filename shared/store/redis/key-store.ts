@@ -27,7 +27,7 @@ export function createKeyStore(context: Context, queue: Pick<WorkQueue, "add">):
     async keyUse(resource, repair) {
       const cached = await readCached(context, resource);
       const replacements = cached.texts.filter(({ judged, ghost }) => ghost || judged.verdict === "former");
-      if (repair) await replaceAll(context, queue, replacements);
+      if (repair) await replaceAll(context, queue, resource, replacements);
       return { ...count(cached.texts), hidden: cached.hidden };
     },
   };
@@ -38,12 +38,13 @@ type Pairs = readonly (readonly [key: ObjectKey, text: string])[];
 /** A text and its location. */
 interface Cached {
   readonly epoch: string;
-  readonly hash: string;
+  /** The hash, which for a row or tombstone depends on the current number of lanes. */
+  readonly hash: () => string;
   readonly key: ObjectKey;
   readonly text: string;
   readonly judged: Judged;
-  /** The row's location and text, for an entry without a row. */
-  readonly ghost?: { readonly v: string; readonly row: string; readonly owner: Primary | undefined };
+  /** The hash and text of the row, for an entry without a row. */
+  readonly ghost?: { readonly v: () => string; readonly row: string; readonly owner: Primary | undefined };
 }
 
 interface Primary {
@@ -64,11 +65,12 @@ async function readCached(context: Context, resource: View): Promise<{ readonly 
   const cached: Cached[] = [];
   /** Text of each row and the slice that it references. */
   const rows = new Map<ObjectKey, { readonly text: string; readonly slice?: string }>();
-  for (const { names, v, t, rowTexts, tombstones } of await readLanes(context, resource)) {
+  const laneKeys = (names: EpochKeys, key: ObjectKey) => names.lane(resource, laneOf(key, context.lanes(resource)));
+  for (const { names, rowTexts, tombstones } of await readLanes(context, resource)) {
     const seal = context.seal(names.epoch);
     for (const [key, text] of rowTexts) {
       const judged = judgeRow(seal, resource, key, text);
-      cached.push({ epoch: names.epoch, hash: v, key, text, judged });
+      cached.push({ epoch: names.epoch, hash: () => laneKeys(names, key)[1], key, text, judged });
       const row = openRow(seal, resource, key, text);
       if (row.kind === "forged") {
         rows.set(key, { text });
@@ -80,7 +82,13 @@ async function readCached(context: Context, resource: View): Promise<{ readonly 
       if (!slices.has(slice)) slices.set(slice, { name: slice, owner });
     }
     for (const [key, text] of tombstones)
-      cached.push({ epoch: names.epoch, hash: t, key, text, judged: judgeTombstone(seal, resource, key, text) });
+      cached.push({
+        epoch: names.epoch,
+        hash: () => laneKeys(names, key)[2],
+        key,
+        text,
+        judged: judgeTombstone(seal, resource, key, text),
+      });
   }
   const entriesAt = new Set<string>();
   for (const { slice, names, entries } of await readSlices(context, resource, [...slices.values()])) {
@@ -92,14 +100,13 @@ async function readCached(context: Context, resource: View): Promise<{ readonly 
       const isSigned = judged.verdict === "current" || judged.verdict === "former";
       // A forged row references no slice; A14 repairs row and entry.
       const isGhost = isSigned && (row === undefined || (row.slice !== undefined && row.slice !== slice.name));
-      const [, v] = names.lane(resource, laneOf(key, context.lanes(resource)));
       cached.push({
         epoch: names.epoch,
-        hash: names.slice(resource, slice.name),
+        hash: () => names.slice(resource, slice.name),
         key,
         text,
         judged,
-        ...(isGhost && { ghost: { v, row: row?.text ?? "", owner: slice.primary } }),
+        ...(isGhost && { ghost: { v: () => laneKeys(names, key)[1], row: row?.text ?? "", owner: slice.primary } }),
       });
     }
   }
@@ -154,9 +161,7 @@ async function slicesOfPrimaries(context: Context, resource: View): Promise<read
 async function readLanes(
   context: Context,
   resource: View,
-): Promise<
-  readonly { readonly names: EpochKeys; readonly v: string; readonly t: string; readonly rowTexts: Pairs; readonly tombstones: Pairs }[]
-> {
+): Promise<readonly { readonly names: EpochKeys; readonly rowTexts: Pairs; readonly tombstones: Pairs }[]> {
   const lanes: Awaited<ReturnType<typeof readLanes>>[number][] = [];
   for (let lane = 0; lane < context.lanes(resource); lane++) {
     const answer = await context.runInCurrentEpoch((names) =>
@@ -165,8 +170,7 @@ async function readLanes(
     if (!answer) return [];
     const { names, reply } = answer;
     if (reply[4] !== "") context.believe(resource, Number(reply[4]));
-    const [, v, t] = names.lane(resource, lane);
-    lanes.push({ names, v, t, rowTexts: asPairs(reply[1]), tombstones: asPairs(reply[2]) });
+    lanes.push({ names, rowTexts: asPairs(reply[1]), tombstones: asPairs(reply[2]) });
   }
   return lanes;
 }
@@ -188,19 +192,21 @@ async function readSlices(
   return all;
 }
 
-async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, replacements: readonly Cached[]): Promise<void> {
+async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, resource: View, replacements: readonly Cached[]): Promise<void> {
   for (const [epoch, ofEpoch] of Map.groupBy(replacements, (each) => each.epoch)) {
     for (const part of chunks(ofEpoch, TEXTS_PER_CALL)) {
-      const table = context.keys("replace", {});
-      const texts = part.map(({ hash, key, text, judged, ghost }) => ({
-        hashSlot: table.slot(hash),
-        field: key,
-        old: text,
-        new: ghost ? "" : judged.resigned,
-        rowsSlot: ghost ? table.slot(ghost.v) : 0,
-        row: ghost?.row ?? "",
-      }));
-      await context.run(table.call(epoch, { texts }));
+      await context.runByLanes(() => {
+        const table = context.keys("replace", { meta: context.names.of(epoch).meta(resource) });
+        const texts = part.map(({ hash, key, text, judged, ghost }) => ({
+          hashSlot: table.slot(hash()),
+          field: key,
+          old: text,
+          new: ghost ? "" : judged.resigned,
+          rowsSlot: ghost ? table.slot(ghost.v()) : 0,
+          row: ghost?.row ?? "",
+        }));
+        return table.call(epoch, { resource, laneCount: String(context.lanes(resource)), texts });
+      });
     }
     // The owners are enqueued even if the write failed, because an unneeded run is harmless. The sweeper sends the doorbells.
     const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));

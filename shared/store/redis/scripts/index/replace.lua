@@ -1,8 +1,10 @@
 -- replace: replaces texts of hashes, each only if neither it nor its row has changed since it was read.
--- KEYS  none
--- ARGV  texts: slot of the hash, field, old text, new text ("" removes the field), slot of v (0: no row is compared), row ("": none)
--- Returns { "otherEpoch", current epoch or "" } · { "ok", 1 or 0 for each in order }
+-- KEYS  meta: of the resource
+-- ARGV  resource · laneCount: the caller's assumed number · texts: slot of the hash, field, old text, new text ("" removes the field), slot of v (0: no row is compared), row ("": none)
+-- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number } · { "ok", 1 or 0 for each in order }
 if otherEpoch() then return { "otherEpoch", current or "" } end
+local laneCountNow = call("HGET", metaKey, "lanes")
+if laneCountNow and laneCountNow ~= laneCount then return { "lanes", resource, tonumber(laneCountNow) } end
 local out = { "ok" }
 for at = textsAt, textsEnd, TEXTS_SIZE do
   local key, field, new = KEYS[tonumber(ARGV[at + TEXTS_HASH_SLOT])], ARGV[at + TEXTS_FIELD], ARGV[at + TEXTS_NEW]

@@ -1,0 +1,62 @@
+/** Growing lanes beside other work on a real Redis (LG2 of shared/store/lane.ts). */
+import { Redis } from "ioredis";
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { EPOCH, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, StoreHarness } from "../../harness/store/store.ts";
+import { cachedPod, put } from "../../support/builders.ts";
+import { ensureRedisServer } from "../../support/redis.ts";
+import { testSigner } from "../../support/signer.ts";
+import { redisFixture, suiteRedis } from "./fixtures.ts";
+
+const reason = ensureRedisServer();
+const CLUSTER = "0123456789ab";
+const OPTIONS = { deployment: "growth", cluster: CLUSTER, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
+const pod = (number: number) => cachedPod({ name: `web-${number}`, resourceVersion: `${10 + number}` });
+const keyOf = (number: number) => `shop/web-${number}`;
+const NUMBERS = Array.from({ length: 12 }, (_, number) => number);
+
+describe.skipIf(reason)(`growing lanes${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  const redis = suiteRedis();
+
+  const open = async (): Promise<StoreHarness> => {
+    const fixture = await redisFixture(() => new Redis(redis.server.url))(OPTIONS);
+    onTestFinished(() => fixture.close());
+    return await new StoreHarness(fixture).synced();
+  };
+
+  /** Pods grow to four lanes under fence 101. */
+  const grow = async ({ fixture, epoch }: StoreHarness): Promise<StoreHarness> => {
+    const after = Object.assign(new StoreHarness(fixture, { ...ONE_LANE, pods: 4 }), { epoch, fence: "101" });
+    const opened = await fixture.store.openFence({ epoch, fence: "101", resource: "pods", lanes: 1, lanesMax: 4, grows: true });
+    expect(opened).toMatchObject({ kind: "open", lanes: { length: 4 } });
+    for (const resource of CACHED_RESOURCES) if (resource !== "pods") await after.openFence(resource, "101");
+    return after;
+  };
+
+  it("LG2 `deltaloop keys --resign` keeps the index entries of pods that arrive while the lanes grow", async () => {
+    const harness = await open();
+    await harness.seed("pods", [put(pod(0))]);
+    const client = new Redis(redis.server.url);
+    onTestFinished(() => client.disconnect());
+    const beside = createRedisStore(client, { ...OPTIONS, signer: testSigner(CLUSTER), clock: harness.fixture.clock });
+    // The rows are read with one lane. Then, before the slices are read, the lanes grow, and other pods arrive.
+    let isGrown = false;
+    const send = client.sendCommand.bind(client);
+    client.sendCommand = (command, stream) => {
+      if (isGrown || !command.args.some((each) => String(each).includes(":s:pods:"))) return send(command, stream);
+      isGrown = true;
+      return (async () => {
+        const after = await grow(harness);
+        for (const number of NUMBERS.slice(1)) await after.seed("pods", [put(pod(number))]);
+        return await send(command, stream);
+      })();
+    };
+    await beside.keyUse("pods", true);
+    expect(isGrown).toBe(true);
+    const [orphans] = await harness.store.readSlices([{ resource: "pods", orphansOf: "shop" }]);
+    expect(orphans?.map(({ key }) => key).toSorted()).toEqual(NUMBERS.map(keyOf).toSorted());
+    expect(await beside.keyUse("pods", false)).toMatchObject({ ghosts: 0, hidden: 0 });
+  });
+});
