@@ -98,7 +98,7 @@ export function createIndexStore(context: Context): IndexStore {
 
     async stashManifest(pack, rows) {
       const names = context.names.of(pack.epoch);
-      const table = context.keys("stashManifest", { lane: names.lane(pack.resource, pack.lane) });
+      const table = context.keys("stashManifest", { lane: names.lane(pack.resource, pack.lane), meta: names.meta(pack.resource) });
       const text = rows.map((row) => `${row.key}${US}${row.uid}${US}${row.rv}`).join("\n");
       const signature = context.options.signer.sign("mp", partOf(pack, pack.sequence, text));
       const call = table.call(pack.epoch, {

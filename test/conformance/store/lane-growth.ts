@@ -163,4 +163,26 @@ export function laneGrowthCases(open: OpenStore): void {
     expect((await rowsOf(again)).flat().toSorted()).toEqual(NUMBERS.map(keyOf).toSorted());
     expect(await again.deliver("pods", [put(pod(1, "50"))])).toMatchObject({ kind: "applied", outcomes: ["changed"] });
   });
+
+  it("LG2 once a Store set back to before the growth has a greater fence, it drops messages of the lost fence, also of lanes that it lacks", async ({
+    skip,
+  }) => {
+    const harness = await (await open()).synced();
+    if (!harness.fixture.snapshot) return skip("the adapter cannot restore a copy");
+    const restore = await harness.fixture.snapshot();
+    const { after } = await grown(harness);
+    await restore();
+    await harness.raiseFence("103");
+    expect(await harness.health("pods")).toMatchObject({ watermarks: { length: 1 } });
+    const dropped = { kind: "dropped", why: "fence" };
+    for (const lane of [0, 1, 2, 3]) {
+      expect(await after.deliver("pods", [], { kind: "W", lane, watermark: "50" }), `lane ${lane}`).toEqual(dropped);
+      const header = after.header("pods", { lane, generation: 3 });
+      expect(await after.store.stashManifest(header, []), `lane ${lane}`).toEqual(dropped);
+      expect(await after.store.applyManifest(header, { listRV: "60", rows: [], sweep: [], counts: [] }), `lane ${lane}`).toEqual(dropped);
+    }
+    for (const number of NUMBERS) expect(await after.deliver("pods", [put(pod(number, "50"))])).toEqual(dropped);
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", rows: 0 });
+    await harness.seed("pods", [put(pod(1, "50"))]);
+  });
 }

@@ -101,7 +101,7 @@ export const LAYOUTS = {
   readManifest: { keys: { lane: "lane" }, args: { generation: "text", fence: "text" } },
   readSlices: { keys: { slices: "keys" }, args: {} },
   replace: { keys: { meta: "key" }, args: { resource: "text", laneCount: "text", texts: ["hashSlot", "field", "old", "new", "rowsSlot", "row"] } },
-  stashManifest: { keys: { lane: "lane" }, args: { fence: "text", generation: "text", sequence: "number", part: "text" } },
+  stashManifest: { keys: { lane: "lane", meta: "key" }, args: { fence: "text", generation: "text", sequence: "number", part: "text" } },
 
   // intents
   registerIntents: {

@@ -1,5 +1,5 @@
 -- stashManifest: stores a part of a manifest that is not its last, and commits its sequence (§11.5 step 1).
--- KEYS  lane
+-- KEYS  lane · meta: of the resource
 -- ARGV  fence · generation: number of the list · sequence · part: rows, returned unchanged later
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } { "duplicate", {} } { "early" } { "applied", {}, "" }
 local refused = otherEpoch()

@@ -9,10 +9,12 @@ local function openLane(base)
   return state
 end
 
--- A2. Returns nil if the message's fence is current, else "fence" (older: drop the message) or "notOpen" (retry).
+-- A2. Returns nil if the message's fence is current, else "fence" (older: drop the message) or "notOpen" (retry). A Store set back to before
+-- its lanes grew lacks the message's lane, but has the resource's fence.
 local function otherFence(state, fence)
-  if not state.fence or less(state.fence, fence) then return "notOpen" end
-  if less(fence, state.fence) then return "fence" end
+  local current = state.fence or call("HGET", metaKey, "fence")
+  if current and less(fence, current) then return "fence" end
+  if not state.fence or less(current, fence) then return "notOpen" end
   return nil
 end
 
