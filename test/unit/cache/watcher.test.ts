@@ -52,6 +52,7 @@ function scene() {
   let away = false;
   let queueIsAway = false;
   let listsAreRefused = false;
+  let onListPage = (): void => undefined;
   let opensFence = store.openFence;
   const doorbells = { ring: async () => {} };
   const queue = {
@@ -80,8 +81,10 @@ function scene() {
       [standMs, standAfterRenewalMs] = [standAfterRenewalMs, 0];
       return answer;
     };
-    const listPage: typeof client.listPage = (...request) =>
-      listsAreRefused ? Promise.reject(new UnansweredError("unavailable")) : client.listPage(...request);
+    const listPage: typeof client.listPage = (...request) => {
+      onListPage();
+      return listsAreRefused ? Promise.reject(new UnansweredError("unavailable")) : client.listPage(...request);
+    };
     const kube = fate.over({ ...client, replace, listPage });
     const ports = {
       kube,
@@ -174,6 +177,7 @@ function scene() {
       const copy = structuredClone(data.epoch);
       return () => void (data.epoch = copy);
     },
+    onListPage: (does: () => void) => void (onListPage = does),
     refuseLists: (refused: boolean) => void (listsAreRefused = refused),
     onOpenFence: (openFence: typeof store.openFence) => void (opensFence = openFence),
     refuseLeases: (refused: boolean) => void (away = refused),
@@ -270,6 +274,14 @@ describe("lanes", () => {
     s.start("two", {}, POLICY);
     await s.pass(40_000);
     expect([s.lanes(), await s.gates(), s.cached().length]).toEqual([ALL, true, POLICY.rowsMax + 1]);
+  });
+
+  it("GL1 a watcher that stops while it counts objects opens no epoch", async ({ s }) => {
+    const { ends } = s.start("one", {}, POLICY);
+    s.onListPage(() => ends.abort());
+    await s.pass(3_000);
+    expect(ends.signal.aborted).toBe(true);
+    expect(s.epoch()).toBeUndefined();
   });
 
   it("LG3 a watcher adopts the lanes that it finds: one, or those of an older build", async ({ s }) => {

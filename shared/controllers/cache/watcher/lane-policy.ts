@@ -41,7 +41,7 @@ export async function initialLanes(
     const pages = await Promise.all(grown.map((resource) => kube.listPage(resource, query, signal)));
     return pages.every(({ items, continue: next = "" }) => next === "" && items.length <= smallMax) ? 1 : undefined;
   } catch (error) {
-    log.warn("failed to count objects; the epoch begins with all lanes", { error: describeError(error) });
+    if (!signal.aborted) log.warn("failed to count objects; the epoch begins with all lanes", { error: describeError(error) });
     return undefined;
   }
 }

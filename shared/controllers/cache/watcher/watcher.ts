@@ -292,6 +292,7 @@ async function chooseEpoch(
           break;
         case "open": {
           const lanes = options.lanes && (await initialLanes(ports, options.lanes, leading));
+          if (leading.aborted) break;
           const release = ports.release?.current();
           const opening = { epoch: randomEpoch(random), clusterUid: options.clusterUid, fence: fence() };
           const record = {
