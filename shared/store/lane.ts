@@ -7,7 +7,7 @@
  *     tombstones move to the lanes of their keys, which begin with the old lane's watermark, list, frozen flag and last message. No other
  *     step changes the number in an epoch, and it never decreases. A full Store refuses.
  * LG3 a leader sends for the number that `openFence` returns. An epoch with a number other than one or LANES is another build's, and is
- *     replaced.
+ *     replaced, as is one whose number changes under the leader's fence.
  */
 import { crc32 } from "node:zlib";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";

@@ -284,6 +284,30 @@ describe("lanes", () => {
     expect(s.epoch()).toBeUndefined();
   });
 
+  it.each([0, 2, 16])("LG3 a watcher replaces an epoch that began with %i lanes", async (lanes) => {
+    const s = scene();
+    await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", epoch: "old", fence: "1", lanes });
+    s.start("one", {}, POLICY);
+    await s.pass(5_000);
+    expect([s.epoch() === "old", s.lanes(), await s.gates()]).toEqual([false, ONE, true]);
+  });
+
+  it.each([
+    { from: 1, to: LANES.pods, policy: POLICY },
+    { from: LANES.pods, to: 1, policy: undefined },
+  ])("LG3 a watcher replaces an epoch with $from lanes that has $to under the same fence", async ({ from, to, policy }) => {
+    const s = scene();
+    s.start("one", {}, policy);
+    await s.pass(3_000);
+    const epoch = s.epoch();
+    const pods = s.data.epoch?.resources.get("pods");
+    expect(pods?.lanes).toHaveLength(from);
+    if (pods) Object.assign(pods, { lanes: Array.from({ length: to }, () => structuredClone(pods.lanes[0])) });
+    await s.pass(5_000);
+    expect([s.epoch() === epoch, s.lanes(), await s.gates()]).toEqual([false, policy ? ONE : ALL, true]);
+    expect(s.log.lines.map(({ fields }) => fields?.["why"])).toContain(`the store is damaged: pods have ${to} lanes, not ${from}`);
+  });
+
   it("LG3 a watcher adopts the lanes that it finds: one, or those of an older build", async ({ s }) => {
     const one = s.start("one", {}, POLICY);
     await s.pass(3_000);

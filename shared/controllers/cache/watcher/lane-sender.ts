@@ -178,6 +178,10 @@ export class LaneSender implements DeltaSink {
     signal.addEventListener("abort", () => this.#wake());
   }
 
+  get lanes(): number {
+    return this.#lanes.length;
+  }
+
   /** All events at or below this version are in the queue. */
   get sentRV(): string {
     return this.#sentRV;

@@ -330,6 +330,7 @@ function ownLineage(lineage: Leadership["lineage"], replaces: string | undefined
 function sameIdentity(record: EpochRecord, { clusterUid, identity }: WatcherOptions): boolean {
   return (
     record.clusterUid === clusterUid &&
+    (record.lanes ?? 1) === 1 && // LG3
     record.projection === identity.projection &&
     record.digestPrefix === identity.digestPrefix &&
     record.hashLayout === identity.hashLayout
@@ -576,7 +577,12 @@ class Term {
       ({ state, holeForMs, frozenLanes }) => state === "SYNCED" && holeForMs === undefined && frozenLanes.length === 0,
     );
     for (const health of result.resources) {
-      this.#streams.get(health.resource)?.sender.confirm(health.applied);
+      const { sender } = this.#streams.get(health.resource) ?? {};
+      if (sender && sender.lanes !== health.applied.length) {
+        const why = `the store is damaged: ${health.resource} have ${health.applied.length} lanes, not ${sender.lanes}`;
+        return this.#finish({ kind: "newEpoch", why }); // LG3
+      }
+      sender?.confirm(health.applied);
       this.#tell(health);
       this.#repair(health);
       await this.#compareWritten(health);
