@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import { EPOCH, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, StoreHarness } from "../../harness/store/store.ts";
 import { cachedPod, put } from "../../support/builders.ts";
@@ -58,5 +59,22 @@ describe.skipIf(reason)(`growing lanes${reason === undefined ? "" : `, skipped: 
     const [orphans] = await harness.store.readSlices([{ resource: "pods", orphansOf: "shop" }]);
     expect(orphans?.map(({ key }) => key).toSorted()).toEqual(NUMBERS.map(keyOf).toSorted());
     expect(await beside.keyUse("pods", false)).toMatchObject({ ghosts: 0, hidden: 0 });
+  });
+
+  it.each(["v", "t"])("LG2 moves all rows or none if key `%s` of the lane has another type", async (part) => {
+    const harness = await open();
+    for (const number of NUMBERS) await harness.seed("pods", [put(pod(number))]);
+    const [, v, t] = deploymentKeys(OPTIONS.deployment, CLUSTER).of(EPOCH.epoch).lane("pods", 0);
+    const broken = part === "v" ? v : t;
+    await redis.client.copy(broken, "kept");
+    await redis.client.set(broken, "a text");
+    const before = await redis.client.dumpBuffer(v);
+    await expect(grow(harness)).rejects.toThrow("WRONGTYPE");
+    expect((await redis.client.dumpBuffer(v))?.equals(before ?? Buffer.of())).toBe(true);
+    await redis.client.del(broken);
+    await redis.client.rename("kept", broken).catch(() => undefined); // there were no tombstones
+    const { store } = await grow(harness);
+    const lanes = await Promise.all([0, 1, 2, 3].map(async (lane) => (await store.readLane("pods", lane)).rows.map(({ key }) => key)));
+    expect(lanes.flat().toSorted()).toEqual(NUMBERS.map(keyOf).toSorted());
   });
 });

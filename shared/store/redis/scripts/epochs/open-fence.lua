@@ -66,17 +66,18 @@ local function crc32Of()
     return bit.bnot(value) % 4294967296
   end
 end
--- LG2. The raised fence below resets sequences and holes.
+-- LG2. The raised fence below resets sequences and holes. Redis keeps the writes of a failed script, so all reads come first.
 local function spread()
   local count, crc32 = tonumber(laneCount), crc32Of()
-  local state = call("HMGET", KEYS[lanesFrom], "W", "gen", "frozen", "ts")
+  local state, texts = call("HMGET", KEYS[lanesFrom], "W", "gen", "frozen", "ts"), {}
+  for _, part in ipairs({ V, T }) do texts[part] = call("HGETALL", KEYS[lanesFrom + part]) end
   for base = lanesFrom + LANE_SIZE, #KEYS, LANE_SIZE do
     for part = 0, LANE_SIZE - 1 do call("DEL", KEYS[base + part]) end
     call("HSET", KEYS[base], "W", state[1] or "0", "gen", state[2] or "0", "frozen", state[3] or "0")
     if state[4] then call("HSET", KEYS[base], "ts", state[4]) end
   end
-  for _, part in ipairs({ V, T }) do
-    local all, moves, leaves = call("HGETALL", KEYS[lanesFrom + part]), {}, {}
+  for part, all in pairs(texts) do
+    local moves, leaves = {}, {}
     for i = 1, #all, 2 do
       local lane = crc32(all[i]) % count
       if lane > 0 then
