@@ -161,7 +161,7 @@ describe("network", () => {
     expect(endpoints).toEqual([
       ["sqs", "MakesEndpoints"],
       ["secretsmanager", "MakesEndpoints"],
-      ["ssm", "MakesListedEndpoints"],
+      ["ssm", "MakesParametersEndpoint"],
       ["logs", "MakesWatcherEndpoints"],
       ["ecr.api", "MakesWatcherEndpoints"],
       ["ecr.dkr", "MakesWatcherEndpoints"],
@@ -515,6 +515,20 @@ describe("profile lean", () => {
     });
   });
 
+  it.each([
+    { want: 1, values: { Profile: "lean" } },
+    { want: 1, values: { Profile: "lean", Network: "given", VpcId: "vpc-1", SubnetIds: "subnet-1,subnet-2" } },
+    { want: 1, values: { Profile: "standard", Clusters: "listed" } },
+    { want: 0, values: { Profile: "standard" } },
+  ])("has an endpoint for Parameter Store where credentials are parameters: $values", ({ want, values }) => {
+    const defaults = Object.fromEntries(
+      Object.entries(lean.Parameters).map(([name, { Default = "" }]) => [name, text(Default).replaceAll('"', "")]),
+    );
+    const { Resources } = applyConditions(lean, { ...defaults, WatcherMode: "act", ...values, Endpoints: "true" }) as Template;
+    const services = Object.values(Resources).map(({ Properties }) => text(Properties?.["ServiceName"] ?? ""));
+    expect(services.filter((name) => name.includes(".ssm"))).toHaveLength(want);
+  });
+
   it("gives each function the one parameter with its credential, and all functions one store user", () => {
     const defaults = Object.fromEntries(
       Object.entries(lean.Parameters).map(([name, { Default = "" }]) => [name, text(Default).replaceAll('"', "")]),
@@ -555,6 +569,7 @@ describe("the inputs of `deltaloop cost`", () => {
     { profile: "lean", store: "serverless", watcherImage: "registry/watcher:1", natGateway: "true" },
     { profile: "lean", storeNodes: "2", endpoints: "true", mode: "shadow" },
     { clusters: "listed", watcherImage: "registry/watcher:1" },
+    { clusters: "listed", profile: "lean", endpoints: "true" },
   ])("the input of `deltaloop cost` is created with %j", (chosen: Readonly<Record<string, string>>) => {
     const given = {
       ...defaults(),

@@ -62,6 +62,8 @@ const CREDENTIALS = 5;
 /** Passwords of the Redis users: each function's, and the watcher's, which all share in profile lean. */
 const STORE_SECRETS = { standard: 7, lean: 1 } as const;
 const ENDPOINTS = 2;
+/** The endpoint for Parameter Store, where credentials are parameters. */
+const PARAMETER_ENDPOINTS = 1;
 /** Endpoints for logs, and two for the image registry. */
 const WATCHER_ENDPOINTS = 3;
 const ALARMS = {
@@ -80,10 +82,11 @@ export function madeOf(stack: Stack): Made {
   const type = stack.storeNodeType === "" ? NODE_TYPES[profile][store] : stack.storeNodeType;
   const alarms = ALARMS[profile];
   const hasCredentialSecrets = stack.clusters === "one" && profile === "standard";
+  const endpoints = ENDPOINTS + (hasCredentialSecrets ? 0 : PARAMETER_ENDPOINTS) + (stack.watcher === "here" ? WATCHER_ENDPOINTS : 0);
   const watchers = stack.mode === "act" && profile === "standard" ? 2 : 1;
   return {
     natGateways: network === "own" && stack.natGateway ? 1 : 0,
-    endpoints: makesEndpoints ? ENDPOINTS + (stack.clusters === "listed" ? 1 : 0) + (stack.watcher === "here" ? WATCHER_ENDPOINTS : 0) : 0,
+    endpoints: makesEndpoints ? endpoints : 0,
     zones: stack.zones,
     node: { type, count: hasNodes ? storeNodes : 0 },
     isServerless: makesStore && store === "serverless",
