@@ -159,6 +159,14 @@ export function checkSettings(settings: Settings): Findings {
       `kubeServer=${kubeServer}: functions reach public addresses over IPv6 only; use a private or an IPv6 address, or natGateway=true`,
     ],
     [
+      network === "given" && settings.watcherImage !== "",
+      "watcherImage: Fargate pulls image layers from S3; the subnets of subnetIds need a gateway endpoint for S3, or a NAT gateway",
+    ],
+    [
+      network === "none" && settings.watcherImage !== "",
+      "watcherImage is ignored: a Fargate task needs a VPC, and network=none; run a watcher elsewhere",
+    ],
+    [
       settings.redisDurability === "C" && store !== "given",
       "redisDurability=C: with the store's data, the record of calls in flight is lost; a controller may then repeat one (docs/guides/deploy.md)",
     ],

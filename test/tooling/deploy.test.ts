@@ -117,6 +117,16 @@ const NOTED: readonly { readonly name: string; readonly settings: Partial<Settin
     want: /^kubeServer=.*over IPv6 only/,
   },
   { name: "a store without a replica", settings: { storeNodes: "1", redisDurability: "C" }, want: /^redisDurability=C: .*calls in flight/ },
+  {
+    name: "a task in subnets that may not reach S3",
+    settings: { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1,subnet-2" },
+    want: /^watcherImage.*S3.*gateway endpoint/,
+  },
+  {
+    name: "a task without a VPC",
+    settings: { network: "none", store: "given", redisUrl: "rediss://cache:6379" },
+    want: /^watcherImage is ignored.*network=none/,
+  },
   { name: "an unused VPC", settings: { vpcId: "vpc-1" }, want: /^vpcId.*network=given/ },
   { name: "an unused store", settings: { redisUrl: "rediss://cache:6379" }, want: /^redisUrl.*store=given/ },
   { name: "an API server at any address", settings: { kubeCidr: "0.0.0.0/0" }, want: /^kubeCidr/ },

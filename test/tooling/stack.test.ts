@@ -133,13 +133,63 @@ describe("network", () => {
           `UsesGivenStore: ${role} → 0.0.0.0/0 6379`,
           `MakesEndpoints: ${role} → Endpoints 443`,
           `MakesEndpoints: Endpoints ← ${role} 443`,
-          `CallsServicesDirectly: ${role} → 0.0.0.0/0 443`,
         ]),
+        "CallsServicesDirectly: InnerFunctions → 0.0.0.0/0 443",
+        "KubeFunctionsCallAnyHttps: KubeFunctions → 0.0.0.0/0 443",
+        "WatcherCallsAnyHttps: Watcher → 0.0.0.0/0 443",
         ...["KubeFunctions", "InnerFunctions"].map((role) => `UsesIpv6: ${role} → ::/0 443`),
-        "InVpc: KubeFunctions → KubeCidr KubePort",
-        "InVpc: Watcher → KubeCidr KubePort",
+        "KubeIsNarrow: KubeFunctions → KubeCidr KubePort",
+        "KubeIsNarrow: Watcher → KubeCidr KubePort",
       ].toSorted(),
     );
+  });
+
+  /** The resources of a stack with these parameters. */
+  const resourcesOf = (values: Readonly<Record<string, string>>): Template["Resources"] => {
+    const defaults = Object.entries(template.Parameters).map(([name, { Default = "" }]) => [name, text(Default).replaceAll('"', "")]);
+    return (applyConditions(template, { ...Object.fromEntries(defaults), WatcherMode: "act", ...values }) as Template).Resources;
+  };
+  const IMAGE = { WatcherImage: "registry/watcher:1" };
+  const NARROW = { KubeCidr: "192.0.2.7/32", KubePort: "6443" };
+
+  it.each([
+    {},
+    { Endpoints: "false" },
+    IMAGE,
+    { ...IMAGE, ...NARROW },
+    { ...IMAGE, Endpoints: "false", KubeCidr: NARROW.KubeCidr },
+    { Profile: "lean", NatGateway: "false", Endpoints: "false", ...IMAGE },
+    { Profile: "lean", NatGateway: "false", Endpoints: "false", ...IMAGE, KubePort: NARROW.KubePort },
+    { Clusters: "listed", Network: "given", VpcId: "vpc-1", SubnetIds: "subnet-1,subnet-2", Endpoints: "false" },
+  ])("has no rule twice, which EC2 would refuse, and lets functions and watcher call the API server: %j", (values) => {
+    const { KubePort, KubeCidr } = { KubePort: "443", KubeCidr: "0.0.0.0/0", ...values } as Readonly<Record<string, string>>;
+    const rules = Object.values(resourcesOf(values)).flatMap(({ Type, Properties }) =>
+      Type === "AWS::EC2::SecurityGroupEgress" || Type === "AWS::EC2::SecurityGroupIngress"
+        ? [text([Type, Properties]).replaceAll('{"Ref":"KubePort"}', `${KubePort}`).replaceAll('{"Ref":"KubeCidr"}', `"${KubeCidr}"`)]
+        : [],
+    );
+    expect(rules.filter((rule, at) => rules.indexOf(rule) !== at)).toEqual([]);
+    for (const role of ["KubeFunctions", "Watcher"])
+      expect(rules.filter((rule) => rule.includes(`"GroupId":{"Ref":"${role}SecurityGroup"}`)).join("\n")).toContain(
+        `"ToPort":${KubePort},"CidrIp":"${KubeCidr}"`,
+      );
+  });
+
+  it("lets Fargate pull image layers, which ECR serves from S3, from each subnet of the watcher", () => {
+    for (const profile of ["standard", "lean"]) {
+      const resources = resourcesOf({ Profile: profile, NatGateway: "false", Endpoints: "true", ...NARROW, ...IMAGE });
+      expect(resources["WatcherToServices"]?.Properties, profile).toMatchObject({ FromPort: 443, ToPort: 443, CidrIp: "0.0.0.0/0" });
+      const subnets = /"Subnets":\[(.*?)\]/.exec(text(resources["WatcherService"]))?.[1] ?? "";
+      const tables = Object.values(resources).flatMap(({ Type, Properties }) =>
+        Type === "AWS::EC2::SubnetRouteTableAssociation" && subnets.includes(text(Properties["SubnetId"]))
+          ? [text(Properties["RouteTableId"])]
+          : [],
+      );
+      expect(tables.length, profile).toBeGreaterThan(0);
+      for (const table of tables) expect(text(resources["S3Endpoint"]?.Properties["RouteTableIds"]), profile).toContain(table);
+      // Without a Fargate task nobody needs S3.
+      expect(resourcesOf({ Profile: profile, Endpoints: "true", ...NARROW })).not.toHaveProperty("WatcherToServices");
+    }
   });
 
   it("security groups have no inline rules that allow traffic", () => {
