@@ -156,7 +156,7 @@ export function checkSettings(settings: Settings): Findings {
         settings.natGateway === "false" &&
         server !== undefined &&
         isPublicIpv4(server.hostname),
-      `kubeServer=${kubeServer}: functions reach public addresses over IPv6 only; use a private or an IPv6 address, or natGateway=true`,
+      `kubeServer=${kubeServer}: functions reach public addresses over IPv6 only; use a private or an IPv6 address (Fargate needs the ECS account setting dualStackIPv6), or natGateway=true`,
     ],
     [
       network === "given" && settings.watcherImage !== "",

@@ -149,8 +149,9 @@ ${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: !If [Is
         DeploymentCircuitBreaker: { Enable: true, Rollback: true }
       NetworkConfiguration:
         AwsvpcConfiguration:
+          # The public subnet is read from a text that also names its IPv6 block, so that no task starts before the block.
           AssignPublicIp: !If [WatcherInPublic, ENABLED, DISABLED]
-          Subnets: !If [WatcherInPublic, [!Ref PublicSubnet], !If [OwnVpc, [!Ref SubnetA, !Ref SubnetB], !Ref SubnetIds]]
+          Subnets: !If [WatcherInPublic, [!Select [0, !Split ["|", !Sub "\${PublicSubnet}|\${PublicSubnetIpv6}"]]], !If [OwnVpc, [!Ref SubnetA, !Ref SubnetB], !Ref SubnetIds]]
           SecurityGroups: [!Ref WatcherSecurityGroup]
 Outputs:
   WatcherServiceName: { Condition: RunsWatcherHere, Value: !GetAtt WatcherService.Name }

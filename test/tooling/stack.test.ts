@@ -35,6 +35,7 @@ const ofType = (type: string): readonly (readonly [string, Resource])[] => {
 };
 const properties = (name: string): Readonly<Record<string, unknown>> => template.Resources[name]?.Properties ?? {};
 const text = (value: unknown): string => JSON.stringify(value);
+const refOf = (value: unknown): string => (value as { readonly Ref: string }).Ref; // of a property that is a reference
 const KEY = text({
   "Fn::If": ["UsesKey", { "Fn::If": ["MakesKey", { "Fn::GetAtt": ["Key", "Arn"] }, { Ref: "KeyArn" }] }, { Ref: "AWS::NoValue" }],
 });
@@ -137,7 +138,8 @@ describe("network", () => {
         "CallsServicesDirectly: InnerFunctions → 0.0.0.0/0 443",
         "KubeFunctionsCallAnyHttps: KubeFunctions → 0.0.0.0/0 443",
         "WatcherCallsAnyHttps: Watcher → 0.0.0.0/0 443",
-        ...["KubeFunctions", "InnerFunctions"].map((role) => `UsesIpv6: ${role} → ::/0 443`),
+        ...roles.map((role) => `UsesIpv6: ${role} → ::/0 443`),
+        ...["KubeFunctions", "Watcher"].map((role) => `CallsKubeByIpv6: ${role} → ::/0 KubePort`),
         "KubeIsNarrow: KubeFunctions → KubeCidr KubePort",
         "KubeIsNarrow: Watcher → KubeCidr KubePort",
       ].toSorted(),
@@ -179,9 +181,9 @@ describe("network", () => {
     for (const profile of ["standard", "lean"]) {
       const resources = resourcesOf({ Profile: profile, NatGateway: "false", Endpoints: "true", ...NARROW, ...IMAGE });
       expect(resources["WatcherToServices"]?.Properties, profile).toMatchObject({ FromPort: 443, ToPort: 443, CidrIp: "0.0.0.0/0" });
-      const subnets = /"Subnets":\[(.*?)\]/.exec(text(resources["WatcherService"]))?.[1] ?? "";
+      const subnets = /"Subnets":(.*)/.exec(text(resources["WatcherService"]))?.[1] ?? "";
       const tables = Object.values(resources).flatMap(({ Type, Properties }) =>
-        Type === "AWS::EC2::SubnetRouteTableAssociation" && subnets.includes(text(Properties["SubnetId"]))
+        Type === "AWS::EC2::SubnetRouteTableAssociation" && new RegExp(`\\b${refOf(Properties["SubnetId"])}\\b`, "u").test(subnets)
           ? [text(Properties["RouteTableId"])]
           : [],
       );
@@ -536,6 +538,9 @@ describe("the deployer's policies", () => {
 });
 
 describe("profile lean", () => {
+  /** A reference to the subnet that waits for its IPv6 addresses. */
+  const afterIpv6Of = (subnet: string) => ({ "Fn::Select": [0, { "Fn::Split": ["|", { "Fn::Sub": `\${${subnet}}|\${${subnet}Ipv6}` }] }] });
+
   it("is one zone without NAT gateway, endpoint and KMS key, and calls AWS over IPv6", () => {
     const defaults = Object.fromEntries(
       Object.entries(lean.Parameters).map(([name, { Default = "" }]) => [name, text(Default).replaceAll('"', "")]),
@@ -554,15 +559,21 @@ describe("profile lean", () => {
       if (Type === "AWS::Lambda::Function")
         expect(Properties["VpcConfig"], name).toMatchObject({
           Ipv6AllowedForDualStack: true,
-          SubnetIds: [{ "Fn::Select": [0, { "Fn::Split": ["|", { "Fn::Sub": "${SubnetA}|${SubnetAIpv6}" }] }] }],
+          SubnetIds: [afterIpv6Of("SubnetA")],
         });
       if (Type === "AWS::EC2::VPCEndpoint") expect(Properties["VpcEndpointType"], name).toBe("Gateway");
     }
     expect(Resources["Redis"]?.Properties).toMatchObject({ NumCacheClusters: { Ref: "StoreNodes" }, AutomaticFailoverEnabled: false });
     expect(Resources["WatcherService"]?.Properties).toMatchObject({
       DesiredCount: 1,
-      NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp: "ENABLED", Subnets: [{ Ref: "PublicSubnet" }] } },
+      NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp: "ENABLED", Subnets: [afterIpv6Of("PublicSubnet")] } },
     });
+    // So an API server with an IPv6 address is reached from each subnet.
+    const routes = Object.values(Resources).filter(({ Properties }) => Properties?.["DestinationIpv6CidrBlock"] === "::/0");
+    expect(routes.map(({ Properties }) => Properties["RouteTableId"])).toEqual([{ Ref: "PrivateRoutes" }, { Ref: "PublicRoutes" }]);
+    const blocks = Object.values(Resources).filter(({ Type }) => Type === "AWS::EC2::SubnetCidrBlock");
+    expect(blocks.map(({ Properties }) => Properties["SubnetId"])).toEqual([{ Ref: "SubnetA" }, { Ref: "PublicSubnet" }]);
+    expect(new Set(blocks.map(({ Properties }) => text(Properties["Ipv6CidrBlock"]))).size).toBe(2);
   });
 
   it.each([
