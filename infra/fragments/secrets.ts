@@ -31,7 +31,7 @@ export function keyYaml(registry: Registry): string {
   const functions = functionsOf(registry);
   const roles = (which: typeof functions): string => which.map(({ logical }) => `!Ref ${logical}Role`).join(", ");
   return `# One KMS key for queues, logs, secrets and store; \`remove\` schedules its deletion in 30 days. Roles may use it only through SQS and
-# Secrets Manager.
+# Secrets Manager. SSM encrypts parameters, such as credentials of listed clusters, with its own key aws/ssm: deltaloop names no other.
 Resources:
   Key:
     Type: AWS::KMS::Key
