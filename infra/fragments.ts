@@ -126,9 +126,23 @@ ${readSecrets([...KEYS, "redis", kubeSecret("watcher")])}${readClusters("watcher
                 Effect: Allow
                 Action: [secretsmanager:PutSecretValue, ssm:PutParameter]
                 Resource:
-${arnLines([...credentials, ...parameters])}Outputs:
+${arnLines([...credentials, ...parameters])}  # For \`deltaloop cluster\`: it writes, lists and deletes the parameters of listed clusters, and reads them to check and pause.
+  ClusterEditorPolicy:
+    Type: AWS::IAM::ManagedPolicy
+    Condition: ServesListed
+    Properties:
+      Description: Parameters that deltaloop cluster edits
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+              - Sid: EditClusters
+                Effect: Allow
+                Action: [ssm:GetParametersByPath, ssm:GetParameters, ssm:PutParameter, ssm:DeleteParameters]
+                Resource: !Sub "arn:\${AWS::Partition}:ssm:\${AWS::Region}:\${AWS::AccountId}:parameter/deltaloop/${STAGE}/clusters/*"
+Outputs:
   WatcherPolicyArn: { Value: !Ref WatcherPolicy }
   TokenRenewerPolicyArn: { Value: !Ref TokenRenewerPolicy }
+  ClusterEditorPolicyArn: { Condition: ServesListed, Value: !Ref ClusterEditorPolicy }
 `;
 }
 

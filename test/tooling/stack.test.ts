@@ -373,6 +373,20 @@ it("the token renewer may write the credentials for the API server, and do nothi
   expect(ofKey.map(({ Action }) => Action)).toEqual([["kms:GenerateDataKey", "kms:Decrypt"]]);
 });
 
+it("who runs `deltaloop cluster` may call what it calls on Parameter Store, for the listed clusters alone", () => {
+  const code = readFileSync("shared/store/secrets/parameters.ts", "utf8");
+  const calls = [...new Set([...code.matchAll(/\bcall\("(\w+)"/g)].map(([, action = ""]) => `ssm:${action}`))];
+  expect(calls).toContain("ssm:PutParameter");
+  expect(template.Resources["ClusterEditorPolicy"]?.Condition).toBe("ServesListed");
+  expect(template.Outputs["ClusterEditorPolicyArn"]).toMatchObject({ Condition: "ServesListed", Value: { Ref: "ClusterEditorPolicy" } });
+  const [statement, ...others] = statementsOf(properties("ClusterEditorPolicy"));
+  expect([[statement?.Action].flat().toSorted(), others]).toEqual([calls.toSorted(), []]);
+  const [watched] = [variablesOf(template, "SweepLambdaFunction")["DELTALOOP_CLUSTERS"]].map(
+    (value) => /ssm:([^"]+)/.exec(text(value))?.[1],
+  );
+  expect(text(statement?.Resource)).toMatch(new RegExp(`parameter${watched}/\\*"`, "u"));
+});
+
 describe("a function's role", () => {
   const statements = () =>
     ofType("AWS::Lambda::Function").map(([name, { Properties }]) => {
