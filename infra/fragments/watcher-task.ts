@@ -17,7 +17,8 @@ const STOP_SECONDS = 30;
 function sharedVariables({ controllers }: Registry): readonly string[] {
   return [
     ...["DEPLOYMENT", "CLUSTER", "CLUSTERS", "CLUSTERS_ALLOW", "MODE", "GUARD", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET", "SECRETS_SECONDS"],
-    ...["REDIS_URL", "REDIS_SECRET", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_SERVER", "KUBE_CA", "KUBE_EKS_CLUSTER", "DELTAS_URL"],
+    ...["REDIS_URL", "REDIS_SECRET", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_SERVER", "KUBE_CA", "KUBE_EKS_CLUSTER"],
+    ...["SECRETS_ENDPOINT", "SQS_ENDPOINT", "DELTAS_URL"],
   ]
     .map((name) => `DELTALOOP_${name}`)
     .concat(

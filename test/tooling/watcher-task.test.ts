@@ -42,8 +42,8 @@ interface Container {
   readonly Environment: readonly { readonly Name: string; readonly Value: string }[];
 }
 
-/** Variables that refer to a credential instead of containing it. */
-const REFERENCE = /_(?:SECRET|SECRETS_SECONDS|EKS_CLUSTER)$/;
+/** Variables that refer to a credential instead of containing it, and where it is. */
+const REFERENCE = /_(?:SECRET|SECRETS_ENDPOINT|SECRETS_SECONDS|EKS_CLUSTER)$/;
 /** Where the clusters are: replaced before the configuration is parsed. */
 const DIRECTORY = /_CLUSTERS(?:_ALLOW)?$/;
 // Reads `!Ref x` as `x`; cfn-lint checks the intrinsic functions.
@@ -67,10 +67,11 @@ it("configures the watcher with the functions' variables and the names of its se
     "DELTALOOP_SECRETS_SECONDS",
     "DELTALOOP_REDIS_SECRET",
     "DELTALOOP_KUBE_EKS_CLUSTER",
+    "DELTALOOP_SECRETS_ENDPOINT",
     "DELTALOOP_KUBE_SECRET",
   ]);
-  // A function writes metrics to its log, and a watcher serves them over HTTP. Endpoints are for LocalStack, which runs no task.
-  const only = ["DELTALOOP_METRICS", "DELTALOOP_SQS_ENDPOINT", "DELTALOOP_SECRETS_ENDPOINT", "DELTALOOP_MAC_KEY", "DELTALOOP_DIGEST_KEY"];
+  // A function writes metrics to its log, and a watcher serves them over HTTP.
+  const only = ["DELTALOOP_METRICS", "DELTALOOP_MAC_KEY", "DELTALOOP_DIGEST_KEY"];
   const functions = [...(await readFile("serverless.yml", "utf8")).matchAll(/^ {4}(DELTALOOP_\w+): /gm)].map(([, name = ""]) => name);
   expect(functions.length).toBeGreaterThan(10);
   expect(functions.filter((name) => !only.includes(name) && !told.includes(name))).toEqual([]);
