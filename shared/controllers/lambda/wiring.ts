@@ -31,6 +31,8 @@ export interface FunctionWiring {
 }
 
 export interface ClusterWiring {
+  /** Its name in the directory of clusters; absent in a deployment of one cluster. */
+  readonly name?: string;
   readonly store: Store;
   /** Verifies that a message is from this cluster's watcher. */
   readonly signer: Signer;

@@ -12,7 +12,7 @@ async function reported(gates: Readonly<Record<string, () => Promise<Gate>>>) {
   const lines: string[] = [];
   const wiring = {
     clusters: Object.keys(gates),
-    cluster: (cid: string) => ({ store: { gate: gates[cid] } }),
+    cluster: (cid: string) => ({ store: { gate: gates[cid] }, ...(cid === "red" && { name: "europe/red" }) }),
     metrics: { set: (name: string, labels: object, value: number) => metrics.set(`${name} ${Object.values(labels).join()}`.trim(), value) },
     log: { warn: (line: string, fields?: object) => lines.push(`${line} ${JSON.stringify(fields)}`) } as unknown as Log,
   } as unknown as FunctionWiring; // reads no other part
@@ -20,7 +20,7 @@ async function reported(gates: Readonly<Record<string, () => Promise<Gate>>>) {
   return { metrics, lines, unhealthy };
 }
 
-it("counts the unhealthy clusters in one series, and names each in the log", async () => {
+it("counts the unhealthy clusters in one series, and logs the name and id of each", async () => {
   const { metrics, lines, unhealthy } = await reported({
     blue: () => Promise.resolve(OPEN),
     red: () => Promise.resolve({ open: false, reason: "pods: SYNCING" }),
@@ -29,7 +29,7 @@ it("counts the unhealthy clusters in one series, and names each in the log", asy
   });
   expect(unhealthy.toSorted()).toEqual(["grey", "red"]);
   expect(metrics.get("deltaloop_unhealthy_clusters")).toBe(2);
-  expect(lines.find((line) => line.includes('"red"'))).toContain("pods: SYNCING");
+  expect(lines.find((line) => line.includes('"cluster":"europe/red","cid":"red"'))).toContain("pods: SYNCING");
   expect(lines.find((line) => line.includes('"grey"'))).toContain("ECONNREFUSED");
 });
 

@@ -121,7 +121,7 @@ export function createServedClusters<H>(options: ServedClustersOptions<H>): Serv
       for (const cid of opened.keys()) if (!cids.has(cid)) opened.delete(cid);
       return listed.flatMap((value) => {
         const own = used(value);
-        return own ? [{ handler: own.handler, wiring: own.wiring, isPaused: own.isPaused, cid: value.cid }] : [];
+        return own ? [{ handler: own.handler, wiring: { ...own.wiring, name: value.name }, isPaused: own.isPaused, cid: value.cid }] : [];
       });
     },
     drop() {
