@@ -2,6 +2,8 @@
 import { X509Certificate } from "node:crypto";
 import { BlockList, isIPv4 } from "node:net";
 
+import { ALLOWANCES } from "@deltaloop/kube/clusters";
+
 /** Settings of a packaged template: stack parameters under their names in serverless.yml, and values of the functions' environment. */
 export interface Settings {
   readonly stage: string;
@@ -9,6 +11,7 @@ export interface Settings {
   readonly redisCluster: string;
   readonly redisDurability: string;
   readonly clusters: string;
+  readonly clustersAllow: string;
   readonly clusterId: string;
   readonly kubeServer: string;
   readonly kubePort: string;
@@ -62,6 +65,8 @@ export function checkSettings(settings: Settings): Findings {
   const topics = settings.alarmTopics.split(",").filter((topic) => topic !== "");
   const malformedTopics = topics.filter((topic) => !/^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$/.test(topic));
   const isListed = settings.clusters === "listed";
+  const known: readonly string[] = ALLOWANCES;
+  const unknownAllowances = settings.clustersAllow.split(",").filter((each) => each !== "" && !known.includes(each));
   const inVpc = network !== "none";
   const subnets = settings.subnetIds.split(",").filter((id) => id !== "").length;
   const refused: readonly (readonly [boolean, string])[] = [
@@ -70,15 +75,22 @@ export function checkSettings(settings: Settings): Findings {
       !/^[a-z][a-z0-9-]{0,19}$/.test(stage),
       `--stage ${stage}: must be a lower-case letter, then at most 19 lower-case letters, digits and dashes`,
     ],
-    [!isListed && clusterId === "", "clusterId is missing: set the 12 hexadecimal digits that `deltaloop dev` prints"],
+    [
+      !isListed && clusterId === "",
+      "clusterId is missing: set the 12 hexadecimal digits that `deltaloop dev` prints, or set clusters=listed",
+    ],
     [
       clusterId !== "" && !/^[0-9a-f]{12}$/.test(clusterId),
       `clusterId=${clusterId}: must be the 12 hexadecimal digits that \`deltaloop dev\` prints`,
     ],
-    [!isListed && kubeServer === "", "kubeServer is missing: set the URL of the API server"],
+    [!isListed && kubeServer === "", "kubeServer is missing: set the URL of the API server, or set clusters=listed"],
     [
       isListed && [clusterId, kubeServer, kubeEksCluster].some((each) => each !== ""),
       "clusters=listed serves the clusters of `deltaloop cluster`: remove clusterId, kubeServer and kubeEksCluster",
+    ],
+    [
+      unknownAllowances.length > 0,
+      `clustersAllow=${unknownAllowances.join(",")}: must be some of ${ALLOWANCES.join(", ")}, separated by commas`,
     ],
     [
       kubeServer !== "" && !kubeServer.startsWith("https://"),
@@ -104,7 +116,7 @@ export function checkSettings(settings: Settings): Findings {
     [network === "given" && vpcId === "", "vpcId is missing: network=given needs it"],
     [
       network === "given" && subnets < SUBNETS_MIN,
-      `subnetIds has ${subnets}: network=given needs at least two subnets, in different availability zones`,
+      `subnetIds has ${subnets} ${subnets === 1 ? "subnet" : "subnets"}: network=given needs at least two, in different availability zones`,
     ],
     [!inVpc && store !== "given", `store=${store} needs a VPC: with network=none, set store=given`],
     [store === "given" && redisUrl === "", "redisUrl is missing: store=given needs it"],
@@ -141,13 +153,16 @@ export function checkSettings(settings: Settings): Findings {
       settings.profile !== "lean" && settings.secrets === "make" && kubeEksCluster === "" && !isListed,
       "credentials for the API server: the stack creates their secrets without a value; write a credential into each",
     ],
-    [isListed, `clusters=listed: add clusters with deltaloop cluster add --clusters ssm:/deltaloop/${stage}/clusters`],
+    [
+      isListed,
+      `clusters=listed: add each with \`deltaloop cluster add NAME --kubeconfig FILE --clusters ssm:/deltaloop/${stage}/clusters\``,
+    ],
     [mode !== "act", `mode=${mode}: deltaloop decides and logs, but writes nothing to the cluster; set mode=act to act`],
     [settings.alarmTopics === "", "alarmTopics is empty: alarms notify no one"],
     [network !== "given" && vpcId !== "", `vpcId is ignored: it applies to network=given only, and network=${network}`],
     [store !== "given" && redisUrl !== "", `redisUrl is ignored: it applies to store=given only, and store=${store} creates its own store`],
     [
-      settings.profile === "lean" && settings.secrets === "make",
+      settings.profile === "lean" && settings.secrets === "make" && !isListed,
       `credentials for the API server: profile=lean reads them from SSM parameters; \`deltaloop rotate tokens --secrets ssm:/deltaloop/${stage}/kube/\` writes them`,
     ],
     [
@@ -226,6 +241,7 @@ export function settingsOf(stage: string, state: unknown): Settings {
     redisCluster: otherwise("DELTALOOP_REDIS_CLUSTER"),
     redisDurability: otherwise("DELTALOOP_REDIS_DURABILITY"),
     clusters: of("Clusters"),
+    clustersAllow: String(provider.environment["DELTALOOP_CLUSTERS_ALLOW"]),
     clusterId: of("ClusterId"),
     kubeServer: of("KubeServer"),
     kubePort: of("KubePort"),

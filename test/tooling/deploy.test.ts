@@ -21,6 +21,7 @@ const COMPLETE: Settings = {
   redisCluster: "false",
   redisDurability: "B",
   clusters: "one",
+  clustersAllow: "",
   clusterId: "5d3f00aa11bb",
   kubeServer: "https://k8s.example.com",
   kubePort: "443",
@@ -42,10 +43,15 @@ const COMPLETE: Settings = {
 };
 
 const REFUSED: readonly { readonly name: string; readonly settings: Partial<Settings>; readonly want: RegExp }[] = [
-  { name: "a missing cluster id", settings: { clusterId: "" }, want: /^clusterId is missing/ },
+  { name: "a missing cluster id", settings: { clusterId: "" }, want: /^clusterId is missing.* clusters=listed$/ },
   { name: "a cluster's name instead of its id", settings: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
   { name: "listed clusters beside one of its own", settings: { clusters: "listed" }, want: /^clusters=listed .* remove clusterId/ },
-  { name: "a missing API server", settings: { kubeServer: "" }, want: /^kubeServer is missing/ },
+  {
+    name: "an unknown allowance, with which each function would fail at its start",
+    settings: { clusters: "listed", clusterId: "", kubeServer: "", clustersAllow: "exec,localhost" },
+    want: /^clustersAllow=localhost: must be some of exec, .*loopback/,
+  },
+  { name: "a missing API server", settings: { kubeServer: "" }, want: /^kubeServer is missing.* clusters=listed$/ },
   { name: "class B without a replica", settings: { storeNodes: "1" }, want: /^redisDurability=B with storeNodes=1/ },
   { name: "class B on ElastiCache Serverless", settings: { store: "serverless" }, want: /^redisDurability=B with store=serverless/ },
   { name: "a credential in plain text", settings: { kubeServer: "http://k8s" }, want: /https/ },
@@ -68,8 +74,8 @@ const REFUSED: readonly { readonly name: string; readonly settings: Partial<Sett
   { name: "six topics", settings: { alarmTopics: Array(6).fill("arn:aws:sns:eu-central-1:123456789012:people").join() }, want: /five/ },
   { name: "a store that is not a URL", settings: { store: "given", redisUrl: "cache:6379" }, want: /^redisUrl: must be rediss/ },
   { name: "an existing VPC without its id", settings: { network: "given", subnetIds: "subnet-1,subnet-2" }, want: /^vpcId is missing/ },
-  { name: "one subnet", settings: { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1" }, want: /^subnetIds has 1/ },
-  { name: "no subnet", settings: { network: "given", vpcId: "vpc-1" }, want: /^subnetIds has 0/ },
+  { name: "one subnet", settings: { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1" }, want: /^subnetIds has 1 subnet:/ },
+  { name: "no subnet", settings: { network: "given", vpcId: "vpc-1" }, want: /^subnetIds has 0 subnets:/ },
   { name: "a store to create without a VPC", settings: { network: "none" }, want: /^store=valkey needs a VPC/ },
   { name: "an existing store without a URL", settings: { store: "given" }, want: /^redisUrl is missing/ },
   { name: "a password in a URL", settings: { store: "given", redisUrl: "rediss://u:p@cache:6379" }, want: /password/ },
@@ -110,6 +116,11 @@ const NOTED: readonly { readonly name: string; readonly settings: Partial<Settin
     name: "profile lean, whose credentials are parameters",
     settings: { profile: "lean", secrets: "make" },
     want: /rotate tokens --secrets ssm:\/deltaloop\/prod\/kube\/` writes them$/,
+  },
+  {
+    name: "listed clusters, whose credentials no `rotate tokens` writes",
+    settings: { profile: "lean", secrets: "make", clusters: "listed", clusterId: "", kubeServer: "", clustersAllow: "exec,loopback" },
+    want: /^clusters=listed: add each with `deltaloop cluster add NAME --kubeconfig FILE --clusters ssm:\/deltaloop\/prod\/clusters`$/,
   },
   {
     name: "an API server that functions without IPv4 cannot reach",
@@ -174,6 +185,7 @@ describe("checkSettings", () => {
     const environment = {
       DELTALOOP_MODE: "act",
       DELTALOOP_KUBE_CA: "of KubeCa",
+      DELTALOOP_CLUSTERS_ALLOW: "exec",
       DELTALOOP_KUBE_EKS_CLUSTER: "",
       DELTALOOP_REDIS_CLUSTER: { "Fn::If": ["MakesMemoryDb", "true", "false"] },
       DELTALOOP_REDIS_DURABILITY: { "Fn::If": ["MakesMemoryDb", "A", "B"] },
@@ -184,6 +196,7 @@ describe("checkSettings", () => {
       stage: "prod",
       mode: "act",
       kubeCa: "of KubeCa",
+      clustersAllow: "exec",
       kubeEksCluster: "",
       redisCluster: "false",
       redisDurability: "B",
