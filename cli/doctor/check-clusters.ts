@@ -66,8 +66,13 @@ export function printClusters(
   const lines = checked.map((each) => `${stateOf(each).padEnd(WIDTH)}${each.name}${detailOf(each)}\n`);
   const details = unhealthy.flatMap((each) => (each.kind === "report" ? [`\n${each.name}:\n${reportForPeople(each.report, width)}`] : []));
   const problems = rejected.map((line) => `${"failure".padEnd(WIDTH)}${printable(line)}\n`);
-  const count = `${checked.length} clusters, ${unhealthy.length} with failures${rejected.length > 0 ? `, ${rejected.length} problems of kubeconfigs` : ""}\n`;
+  const rejections = rejected.length > 0 ? `, ${counted(rejected.length, "problem")} of kubeconfigs` : "";
+  const count = `${counted(checked.length, "cluster")}, ${unhealthy.length} with failures${rejections}\n`;
   return { text: [...lines, ...problems, ...details, `\n${count}`].join(""), exitCode };
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function stateOf(checked: Checked): "ok" | "warning" | "failure" | "paused" {

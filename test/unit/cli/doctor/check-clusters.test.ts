@@ -44,6 +44,8 @@ describe("the doctor of a directory", () => {
     expect(printClusters(healthy, [], { width: 80 }).exitCode).toBe(0);
     const rejected = printClusters(healthy, ["kubeconfig rejected: evil.yaml: exec"], { width: 80 });
     expect([rejected.exitCode, rejected.text]).toEqual([1, expect.stringContaining("failure   kubeconfig rejected: evil.yaml")]);
+    expect(rejected.text).toContain("\n1 cluster, 0 with failures, 1 problem of kubeconfigs\n");
+    expect(printClusters([], ["a", "b"], { width: 80 }).text).toContain("\n0 clusters, 0 with failures, 2 problems of kubeconfigs\n");
     expect(JSON.parse(printClusters(healthy, [], { width: 80, output: "json" }).text)).toMatchObject({
       clusters: [{ name: "blue", state: "ok" }],
     });
