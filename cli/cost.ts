@@ -58,8 +58,8 @@ export function registerCost(program: Command): void {
     .command("cost")
     .description("Estimates the monthly AWS cost, and compares it with a resident pod.")
     .optionsGroup("Workload:")
-    .option("--clusters <n>", "clusters of the deployment, all together", wholeNumber("--clusters", { min: 1, max: CLUSTERS_MAX }), 1)
-    .option("--deployments <n>", "Deployments in the cluster", rate("--deployments"), 0)
+    .option("--clusters <n>", "clusters that the deployment serves", wholeNumber("--clusters", { min: 1, max: CLUSTERS_MAX }), 1)
+    .option("--deployments <n>", "Deployments of all clusters together", rate("--deployments"), 0)
     .option("--pods <n>", "pods of each Deployment", wholeNumber("--pods", { min: 1, max: 10_000 }), 3)
     .option("--rollouts-per-day <n>", "rollouts of all Deployments together", rate("--rollouts-per-day"), 0)
     .option(
@@ -107,7 +107,9 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const rates = Object.fromEntries(RATES.map((name) => [name, flags[name]])) as unknown as Rates; // has all names
   const known = parsePrices(flags.prices ?? "prices.json", flags.prices === undefined ? prices : readJson(flags.prices));
   const counts = parseCounts(flags.counts ?? "counts.json", flags.counts === undefined ? counted : readJson(flags.counts));
-  const parameters = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
+  const given = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
+  const { clusters } = flags;
+  const parameters = clusters > 1 ? forSeveral(given) : given;
   const measured =
     flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, measuredAt(flags.metrics, flags.over));
   const rateOptions = command.options.filter((option) => {
@@ -116,14 +118,13 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   });
   if (measured !== undefined && rateOptions.length > 0)
     throw new UsageError(`--metrics already contains the workload: remove ${rateOptions.map(({ long }) => long).join(", ")}`);
-  const { clusters } = flags;
   const usage = measured === undefined ? usageOf(counts, rates, clusters) : usageOfMeasured(counts, measured, clusters);
   const { coldStartMs, series } = counts;
-  const month = (given: Readonly<Record<string, string>>, of = usage) => {
-    const stack = stackOf(given);
+  const month = (changed: Readonly<Record<string, string>>, of = usage) => {
+    const stack = stackOf(changed);
     return monthOf(stack, madeOf(stack), of, { slower, coldStartMs, series }, known);
   };
-  const idleMonth = (count: number, given: Readonly<Record<string, string>>) => month(given, usageOf(counts, NO_WORK, count));
+  const idleMonth = (count: number, changed: Readonly<Record<string, string>>) => month(changed, usageOf(counts, NO_WORK, count));
   const report = {
     region: known.region,
     pricesOf: known.date,
@@ -177,6 +178,13 @@ function parametersIn(path: string): Readonly<Record<string, string>> {
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
   }
+}
+
+/** The parameters of a deployment of several clusters, which only `clusters=listed` can serve. @throws {UsageError} for another value */
+function forSeveral(given: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const { clusters = "listed" } = given;
+  if (clusters !== "listed") throw new UsageError(`--clusters above 1 needs clusters=listed, not clusters=${clusters}`);
+  return { ...given, clusters };
 }
 
 function assignment(text: string): readonly [string, string] {

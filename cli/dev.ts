@@ -96,8 +96,13 @@ export function registerDev(program: Command): void {
       .addOption(startupTimeoutOption())
       .optionsGroup("Components:")
       .option("--redis <url>", "Redis to use (default: start a redis-server)", redisUrl("--redis"))
-      .option("--watchers <n>", "with --act: number of watchers, of which one leads", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
-      .option("--concurrency <n>", "concurrent invocations of each sync function", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+      .option("--watchers <n>", "with --act: number of watchers; one leads each cluster", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
+      .option(
+        "--concurrency <n>",
+        "concurrent invocations of each sync function, per cluster",
+        wholeNumber("--concurrency", { min: 1, max: 50 }),
+        5,
+      )
       .option("--nodes <n>", "add scripted nodes, which simulate pods", wholeNumber("--nodes", { min: 1, max: 1000 }))
       .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
       .action(async (files: readonly string[], flags: DevFlags, command: Command) => {

@@ -26,7 +26,7 @@ export function residentsOfClusters(count: number, { memoryMib, cores }: CountsF
   const onNodes = cores * prices.nodeCpuHour.usd + (memoryMib / MIB_PER_GIB) * prices.nodeGbHour.usd;
   return [
     { name: `Fargate tasks of ${cpu} vCPU and ${gib} GiB`, usd: count * MONTH_HOURS * onFargate },
-    { name: `${memoryMib} MiB, ${cores} cores each on nodes`, usd: count * MONTH_HOURS * onNodes },
+    { name: `${memoryMib} MiB (PSS), ${cores} cores each on nodes`, usd: count * MONTH_HOURS * onNodes },
   ];
 }
 

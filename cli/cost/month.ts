@@ -5,7 +5,7 @@
 import type { Counts } from "./counts.ts";
 import { nodePrice } from "./prices.ts";
 import type { Price, PriceName, Prices } from "./prices.ts";
-import { ROLES } from "@deltaloop/controllers/registry";
+import { functionsOf, REGISTRY } from "@deltaloop/controllers/registry";
 import type { Made, Stack } from "@deltaloop/controllers/registry";
 import { MONTH_HOURS, readsOfAMonth } from "./usage.ts";
 import type { Usage } from "./usage.ts";
@@ -43,8 +43,8 @@ export const POLLED = { fifo: 2, standard: 3 } as const;
 const POLLS_PER_HOUR = 5 * (3_600 / 20);
 /** Secrets read: MAC key, digest key, the store's password, the credential for the API server. */
 const SECRETS_READ = 4;
-/** Parameters of a cluster: one for each role. */
-const PARAMETERS_EACH = ROLES.length;
+/** Parameters of a cluster: one for each function, and the watcher's (cli/cluster.ts). */
+const PARAMETERS_EACH = functionsOf(REGISTRY).length + 1;
 /** Lambda's own three log lines of an invocation, with CloudWatch's overhead for each. */
 const PLATFORM_LOG_BYTES = 346;
 /**

@@ -37,7 +37,7 @@ export function reportForPeople(report: Report): string {
   const sum = sumOf(items);
   return [
     `deltaloop cost: a month of 730 hours in ${region}, in US dollars; prices of ${pricesOf}, counts of ${countsOf} at ${countedAt}`,
-    `for ${report.rates ? workOf(report.rates) : measuredText(report.measured)}, with ${parametersOf(report.parameters)}`,
+    `for ${report.rates ? workOf(report.rates, report.clusters?.count ?? 1) : measuredText(report.measured)}, with ${parametersOf(report.parameters)}`,
     "",
     ...table(items, sum),
     "",
@@ -53,7 +53,7 @@ export function reportForPeople(report: Report): string {
   ].join("\n");
 }
 
-function workOf({ deployments, pods, ...perDay }: Rates): string {
+function workOf({ deployments, pods, ...perDay }: Rates, clusters: number): string {
   const said = [
     [perDay.rolloutsPerDay, `rollouts of ${pods}`],
     [perDay.newDeploymentsPerDay, "new Deployments of 1"],
@@ -62,8 +62,9 @@ function workOf({ deployments, pods, ...perDay }: Rates): string {
     [perDay.otherPodsPerDay, "pods of others"],
   ] as const;
   const done = said.flatMap(([times, what]) => (times > 0 ? [`${times} ${what}`] : []));
-  if (deployments === 0 && done.length === 0) return "an idle cluster";
-  return `${deployments} Deployments of ${pods}${done.length > 0 ? ` and, a day, ${done.join(", ")}` : ", idle"}`;
+  if (deployments === 0 && done.length === 0) return clusters > 1 ? `${clusters} idle clusters` : "an idle cluster";
+  const where = clusters > 1 ? ` in ${clusters} clusters` : "";
+  return `${deployments} Deployments of ${pods}${where}${done.length > 0 ? ` and, a day, ${done.join(", ")}` : ", idle"}`;
 }
 
 function measuredText(measured: Measured | undefined): string {
@@ -103,7 +104,7 @@ function severalClusters({ count, items, serverless, residents, goals }: Cluster
     ...clustersTable("ElastiCache Serverless as store", count, serverless),
     "",
     `Resident controller managers of ${count} control planes instead:`,
-    ...residents.map(({ name, usd: theirs }) => `  ${name.padEnd(44)} ${usd(theirs).padStart(9)}   ${percent(all, theirs)}`),
+    ...residents.map(({ name, usd: theirs }) => `  ${name.padEnd(44)} ${usd(theirs).padStart(9)}   ${ratio(all, theirs)}`),
     "",
     "Goals for idle clusters with these parameters:",
     ...goals.map(
@@ -129,8 +130,9 @@ function clustersTable(name: string, count: number, items: ClustersReport["items
   return rows.map((row) => row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))).join("  "));
 }
 
-function percent(part: number, whole: number): string {
-  return whole === 0 ? "free" : `deltaloop costs ${((part / whole) * 100).toFixed(1)} % of it`;
+function ratio(ours: number, theirs: number): string {
+  if (theirs === 0) return "free";
+  return ours < theirs ? `deltaloop: ${((ours / theirs) * 100).toFixed(1)} %` : `deltaloop: ${(ours / theirs).toFixed(1)} times`;
 }
 
 /** Amounts below a dollar with four digits, because those of one cluster are small. */

@@ -40,7 +40,28 @@ it("compares several clusters with resident controller managers", () => {
   expect(JSON.parse(stdout)).toMatchObject({ clusters: { count: 200, goals: [{ goalUsd: 28 }, { goalUsd: 20 }, { goalUsd: 0.1 }, {}] } });
 });
 
+it("prices several clusters as listed ones, each with a parameter for each function and the watcher", () => {
+  const { stdout } = cost("--clusters", "200", "-o", "json");
+  const { parameters, items, clusters } = JSON.parse(stdout) as Report; // cli/README.md describes the format
+  expect(parameters).toEqual({ clusters: "listed" });
+  expect(items.find(({ name }) => name === "parameters")?.idle).toBe(1_400);
+  const listed = cost("--clusters", "200", "--param", "clusters=listed", "-o", "json").stdout;
+  expect(clusters.goals).toEqual((JSON.parse(listed) as Report).clusters.goals);
+  // an endpoint for Parameter Store more than without it
+  expect(items.some(({ name }) => name === "endpoints, 3 in 2 zones")).toBe(true);
+});
+
+interface Report {
+  readonly parameters: object;
+  readonly items: readonly { readonly name: string; readonly idle: number }[];
+  readonly clusters: { readonly goals: readonly object[] };
+}
+
 it.each([
+  {
+    flags: ["--clusters", "2", "--param", "clusters=one"],
+    says: /^deltaloop: --clusters above 1 needs clusters=listed, not clusters=one\n$/,
+  },
   { flags: ["--metrics", "nowhere.txt"], says: /^deltaloop: nowhere\.txt cannot be read: .*\n$/ },
   { flags: ["--metrics", "http://127.0.0.1:9/metrics"], says: /^deltaloop: http:\S+ cannot be read: .*(?:ECONNREFUSED|bad port).*\n$/ },
   { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },

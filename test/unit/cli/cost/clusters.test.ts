@@ -41,7 +41,7 @@ it("prices Serverless by its minimum size and by ECPUs, of which checkpoints are
 it("compares with the smallest Fargate tasks, and with the measured memory and CPU on nodes", () => {
   expect(report().residents).toEqual([
     { name: "Fargate tasks of 0.25 vCPU and 0.5 GiB", usd: 11 * HOURS * 0.75 },
-    { name: "64 MiB, 0.01 cores each on nodes", usd: 11 * HOURS * (0.01 + 64 / 1_024) },
+    { name: "64 MiB (PSS), 0.01 cores each on nodes", usd: 11 * HOURS * (0.01 + 64 / 1_024) },
   ]);
 });
 
@@ -64,14 +64,17 @@ it("judges each goal by its own deployment, whatever number of clusters is asked
 });
 
 it("prints the table, both baselines and the goals", () => {
+  const costly = { ...PRICES, prices: { ...PRICES.prices, fargateCpuHour: { ...PRICES.prices.fargateCpuHour, usd: 100 } } };
   const items = month(11, {});
   const text = reportForPeople({
     ...{ region: "nowhere-1", pricesOf: "2026-11-25", countsOf: "2026-11-25", countedAt: "0123456", slower: 3, parameters: {} },
-    ...{ rates: IDLE, items, residents: [], savings: [], clusters: report() },
+    ...{ rates: IDLE, items, residents: [], savings: [], clusters: report(11, costly) },
   });
   expect(text).toMatch(/^idle clusters +the first +each further +all 11$/m);
+  expect(text).toMatch(/^for 11 idle clusters, with /m);
+  expect(text).toMatch(/^ {2}64 MiB .* deltaloop: \d+\.\d times$/m);
   expect(text).toMatch(/^SQS FIFO: messages +0\.29 +0\.0219 +0\.51$/m);
   expect(text).toMatch(/^store: ECPUs of checkpoints /m);
-  expect(text).toMatch(/^ {2}Fargate tasks of 0\.25 vCPU and 0\.5 GiB .* deltaloop costs \d+\.\d % of it$/m);
+  expect(text).toMatch(/^ {2}Fargate tasks of 0\.25 vCPU and 0\.5 GiB .* deltaloop: \d+\.\d %$/m);
   expect(text).toMatch(/^ {2}one idle cluster, watcher as a Fargate task .* not met, at most 28\.00$/m);
 });
