@@ -100,7 +100,10 @@ export const LAYOUTS = {
   readLane: { keys: { lane: "lane", meta: "key" }, args: {} },
   readManifest: { keys: { lane: "lane" }, args: { generation: "text", fence: "text" } },
   readSlices: { keys: { slices: "keys" }, args: {} },
-  replace: { keys: { meta: "key" }, args: { resource: "text", laneCount: "text", texts: ["hashSlot", "field", "old", "new", "rowsSlot", "row"] } },
+  replace: {
+    keys: { meta: "key" },
+    args: { resource: "text", laneCount: "text", texts: ["hashSlot", "field", "old", "new", "rowsSlot", "row"] },
+  },
   stashManifest: { keys: { lane: "lane", meta: "key" }, args: { fence: "text", generation: "text", sequence: "number", part: "text" } },
 
   // intents
