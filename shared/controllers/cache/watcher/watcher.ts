@@ -19,8 +19,8 @@
  * WA10 a written-through version above the API server's newest one is from another history and leads to a new epoch.
  * WA11 with `heartbeats`, quiet lanes travel with those of other clusters. A quiet cluster writes checkpoints and sweeps every
  *    QUIET_CHECKPOINT_MS; the first message that it sends ends the wait.
- * WA12 with `lanes`, the lanes of a small cluster grow with a term that raises the fence; its streams resume, so no gate closes
- *    (lane-policy.ts).
+ * WA12 with `lanes`, the lanes of a small cluster grow with a term that raises the fence; its streams resume, so growth itself closes no
+ *    gate. As after each raise, WA9 or a lane that stays silent may close it (lane-policy.ts).
  * WA6 a term begins with the fence of a Lease write that this process made, and got answered, after its last term ended. So a process that
  *     was paused in a lost history, whose fence exceeds any new one, opens no term.
  */
