@@ -5,8 +5,10 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { createSigner } from "../../../shared/store/signer.ts";
+import type { Signer } from "../../../shared/store/signer.ts";
 import { EPOCH, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, StoreHarness } from "../../harness/store/store.ts";
-import { cachedPod, put } from "../../support/builders.ts";
+import { cachedPod, put, remove } from "../../support/builders.ts";
 import { ensureRedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
 import { redisFixture, suiteRedis } from "./fixtures.ts";
@@ -36,29 +38,43 @@ describe.skipIf(reason)(`growing lanes${reason === undefined ? "" : `, skipped: 
     return after;
   };
 
+  /** A Store on the same data, before whose first read of slices `does` runs. */
+  const beside = ({ fixture }: StoreHarness, signer: Signer, does: () => Promise<void>) => {
+    const client = new Redis(redis.server.url);
+    onTestFinished(() => client.disconnect());
+    let isDone = false;
+    const send = client.sendCommand.bind(client);
+    client.sendCommand = (command, stream) => {
+      if (isDone || !command.args.some((each) => String(each).includes(":s:pods:"))) return send(command, stream);
+      isDone = true;
+      return does().then(() => send(command, stream));
+    };
+    return createRedisStore(client, { ...OPTIONS, signer, clock: fixture.clock });
+  };
+
   it("LG2 `deltaloop keys --resign` keeps the index entries of pods that arrive while the lanes grow", async () => {
     const harness = await open();
     await harness.seed("pods", [put(pod(0))]);
-    const client = new Redis(redis.server.url);
-    onTestFinished(() => client.disconnect());
-    const beside = createRedisStore(client, { ...OPTIONS, signer: testSigner(CLUSTER), clock: harness.fixture.clock });
-    // The rows are read with one lane. Then, before the slices are read, the lanes grow, and other pods arrive.
-    let isGrown = false;
-    const send = client.sendCommand.bind(client);
-    client.sendCommand = (command, stream) => {
-      if (isGrown || !command.args.some((each) => String(each).includes(":s:pods:"))) return send(command, stream);
-      isGrown = true;
-      return (async () => {
-        const after = await grow(harness);
-        for (const number of NUMBERS.slice(1)) await after.seed("pods", [put(pod(number))]);
-        return await send(command, stream);
-      })();
-    };
-    await beside.keyUse("pods", true);
-    expect(isGrown).toBe(true);
+    const store = beside(harness, testSigner(CLUSTER), async () => {
+      const after = await grow(harness);
+      for (const number of NUMBERS.slice(1)) await after.seed("pods", [put(pod(number))]);
+    });
+    await store.keyUse("pods", true);
     const [orphans] = await harness.store.readSlices([{ resource: "pods", orphansOf: "shop" }]);
     expect(orphans?.map(({ key }) => key).toSorted()).toEqual(NUMBERS.map(keyOf).toSorted());
-    expect(await beside.keyUse("pods", false)).toMatchObject({ ghosts: 0, hidden: 0 });
+    expect(await store.keyUse("pods", false)).toMatchObject({ current: 24, ghosts: 0, hidden: 0 });
+  });
+
+  it("LG2 `deltaloop keys --resign` signs rows and tombstones that move to other lanes meanwhile", async () => {
+    const harness = await open();
+    for (const number of NUMBERS) await harness.seed("pods", [put(pod(number))]);
+    // Applied out of order, so that the watermark stays and the tombstones remain.
+    const deletes = NUMBERS.slice(8).map((number) => remove(pod(number), "30"));
+    await harness.deliver("pods", deletes, { sequence: harness.nextSequence("pods") + 1 });
+    const signer = createSigner(["another MAC key of the tests", "the MAC key of the tests"], CLUSTER);
+    const store = beside(harness, signer, async () => void (await grow(harness)));
+    expect(await store.keyUse("pods", true)).toMatchObject({ current: 0, former: 20 });
+    expect(await store.keyUse("pods", false)).toMatchObject({ current: 20, former: 0, foreign: 0, ghosts: 0, hidden: 0 });
   });
 
   it.each(["v", "t"])("LG2 moves all rows or none if key `%s` of the lane has another type", async (part) => {
