@@ -74,7 +74,7 @@ const it = base.extend<{ harness: Harness }>({
   // oxlint-disable-next-line no-empty-pattern -- vitest reads the names of the fixtures that it needs
   harness: async ({}, use) => {
     const [evil, good] = [await startServer(), await startServer()];
-    const stored = new Map<string, { readonly version: number; readonly text: string }>();
+    const stored = new Map<string, { readonly version: string; readonly text: string }>();
     const given = async (call: string, names: readonly string[]) => {
       if (names.length > 0) harness.reads.push(call);
       return await Promise.resolve(new Map([...stored].filter(([name]) => names.includes(name))));
@@ -104,12 +104,12 @@ const it = base.extend<{ harness: Harness }>({
       list(name, { url: server }, token = `token of ${name}`.replaceAll(" ", "-")) {
         const config = kubeconfigFrom(JSON.parse(kubeconfigOf({ server }, { token })), "test");
         const cid = clusterId(name, config);
-        const version = (stored.get(`${PATH}/${cid}`)?.version ?? 0) + 1;
+        const version = String(Number(stored.get(`${PATH}/${cid}`)?.version ?? 0) + 1);
         stored.set(`${PATH}/${cid}`, { version, text: clusterValueText({ name, isPaused: false, config }) });
         return cid;
       },
       remove: (cid) => void stored.delete(`${PATH}/${cid}`),
-      copy: (from, to) => void stored.set(`${PATH}/${to}`, { version: 9, text: stored.get(`${PATH}/${from}`)?.text ?? "" }),
+      copy: (from, to) => void stored.set(`${PATH}/${to}`, { version: "9", text: stored.get(`${PATH}/${from}`)?.text ?? "" }),
       async route(records, ...bodies) {
         const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body, receiptHandle: "", attributes: {} })) as SQSRecord[]; // all that functions read
         const context = { getRemainingTimeInMillis: () => 30_000 } as Context;

@@ -48,10 +48,14 @@ function suite(): void {
       expect([...after].filter(([name, version]) => before.get(name) !== version).map(([name]) => name)).toEqual([names[3]]);
       const values = await parameters.values([...names, "/clusters/none"]);
       expect(values.size).toBe(12);
-      expect(values.get(names[3] ?? "")).toEqual({ version: 2, text: "renewed" });
+      expect(values.get(names[3] ?? "")).toEqual({ version: after.get(names[3] ?? ""), text: "renewed" });
       expect(values.get(names[0] ?? "")?.text).toMatch(/^value of \/clusters/);
-      expect(await parameters.versionsOf([names[3] ?? "", "/clusters/none"])).toEqual(new Map([[names[3], 2]]));
+      expect(await parameters.versionsOf([names[3] ?? "", "/clusters/none"])).toEqual(new Map([[names[3], after.get(names[3] ?? "")]]));
       await parameters.remove([...names, "/clusters/none"]);
+      await parameters.put(names[0] ?? "", "added again");
+      const again = await parameters.versionsOf([names[0] ?? ""]);
+      expect(again.get(names[0] ?? ""), "both are the first version").not.toBe(after.get(names[0] ?? ""));
+      await parameters.remove([names[0] ?? ""]);
       expect((await parameters.versions("/clusters/deltaloop-watcher")).size).toBe(0);
       expect((await parameters.versions("/clusters/deltaloop-sync-deployment")).size).toBe(1);
     } finally {

@@ -12,9 +12,16 @@ interface Asked {
   readonly MaxResults?: number;
 }
 
+interface StoredParameter {
+  readonly value: string;
+  readonly version: number;
+  /** Milliseconds after a fixed time. */
+  readonly modified?: number;
+}
+
 export interface FakeParameters {
   readonly endpoint: string;
-  readonly values: Map<string, { readonly value: string; readonly version: number }>;
+  readonly values: Map<string, StoredParameter>;
   /** Names of decrypted values, in order. */
   readonly decrypted: string[];
   /** Actions that are denied. */
@@ -26,6 +33,7 @@ export async function startFakeParameters(): Promise<FakeParameters> {
   const values: FakeParameters["values"] = new Map();
   const decrypted: string[] = [];
   const denied = new Set<string>();
+  let puts = 0;
   const answer = (
     action: string,
     { Path, Names = [], Name = "", Value = "", NextToken, WithDecryption, MaxResults = 10 }: Asked,
@@ -37,18 +45,18 @@ export async function startFakeParameters(): Promise<FakeParameters> {
         if (WithDecryption === true) decrypted.push(...all.map(([name]) => name));
         const more = all.length > from + MaxResults && { NextToken: String(from + MaxResults) };
         const page = all.slice(from, from + MaxResults);
-        return { Parameters: page.map(([name, { version }]) => ({ Name: name, Value: "ciphertext", Version: version })), ...more };
+        return { Parameters: page.map(([name, parameter]) => stated(name, parameter, false)), ...more };
       }
       case "GetParameters": {
         const found = Names.flatMap((name) => {
-          const { value, version } = values.get(name) ?? {};
-          return version === undefined ? [] : [{ Name: name, Version: version, Value: WithDecryption === true ? value : "ciphertext" }];
+          const parameter = values.get(name);
+          return parameter === undefined ? [] : [stated(name, parameter, WithDecryption === true)];
         });
         if (WithDecryption === true) decrypted.push(...found.map((each) => each.Name));
         return { Parameters: found };
       }
       case "PutParameter":
-        values.set(Name, { value: Value, version: (values.get(Name)?.version ?? 0) + 1 });
+        values.set(Name, { value: Value, version: (values.get(Name)?.version ?? 0) + 1, modified: ++puts });
         return { Version: values.get(Name)?.version };
       default:
         for (const name of Names) values.delete(name);
@@ -68,4 +76,8 @@ export async function startFakeParameters(): Promise<FakeParameters> {
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo; // a TCP server has one
   return { endpoint: `http://127.0.0.1:${port}`, values, decrypted, denied, stop: () => void server.close() };
+}
+
+function stated(Name: string, { value, version, modified = 0 }: StoredParameter, isDecrypted: boolean) {
+  return { Name, Version: version, LastModifiedDate: 1_700_000_000 + modified / 1000, Value: isDecrypted ? value : "ciphertext" };
 }

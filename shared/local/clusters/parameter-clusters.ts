@@ -26,7 +26,7 @@ export interface ParameterOptions extends Omit<FolderOptions, "folder" | "parsed
 }
 
 interface KnownValue {
-  readonly version: number;
+  readonly version: string;
   readonly value: ReturnType<typeof parseClusterValue>;
 }
 

@@ -3,6 +3,7 @@
  *
  * PA1 `versions` and `versionsOf` decrypt nothing, so that following a path or a parameter costs no KMS request.
  * PA2 a value of more than 4 KB becomes an advanced parameter, which costs $0.05 a month.
+ * PA3 a version differs from those of deleted parameters of the same name: Parameter Store numbers the versions of each from 1.
  */
 import * as v from "valibot";
 
@@ -13,15 +14,16 @@ import { urlOf } from "./secret-reader.ts";
 import type { SecretsOptions } from "./secret-reader.ts";
 
 export interface ParameterValue {
-  readonly version: number;
+  /** Number and date (PA3). */
+  readonly version: string;
   readonly text: string;
 }
 
 export interface Parameters {
   /** Returns the version of each parameter directly below `path`, by name. */
-  versions(path: string): Promise<ReadonlyMap<string, number>>;
+  versions(path: string): Promise<ReadonlyMap<string, string>>;
   /** Returns the versions by name; a missing parameter is absent. */
-  versionsOf(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  versionsOf(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Returns the values by name, each with its version; a missing parameter is absent. */
   values(names: readonly string[]): Promise<ReadonlyMap<string, ParameterValue>>;
   put(name: string, value: string): Promise<void>;
@@ -34,7 +36,8 @@ export interface Parameters {
 const CALL_MS = 10_000;
 /** Limit of GetParametersByPath, GetParameters and DeleteParameters. */
 const NAMES_MAX = 10;
-const Parameter = v.object({ Name: v.string(), Version: v.number(), Value: v.string() });
+const Parameter = v.object({ Name: v.string(), Version: v.number(), LastModifiedDate: v.nullish(v.number()), Value: v.string() });
+type Parameter = v.InferOutput<typeof Parameter>;
 const Page = v.object({ Parameters: v.nullish(v.array(Parameter), []), NextToken: v.nullish(v.string()) });
 
 /** All methods throw a SecretError that names the path or parameters, and the action to allow. */
@@ -51,29 +54,28 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
   };
   const batches = (names: readonly string[]): readonly (readonly string[])[] =>
     Array.from({ length: Math.ceil(names.length / NAMES_MAX) }, (_, i) => names.slice(i * NAMES_MAX, (i + 1) * NAMES_MAX));
-  async function read(names: readonly string[], decrypt: boolean): Promise<readonly v.InferOutput<typeof Parameter>[]> {
+  async function read(names: readonly string[], decrypt: boolean): Promise<readonly Parameter[]> {
     const ask = async (Names: readonly string[]) =>
       v.parse(Page, await call("GetParameters", Names.join(), { Names, WithDecryption: decrypt })).Parameters;
-    const found: v.InferOutput<typeof Parameter>[] = [];
+    const found: Parameter[] = [];
     for (const Names of batches(names)) found.push(...(await ask(Names)));
     return found;
   }
 
   return {
     async versions(path) {
-      const found = new Map<string, number>();
+      const found = new Map<string, string>();
       let next: string | undefined;
       do {
         const input = { Path: path, WithDecryption: false, MaxResults: NAMES_MAX, ...(next !== undefined && { NextToken: next }) };
         const page = v.parse(Page, await call("GetParametersByPath", path, input));
-        for (const { Name, Version } of page.Parameters) found.set(Name, Version);
+        for (const each of page.Parameters) found.set(each.Name, versionOf(each));
         next = page.NextToken ?? undefined;
       } while (next !== undefined);
       return found;
     },
-    versionsOf: async (names) => new Map((await read(names, false)).map(({ Name, Version }) => [Name, Version])),
-    values: async (names) =>
-      new Map((await read(names, true)).map(({ Name, Version, Value }) => [Name, { version: Version, text: Value }])),
+    versionsOf: async (names) => new Map((await read(names, false)).map((each) => [each.Name, versionOf(each)])),
+    values: async (names) => new Map((await read(names, true)).map((each) => [each.Name, { version: versionOf(each), text: each.Value }])),
     async put(Name, Value) {
       await call("PutParameter", Name, { Name, Value, Type: "SecureString", Tier: "Intelligent-Tiering", Overwrite: true });
     },
@@ -82,4 +84,9 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
     },
     close: () => json.close(),
   };
+}
+
+/** PA3 */
+function versionOf({ Version, LastModifiedDate }: Parameter): string {
+  return `${Version} ${LastModifiedDate ?? ""}`;
 }

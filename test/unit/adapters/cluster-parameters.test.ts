@@ -6,10 +6,12 @@ import { it as base, expect } from "vitest";
 
 import { clusterId } from "../../../shared/kube/kubeconfig/clusters/directory.ts";
 import { parseKubeconfig } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
+import { CONFIRMED_MS, createClusterValues } from "../../../shared/controllers/lambda/clusters/cluster-values.ts";
 import { openClusterParameters } from "../../../shared/local/clusters/cluster-folder.ts";
 import { pauseParameterCluster, removeParameterCluster, writeParameterCluster } from "../../../shared/local/clusters/parameter-clusters.ts";
 import { createParameters } from "../../../shared/store/secrets/parameters.ts";
 import type { Parameters } from "../../../shared/store/secrets/parameters.ts";
+import { silentLog } from "../../support/silent-log.ts";
 import { startFakeParameters } from "../../support/fake-parameters.ts";
 import type { FakeParameters } from "../../support/fake-parameters.ts";
 
@@ -113,6 +115,27 @@ it("reports clusters that are added, paused, resumed and removed, and renews cre
   expect(changes).toEqual(["added blue", "paused blue", "resumed blue", "removed blue"]);
   expect(harness.values.size).toBe(0);
   expect(JSON.stringify(listed?.inline?.()), "for the release of the Lease").toContain('"renewed"');
+});
+
+it("uses the new credentials of a cluster that was removed and added again, whose parameter's versions start at 1 again", async ({
+  harness,
+}) => {
+  const role = "deltaloop-sync-replicaset";
+  const cid = await harness.add("blue");
+  const directory = await harness.open(role);
+  let nowMs = 0;
+  const values = createClusterValues({ ...harness.place, role, allowed: new Set(), clock: { now: () => nowMs }, log: silentLog });
+  await values.get(cid);
+  await removeParameterCluster(harness.place, ROLES, cid);
+  const config = parseKubeconfig(
+    Buffer.from(JSON.stringify(configOf("https://blue.example.com")).replaceAll("token-of-", "renewed-")),
+    "the test",
+  );
+  await writeParameterCluster(harness.place, WRITTEN, { name: "blue", config, isPaused: false });
+  await directory.refresh();
+  nowMs += CONFIRMED_MS;
+  expect(JSON.stringify(directory.list()[0]?.inline?.())).toContain("renewed-default");
+  expect((await values.get(cid))?.config.users[0]?.user.token).toBe("renewed-default");
 });
 
 it("uses a value for no other cluster than the one that its name is the hash of", async ({ harness }) => {

@@ -46,7 +46,7 @@ export const KNOWN_MAX = 1_000;
 
 interface Known {
   /** Undefined for a cluster that is not in the directory. */
-  version: number | undefined;
+  version: string | undefined;
   value: ListedValue | undefined;
   confirmedMs: number;
   /** When it is to be confirmed again. */
@@ -85,7 +85,7 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
   }
 
   /** Notes the versions of known clusters, and reads changed and `fresh` ones. */
-  async function note(versions: readonly (readonly [cid: string, version: number | undefined])[], fresh: readonly string[]): Promise<void> {
+  async function note(versions: readonly (readonly [cid: string, version: string | undefined])[], fresh: readonly string[]): Promise<void> {
     const changed = versions.flatMap(([cid, version]) => (version !== undefined && version !== known.get(cid)?.version ? [cid] : []));
     const values = await parameters.values([...changed, ...fresh].map(nameOf));
     for (const [cid, version] of versions) if (!changed.includes(cid)) set(cid, version === undefined ? undefined : known.get(cid));

@@ -21,7 +21,7 @@ const PATH = "/deltaloop/prod/clusters/deltaloop-sync-replicaset";
 
 interface Harness {
   readonly clusters: ClusterValues;
-  readonly stored: Map<string, { readonly version: number; readonly text: string }>;
+  readonly stored: Map<string, { readonly version: string; readonly text: string }>;
   /** Calls of Parameter Store: action and number of names. */
   readonly calls: string[];
   readonly warnings: string[];
@@ -47,14 +47,14 @@ const it = base.extend<{ harness: Harness }>({
         await answer("list", () => new Map([...stored].flatMap(([name, { version }]) => (name.startsWith(path) ? [[name, version]] : [])))),
       versionsOf: async (names: readonly string[]) =>
         names.length === 0
-          ? new Map<string, number>()
+          ? new Map<string, string>()
           : await answer(
               `confirm ${names.length}`,
               () => new Map([...stored].flatMap(([n, { version }]) => (names.includes(n) ? [[n, version]] : []))),
             ),
       values: async (names: readonly string[]) =>
         names.length === 0
-          ? new Map<string, { version: number; text: string }>()
+          ? new Map<string, { version: string; text: string }>()
           : await answer(`decrypt ${names.length}`, () => new Map([...stored].filter(([name]) => names.includes(name)))),
     };
     const harness: Harness = {
@@ -78,7 +78,7 @@ const it = base.extend<{ harness: Harness }>({
           "test",
         );
         const cid = clusterId(name, config);
-        const version = (stored.get(`${PATH}/${cid}`)?.version ?? 0) + 1;
+        const version = String(Number(stored.get(`${PATH}/${cid}`)?.version ?? 0) + 1);
         stored.set(`${PATH}/${cid}`, { version, text: clusterValueText({ name, isPaused, config }) });
         return cid;
       },
@@ -114,7 +114,7 @@ it("uses renewed credentials, a pause and a removal within 30 s, and a new clust
   harness.stored.delete(`${PATH}/${blue}`);
   harness.nowMs += CONFIRMED_MS;
   expect(await harness.clusters.get(blue)).toBeUndefined();
-  harness.stored.set(`${PATH}/${blue}`, { version: 1, text });
+  harness.stored.set(`${PATH}/${blue}`, { version: "1", text });
   expect(await harness.clusters.get(blue), "it is not read with each message").toBeUndefined();
   harness.nowMs += 5_000;
   expect(await harness.tokenOf(blue)).toBe("t");
@@ -154,10 +154,10 @@ it("uses a value only for the server that its cluster id is the hash of, and kee
   expect(evil, "another cluster").not.toBe(blue);
   await harness.clusters.get(blue);
   const { text = "" } = harness.stored.get(`${PATH}/${evil}`) ?? {};
-  harness.stored.set(`${PATH}/${blue}`, { version: 7, text });
+  harness.stored.set(`${PATH}/${blue}`, { version: "7", text });
   harness.nowMs += CONFIRMED_MS;
   expect((await harness.clusters.get(blue))?.server).toBe("https://blue.example.com");
-  harness.stored.set(`${PATH}/${evil}`, { version: 7, text: "a-secret-text" });
+  harness.stored.set(`${PATH}/${evil}`, { version: "7", text: "a-secret-text" });
   expect(await harness.clusters.get(evil), "it has no good one").toBeUndefined();
   expect(harness.warnings).toHaveLength(2);
   expect(harness.warnings.join()).not.toContain("a-secret-text");
