@@ -4,8 +4,9 @@
  * XV1 a value is decrypted once for each of its versions; that it is unchanged is confirmed without decryption, for all known clusters together,
  *     when one that was confirmed CONFIRMED_MS ago is asked for. So pauses, removals and renewed credentials count within that time.
  * XV2 a refused credential is confirmed at once, but at most every REFUSED_MS for each cluster, so that a hostile server causes few reads.
- * XV3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation. After that, and for other
- *     clusters, the caller gets the error.
+ * XV3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation, and are confirmed again after
+ *     AGAIN_AFTER_FAILURE_MS. After KEPT_MS, and for other clusters, the caller gets the error. A failed read fails all callers that wait, so
+ *     that none waits for two: an invocation has 5 s. No caller gets "missing" without an answer.
  * XV4 a rejected value keeps the last good one (KD3). Each problem is logged once.
  * XV5 at most KNOWN_MAX clusters are known; those that were not asked for the longest time are forgotten.
  */
@@ -40,7 +41,7 @@ const ABSENT_MS = 5_000;
 export const REFUSED_MS = 15_000;
 export const KEPT_MS = 3_600_000;
 const AGAIN_AFTER_FAILURE_MS = 10_000;
-/** Callers that waited for a failed read get its error. */
+/** After a failed read, callers get its error. */
 const AGAIN_MS = 1_000;
 export const KNOWN_MAX = 1_000;
 
@@ -59,18 +60,33 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
   const path = parameterPath(place, role);
   /** By cluster id, those that were asked for last at the end. */
   const known = new Map<string, Known>();
-  /** Clusters whose callers wait for a read. */
+  /** The clusters of the next read. */
   const asked = new Set<string>();
   let reading: Promise<void> | undefined;
+  /** The next read, until it begins: its callers share it, and its failure. */
+  let next: Promise<void> | undefined;
   let failed: { readonly error: unknown; readonly atMs: number } | undefined;
   let listedMs: number | undefined;
   const nameOf = (cid: string): string => `${path}/${cid}`;
+  const isFresh = (cid: string): boolean => clock.now() < (known.get(cid)?.dueMs ?? -Infinity);
 
-  /** Reads all clusters that are asked for, and confirms the known ones that are due soon (XV1). */
-  async function confirm(): Promise<void> {
+  /** Adds a cluster to the next read. */
+  async function readNext(cid: string): Promise<void> {
+    asked.add(cid);
+    next ??= alone(async () => {
+      const cids = [...asked].filter((each) => !isFresh(each));
+      asked.clear();
+      next = undefined;
+      if (cids.length > 0) await confirm(cids);
+    });
+    await next;
+  }
+
+  /** Reads clusters, and confirms the known ones that are due soon (XV1). */
+  async function confirm(cids: readonly string[]): Promise<void> {
     const now = clock.now();
     if (failed && now - failed.atMs < AGAIN_MS) throw failed.error;
-    const fresh = [...asked].filter((cid) => !known.has(cid));
+    const fresh = cids.filter((cid) => !known.has(cid));
     const held = [...known].flatMap(([cid, { dueMs }]) => (dueMs <= now + CONFIRMED_MS / 2 ? [cid] : []));
     try {
       const versions = await parameters.versionsOf(held.map(nameOf));
@@ -79,9 +95,17 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
         fresh,
       );
     } catch (error) {
-      failed = { error, atMs: now };
+      failed = { error, atMs: clock.now() };
+      postpone();
+      log.warn("failed to read the clusters; using the last values", { error: describeError(error) });
       throw error;
     }
+  }
+
+  /** Uses known values without another read for a while (XV3). */
+  function postpone(): void {
+    const untilMs = clock.now() + AGAIN_AFTER_FAILURE_MS;
+    for (const own of known.values()) if (own.value) own.dueMs = Math.max(own.dueMs, Math.min(untilMs, own.confirmedMs + KEPT_MS));
   }
 
   /** Notes the versions of known clusters, and reads changed and `fresh` ones. */
@@ -121,29 +145,16 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
   }
 
   async function get(cid: string): Promise<ListedValue | undefined> {
-    const isFresh = (): boolean => clock.now() < (known.get(cid)?.dueMs ?? -Infinity);
-    if (!isFresh()) {
-      asked.add(cid);
-      await alone(async () => {
-        if (!isFresh()) await confirm().catch((error: unknown) => keep(cid, error));
-      }).finally(() => asked.delete(cid));
-    }
+    if (!isFresh(cid))
+      await readNext(cid).catch((error: unknown) => {
+        if (!isFresh(cid)) throw error; // XV3
+      });
     const own = known.get(cid);
-    if (own) {
-      known.delete(cid);
-      known.set(cid, own);
-    }
+    if (own === undefined) throw new Error(`cluster ${cid} was forgotten while it was read`); // more than KNOWN_MAX at once
+    known.delete(cid);
+    known.set(cid, own);
     for (const [oldest] of known) if (known.size > KNOWN_MAX) known.delete(oldest); // XV5
-    return own?.value;
-  }
-
-  /** XV3 @throws `error` */
-  function keep(cid: string, error: unknown): void {
-    const own = known.get(cid);
-    const now = clock.now();
-    if (own?.value === undefined || now - own.confirmedMs >= KEPT_MS) throw error;
-    for (const each of known.values()) each.dueMs = Math.max(each.dueMs, now + AGAIN_AFTER_FAILURE_MS);
-    log.warn("failed to read the clusters; using the last values", { error: describeError(error) });
+    return own.value;
   }
 
   return {

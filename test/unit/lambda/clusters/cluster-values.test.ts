@@ -27,6 +27,9 @@ interface Harness {
   readonly warnings: string[];
   nowMs: number;
   isDown: boolean;
+  /** The next answers wait for this. */
+  gate: Promise<unknown>;
+  tookMs: number;
   /** Writes a cluster and returns its id. */
   add(name: string, options?: { readonly token?: string; readonly server?: string; readonly isPaused?: boolean }): string;
   tokenOf(cid: string): Promise<string | undefined>;
@@ -38,7 +41,8 @@ const it = base.extend<{ harness: Harness }>({
     const stored: Harness["stored"] = new Map();
     const answer = async <T>(call: string, give: () => T): Promise<T> => {
       harness.calls.push(call);
-      await Promise.resolve();
+      await harness.gate;
+      harness.nowMs += harness.tookMs;
       if (harness.isDown) throw new Error("no answer");
       return give();
     };
@@ -58,7 +62,7 @@ const it = base.extend<{ harness: Harness }>({
           : await answer(`decrypt ${names.length}`, () => new Map([...stored].filter(([name]) => names.includes(name)))),
     };
     const harness: Harness = {
-      ...{ stored, calls: [], warnings: [], nowMs: 1_000_000, isDown: false },
+      ...{ stored, calls: [], warnings: [], nowMs: 1_000_000, isDown: false, gate: Promise.resolve(), tookMs: 0 },
       clusters: createClusterValues({
         ...{ parameters, place: "ssm:/deltaloop/prod/clusters", role: "deltaloop-sync-replicaset", allowed: new Set() },
         clock: { now: () => harness.nowMs },
@@ -147,6 +151,54 @@ it("keeps known clusters for an hour while Parameter Store does not answer, and 
   harness.isDown = false;
   harness.nowMs += 1_000;
   expect(await harness.tokenOf(blue)).toBe("t");
+});
+
+it("fails all callers that wait while Parameter Store hangs, with one read", async ({ harness }) => {
+  const [blue, red] = [harness.add("blue"), harness.add("red")];
+  await harness.clusters.get(red);
+  harness.nowMs += CONFIRMED_MS;
+  harness.calls.length = 0;
+  harness.isDown = true;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  harness.gate = promise;
+  const outcomes = Promise.allSettled([blue, blue, blue, blue].map(async (cid) => await harness.tokenOf(cid)));
+  await Promise.resolve();
+  const late = Promise.allSettled([blue, blue, red, "f".repeat(32)].map(async (cid) => await harness.tokenOf(cid)));
+  harness.nowMs += 1_800; // three attempts
+  resolve();
+  expect((await outcomes).map(({ status }) => status)).toEqual(Array(4).fill("rejected"));
+  expect((await late).map((each) => (each.status === "fulfilled" ? each.value : each.status))).toEqual([
+    "rejected",
+    "rejected",
+    "t",
+    "rejected",
+  ]);
+  expect(harness.calls).toHaveLength(1);
+  expect(await harness.tokenOf(red), "at once").toBe("t");
+  expect(harness.calls).toHaveLength(1);
+  harness.isDown = false;
+  harness.nowMs += 1_000;
+  expect(await harness.tokenOf(blue)).toBe("t");
+});
+
+it("says of no cluster that it is missing when three callers wait for reads that fail late", async ({ harness }) => {
+  const blue = harness.add("blue");
+  harness.isDown = true;
+  harness.tookMs = 1_800;
+  const outcomes = await Promise.allSettled([1, 2, 3].map(async () => await harness.clusters.get(blue)));
+  expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+});
+
+it("uses known clusters without a read for 10 s after the read of another one failed", async ({ harness }) => {
+  const blue = harness.add("blue");
+  await harness.clusters.get(blue);
+  harness.isDown = true;
+  harness.nowMs += CONFIRMED_MS;
+  await expect(harness.clusters.get("f".repeat(32))).rejects.toThrow("no answer");
+  harness.calls.length = 0;
+  harness.nowMs += 5_000;
+  expect(await harness.tokenOf(blue)).toBe("t");
+  expect(harness.calls).toEqual([]);
 });
 
 it("uses a value only for the server that its cluster id is the hash of, and keeps the last good one", async ({ harness }) => {
