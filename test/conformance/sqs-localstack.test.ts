@@ -49,7 +49,7 @@ function suite(): void {
       const values = await parameters.values([...names, "/clusters/none"]);
       expect(values.size).toBe(12);
       expect(values.get(names[3] ?? "")).toEqual({ version: after.get(names[3] ?? ""), text: "renewed" });
-      expect(values.get(names[0] ?? "")?.text).toMatch(/^value of \/clusters/);
+      expect(values.get(names[0] ?? "")).toMatchObject({ text: expect.stringMatching(/^value of \/clusters/) as string });
       expect(await parameters.versionsOf([names[3] ?? "", "/clusters/none"])).toEqual(new Map([[names[3], after.get(names[3] ?? "")]]));
       await parameters.remove([...names, "/clusters/none"]);
       await parameters.put(names[0] ?? "", "added again");

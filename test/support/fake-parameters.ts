@@ -26,6 +26,10 @@ export interface FakeParameters {
   readonly decrypted: string[];
   /** Actions that are denied. */
   readonly denied: Set<string>;
+  /** Parameters whose KMS key is disabled, which fails each call that decrypts one. */
+  readonly undecryptable: Set<string>;
+  /** Throttles GetParameters after this number of calls. */
+  throttleAfter(calls: number): void;
   stop(): void;
 }
 
@@ -33,7 +37,9 @@ export async function startFakeParameters(): Promise<FakeParameters> {
   const values: FakeParameters["values"] = new Map();
   const decrypted: string[] = [];
   const denied = new Set<string>();
+  const undecryptable = new Set<string>();
   let puts = 0;
+  let unthrottled = Infinity;
   const answer = (
     action: string,
     { Path, Names = [], Name = "", Value = "", NextToken, WithDecryption, MaxResults = 10 }: Asked,
@@ -63,19 +69,30 @@ export async function startFakeParameters(): Promise<FakeParameters> {
         return { DeletedParameters: Names };
     }
   };
+  function refusal(action: string, { Names = [], WithDecryption }: Asked): string | undefined {
+    if (denied.has(action)) return "AccessDeniedException";
+    if (action !== "GetParameters") return undefined;
+    if (WithDecryption === true && Names.some((name) => undecryptable.has(name))) return "InvalidKeyId";
+    return unthrottled-- > 0 ? undefined : "ThrottlingException";
+  }
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk: Buffer) => (body += chunk.toString()));
     request.on("end", () => {
       const action = String(request.headers["x-amz-target"]).replace("AmazonSSM.", "");
-      const isDenied = denied.has(action);
-      response.writeHead(isDenied ? 400 : 200, { "content-type": "application/x-amz-json-1.1" });
-      response.end(JSON.stringify(isDenied ? { __type: "AccessDeniedException" } : answer(action, JSON.parse(body) as Asked)));
+      const asked = JSON.parse(body) as Asked;
+      const code = refusal(action, asked);
+      response.writeHead(code === undefined ? 200 : 400, { "content-type": "application/x-amz-json-1.1" });
+      response.end(JSON.stringify(code === undefined ? answer(action, asked) : { __type: code }));
     });
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo; // a TCP server has one
-  return { endpoint: `http://127.0.0.1:${port}`, values, decrypted, denied, stop: () => void server.close() };
+  return {
+    ...{ endpoint: `http://127.0.0.1:${port}`, values, decrypted, denied, undecryptable },
+    throttleAfter: (calls) => void (unthrottled = calls),
+    stop: () => void server.close(),
+  };
 }
 
 function stated(Name: string, { value, version, modified = 0 }: StoredParameter, isDecrypted: boolean) {

@@ -9,6 +9,8 @@ import { clusterValueText, parameterPath, parseClusterValue, pausedText } from "
 import type { ClusterValue, ListedValue } from "@deltaloop/kube/clusters";
 import { clusterId } from "@deltaloop/kube/kubeconfig";
 import type { Kubeconfig } from "@deltaloop/kube/kubeconfig";
+import { SecretError } from "@deltaloop/store/ports";
+import { batches } from "@deltaloop/store/secrets";
 import type { Parameters } from "@deltaloop/store/secrets";
 import { rejectRepeated, vetAddress } from "./read-folder.ts";
 import type { FolderEntry, FolderOptions } from "./read-folder.ts";
@@ -46,14 +48,27 @@ export async function readParameterClusters(options: ParameterOptions): Promise<
   const path = parameterPath(place, role);
   const versions = await parameters.versions(path);
   const changed = [...versions].filter(([name, version]) => known.get(name)?.version !== version).map(([name]) => name);
-  for (const [name, { version, text }] of await parameters.values(changed))
-    known.set(name, { version, value: parseClusterValue(text, cidIn(name), allowed) });
+  for (const batch of batches(changed))
+    for (const [name, found] of await parameters.values(batch))
+      known.set(
+        name,
+        found instanceof SecretError
+          ? unreadable(name, found, known.get(name))
+          : { version: found.version, value: parseClusterValue(found.text, cidIn(name), allowed) },
+      );
   for (const name of known.keys()) if (!versions.has(name)) known.delete(name);
   const entries = [...known].map(async ([name, { value }]) => await entryOf(name, value, options));
   return await rejectRepeated(
     (await Promise.all(entries)).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     options.served,
   );
+}
+
+/** A value that cannot be decrypted is rejected, and read again the next time. */
+function unreadable(parameter: string, { problems }: SecretError, former: KnownValue | undefined): KnownValue {
+  const { name = cidIn(parameter), isPaused = false } = former?.value ?? {};
+  const own = problems.map((problem) => problem.replace(`ssm:${parameter}: `, ""));
+  return { version: "", value: { kind: "rejected", name, isPaused, problems: own } };
 }
 
 async function entryOf(file: string, value: KnownValue["value"], options: ParameterOptions): Promise<FolderEntry> {
@@ -90,7 +105,7 @@ export async function removeParameterCluster(
   for (const role of watcherLast(roles, (name) => name).toReversed()) await parameters.remove([`${parameterPath(place, role)}/${cid}`]); // PP1
 }
 
-/** Pauses or resumes a cluster for each role that has it. A value that cannot be read is left as it is. */
+/** Pauses or resumes a cluster for each role that has it. A text that is no value is left as it is. @throws {SecretError} */
 export async function pauseParameterCluster(
   { parameters, place }: Pick<ParameterOptions, "parameters" | "place">,
   roles: readonly string[],
@@ -100,7 +115,9 @@ export async function pauseParameterCluster(
   const names = watcherLast(roles, (name) => name).map((role) => `${parameterPath(place, role)}/${cid}`);
   const values = await parameters.values(names);
   for (const name of names) {
-    const text = pausedText(values.get(name)?.text ?? "", isPaused);
+    const found = values.get(name);
+    if (found instanceof SecretError) throw found;
+    const text = pausedText(found?.text ?? "", isPaused);
     if (text !== undefined) await parameters.put(name, text);
   }
 }

@@ -139,7 +139,8 @@ function codeIn(text: string): string {
   }
 }
 
-function isPassing(error: unknown): boolean {
+/** Whether a retry may succeed (QC1). */
+export function isPassing(error: unknown): boolean {
   if (error instanceof AwsError) return error.status >= 500 || error.status === 429 || THROTTLED.test(error.name);
   return error instanceof Error && "code" in error && typeof error.code === "string"; // a connection error
 }

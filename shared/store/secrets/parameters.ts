@@ -4,10 +4,12 @@
  * PA1 `versions` and `versionsOf` decrypt nothing, so that following a path or a parameter costs no KMS request.
  * PA2 a value of more than 4 KB becomes an advanced parameter, which costs $0.05 a month.
  * PA3 a version differs from those of deleted parameters of the same name: Parameter Store numbers the versions of each from 1.
+ * PA4 one parameter that cannot be read, because its KMS key is disabled, fails the whole call of Parameter Store. Then each of its batch is
+ *     read by itself. Throttling, timeouts and errors of the service fail the read.
  */
 import * as v from "valibot";
 
-import { AwsError, awsJson } from "../aws/aws-json.ts";
+import { AwsError, awsJson, isPassing } from "../aws/aws-json.ts";
 import { SecretError } from "../ports/secrets.ts";
 import { problemWith } from "./problem.ts";
 import { urlOf } from "./secret-reader.ts";
@@ -24,8 +26,8 @@ export interface Parameters {
   versions(path: string): Promise<ReadonlyMap<string, string>>;
   /** Returns the versions by name; a missing parameter is absent. */
   versionsOf(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /** Returns the values by name, each with its version; a missing parameter is absent. */
-  values(names: readonly string[]): Promise<ReadonlyMap<string, ParameterValue>>;
+  /** Returns the values by name, each with its version, or why it alone cannot be read (PA4); a missing parameter is absent. */
+  values(names: readonly string[]): Promise<ReadonlyMap<string, ParameterValue | SecretError>>;
   put(name: string, value: string): Promise<void>;
   /** Deletes parameters; a missing one is no error. */
   remove(names: readonly string[]): Promise<void>;
@@ -49,17 +51,19 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
       return await json.call(action, urlOf("ssm", undefined, options), input, { timeoutMs });
     } catch (error) {
       if (!(error instanceof AwsError)) throw error;
-      throw new SecretError([`ssm:${what}: ${problemWith(error.name, `ssm:${action}`)}`]);
+      throw new SecretError([`ssm:${what}: ${problemWith(error.name, `ssm:${action}`)}`], { cause: error });
     }
   };
-  const batches = (names: readonly string[]): readonly (readonly string[])[] =>
-    Array.from({ length: Math.ceil(names.length / NAMES_MAX) }, (_, i) => names.slice(i * NAMES_MAX, (i + 1) * NAMES_MAX));
-  async function read(names: readonly string[], decrypt: boolean): Promise<readonly Parameter[]> {
-    const ask = async (Names: readonly string[]) =>
-      v.parse(Page, await call("GetParameters", Names.join(), { Names, WithDecryption: decrypt })).Parameters;
-    const found: Parameter[] = [];
-    for (const Names of batches(names)) found.push(...(await ask(Names)));
-    return found;
+  const get = async (Names: readonly string[], WithDecryption: boolean): Promise<readonly Parameter[]> =>
+    v.parse(Page, await call("GetParameters", Names.join(), { Names, WithDecryption })).Parameters;
+  async function valuesOf(names: readonly string[]): Promise<readonly (readonly [name: string, value: ParameterValue | SecretError])[]> {
+    try {
+      return (await get(names, true)).map((each) => [each.Name, { version: versionOf(each), text: each.Value }]);
+    } catch (error) {
+      if (!(error instanceof SecretError && error.cause instanceof AwsError) || isPassing(error.cause)) throw error;
+      const [name = ""] = names;
+      return names.length === 1 ? [[name, error]] : (await inTurn(names, async (each) => await valuesOf([each]))).flat(); // PA4
+    }
   }
 
   return {
@@ -74,8 +78,9 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
       } while (next !== undefined);
       return found;
     },
-    versionsOf: async (names) => new Map((await read(names, false)).map((each) => [each.Name, versionOf(each)])),
-    values: async (names) => new Map((await read(names, true)).map((each) => [each.Name, { version: versionOf(each), text: each.Value }])),
+    versionsOf: async (names) =>
+      new Map((await inTurn(batches(names), async (each) => await get(each, false))).flat().map((each) => [each.Name, versionOf(each)])),
+    values: async (names) => new Map((await inTurn(batches(names), valuesOf)).flat()),
     async put(Name, Value) {
       await call("PutParameter", Name, { Name, Value, Type: "SecureString", Tier: "Intelligent-Tiering", Overwrite: true });
     },
@@ -84,6 +89,17 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
     },
     close: () => json.close(),
   };
+}
+
+/** Splits names into as many as one call takes. */
+export function batches(names: readonly string[]): readonly (readonly string[])[] {
+  return Array.from({ length: Math.ceil(names.length / NAMES_MAX) }, (_, i) => names.slice(i * NAMES_MAX, (i + 1) * NAMES_MAX));
+}
+
+async function inTurn<T, R>(all: readonly T[], act: (each: T) => Promise<R>): Promise<readonly R[]> {
+  const done: R[] = [];
+  for (const each of all) done.push(await act(each));
+  return done;
 }
 
 /** PA3 */

@@ -138,6 +138,45 @@ it("uses the new credentials of a cluster that was removed and added again, whos
   expect((await values.get(cid))?.config.users[0]?.user.token).toBe("renewed-default");
 });
 
+it("rejects only the value that cannot be decrypted, and keeps its last good one", async ({ harness }) => {
+  const cids = new Map<string, string>();
+  const names = Array.from({ length: 12 }, (_, i) => `c${i}`);
+  for (const name of names) cids.set(name, await harness.add(name));
+  const role = "deltaloop-sync-replicaset";
+  const directory = await harness.open(role);
+  let nowMs = 0;
+  const values = createClusterValues({ ...harness.place, role, allowed: new Set(), clock: { now: () => nowMs }, log: silentLog });
+  const namesOf = async () => (await Promise.all([...cids.values()].map(async (cid) => await values.get(cid)))).map((each) => each?.name);
+  expect(await namesOf()).toEqual(names);
+  for (const name of [...names.slice(0, 11), "new"]) cids.set(name, await harness.add(name));
+  const path = (name: string) => `/deltaloop/prod/clusters/${role}/${cids.get(name)}`;
+  for (const name of ["c3", "new"]) harness.undecryptable.add(path(name));
+  await directory.refresh();
+  expect(directory.list().map(({ name }) => name)).toEqual(names.toSorted());
+  expect(harness.problems.toSorted()).toEqual(
+    [path("c3"), path("new")].toSorted().map((each) => expect.stringContaining(`${each}: cannot be decrypted`) as string),
+  );
+  nowMs += CONFIRMED_MS;
+  await expect(values.get(cids.get("new") ?? ""), "not missing: its records stay in the queue").rejects.toThrow("cannot be decrypted");
+  cids.delete("new");
+  harness.decrypted.length = 0;
+  expect(await namesOf(), "also that of c3").toEqual(names);
+  expect(harness.decrypted, "the others are confirmed").toEqual([]);
+  harness.undecryptable.clear();
+  await directory.refresh();
+  expect(directory.list().map(({ name }) => name)).toEqual([...names, "new"].toSorted());
+});
+
+it("uses the values that arrived before Parameter Store throttled the others", async ({ harness }) => {
+  const cids: string[] = [];
+  for (let i = 0; i < 12; i++) cids.push(await harness.add(`c${i}`));
+  const role = "deltaloop-sync-replicaset";
+  const values = createClusterValues({ ...harness.place, role, allowed: new Set(), clock: { now: () => 0 }, log: silentLog });
+  harness.throttleAfter(1);
+  const outcomes = await Promise.allSettled(cids.map(async (cid) => await values.get(cid)));
+  expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
+});
+
 it("uses a value for no other cluster than the one that its name is the hash of", async ({ harness }) => {
   const blue = await harness.add("blue");
   const red = await harness.add("red");

@@ -7,14 +7,17 @@
  * XV3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation, and are confirmed again after
  *     AGAIN_AFTER_FAILURE_MS. After KEPT_MS, and for other clusters, the caller gets the error. A failed read fails all callers that wait, so
  *     that none waits for two: an invocation has 5 s. No caller gets "missing" without an answer.
- * XV4 a rejected value keeps the last good one (KD3). Each problem is logged once.
+ * XV4 a rejected value keeps the last good one (KD3), as does one that cannot be decrypted; without a good one, callers get the error of the
+ *     latter. Each problem is logged once.
  * XV5 at most KNOWN_MAX clusters are known; those that were not asked for the longest time are forgotten.
  */
 import { parameterPath, parseClusterValue } from "@deltaloop/kube/clusters";
 import type { Allowance, ListedValue } from "@deltaloop/kube/clusters";
 import type { Clock, Log } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
-import type { Parameters } from "@deltaloop/store/secrets";
+import { SecretError } from "@deltaloop/store/ports";
+import { batches } from "@deltaloop/store/secrets";
+import type { Parameters, ParameterValue } from "@deltaloop/store/secrets";
 
 export interface ClusterValuesOptions {
   readonly parameters: Pick<Parameters, "versions" | "versionsOf" | "values">;
@@ -54,7 +57,11 @@ interface Known {
   dueMs: number;
   refusedMs: number;
   problem: string;
+  /** The value cannot be decrypted. */
+  error: SecretError | undefined;
 }
+
+type Found = Pick<Known, "version" | "value"> & Partial<Pick<Known, "problem" | "error">>;
 
 export function createClusterValues({ parameters, place, role, allowed, clock, log }: ClusterValuesOptions): ClusterValues {
   const path = parameterPath(place, role);
@@ -68,6 +75,7 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
   let failed: { readonly error: unknown; readonly atMs: number } | undefined;
   let listedMs: number | undefined;
   const nameOf = (cid: string): string => `${path}/${cid}`;
+  const cidIn = (name: string): string => name.slice(path.length + 1);
   const isFresh = (cid: string): boolean => clock.now() < (known.get(cid)?.dueMs ?? -Infinity);
 
   /** Adds a cluster to the next read. */
@@ -89,11 +97,12 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
     const fresh = cids.filter((cid) => !known.has(cid));
     const held = [...known].flatMap(([cid, { dueMs }]) => (dueMs <= now + CONFIRMED_MS / 2 ? [cid] : []));
     try {
-      const versions = await parameters.versionsOf(held.map(nameOf));
-      await note(
-        held.map((cid) => [cid, versions.get(nameOf(cid))]),
-        fresh,
-      );
+      const changed: string[] = [];
+      for (const batch of batches(held.map(nameOf))) {
+        const versions = await parameters.versionsOf(batch);
+        changed.push(...changedIn(batch.map((name) => [cidIn(name), versions.get(name)])));
+      }
+      await read([...changed, ...fresh]);
     } catch (error) {
       failed = { error, atMs: clock.now() };
       postpone();
@@ -108,33 +117,44 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
     for (const own of known.values()) if (own.value) own.dueMs = Math.max(own.dueMs, Math.min(untilMs, own.confirmedMs + KEPT_MS));
   }
 
-  /** Notes the versions of known clusters, and reads changed and `fresh` ones. */
-  async function note(versions: readonly (readonly [cid: string, version: string | undefined])[], fresh: readonly string[]): Promise<void> {
+  /** Confirms the unchanged clusters, and returns the others. */
+  function changedIn(versions: readonly (readonly [cid: string, version: string | undefined])[]): readonly string[] {
     const changed = versions.flatMap(([cid, version]) => (version !== undefined && version !== known.get(cid)?.version ? [cid] : []));
-    const values = await parameters.values([...changed, ...fresh].map(nameOf));
     for (const [cid, version] of versions) if (!changed.includes(cid)) set(cid, version === undefined ? undefined : known.get(cid));
-    for (const cid of [...changed, ...fresh]) {
-      const found = values.get(nameOf(cid));
-      set(cid, found && { version: found.version, ...judged(cid, found.text) });
+    return changed;
+  }
+
+  /** Notes each batch as it arrives, because the next one may fail. */
+  async function read(cids: readonly string[]): Promise<void> {
+    for (const batch of batches(cids.map(nameOf))) {
+      const values = await parameters.values(batch);
+      for (const name of batch) set(cidIn(name), judged(cidIn(name), values.get(name)));
     }
   }
 
-  function set(cid: string, found: Pick<Known, "version" | "value" | "problem"> | undefined): void {
+  function set(cid: string, found: Found | undefined): void {
     const now = clock.now();
-    const { version, value, problem = "" } = found ?? {};
+    const { version, value, problem = "", error } = found ?? {};
     const dueMs = now + (version === undefined ? ABSENT_MS : CONFIRMED_MS);
-    known.set(cid, { ...{ version, value, problem, dueMs, confirmedMs: now }, refusedMs: known.get(cid)?.refusedMs ?? -Infinity });
+    known.set(cid, { ...{ version, value, problem, error, dueMs, confirmedMs: now }, refusedMs: known.get(cid)?.refusedMs ?? -Infinity });
   }
 
   /** XV4 */
-  function judged(cid: string, text: string): Pick<Known, "value" | "problem"> {
+  function judged(cid: string, found: ParameterValue | SecretError | undefined): Found | undefined {
+    if (found === undefined) return undefined;
     const before = known.get(cid);
+    if (found instanceof SecretError) {
+      const problem = describeError(found);
+      if (problem !== before?.problem) log.warn("cluster cannot be read; using the last good kubeconfig, if any", { cid, problem });
+      return { version: before?.version, value: before?.value, problem, error: found }; // the former version: it is read again
+    }
+    const { version, text } = found;
     const parsed = parseClusterValue(text, cid, allowed);
-    if (parsed.kind === "listed") return { value: parsed, problem: "" };
+    if (parsed.kind === "listed") return { version, value: parsed };
     const problem = parsed.problems.join("; ");
     if (problem !== before?.problem)
       log.warn("kubeconfig rejected; using the last good one, if any", { cluster: parsed.name, cid, problem });
-    return { value: before?.value && { ...before.value, isPaused: parsed.isPaused }, problem };
+    return { version, value: before?.value && { ...before.value, isPaused: parsed.isPaused }, problem };
   }
 
   /** Runs one read after the other. */
@@ -154,6 +174,7 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
     known.delete(cid);
     known.set(cid, own);
     for (const [oldest] of known) if (known.size > KNOWN_MAX) known.delete(oldest); // XV5
+    if (own.value === undefined && own.error) throw own.error;
     return own.value;
   }
 
@@ -172,10 +193,10 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
       await alone(async () => {
         try {
           const versions = await parameters.versions(path);
-          const listed = [...versions].map(([name, version]) => [name.slice(path.length + 1), version] as const);
+          const listed = [...versions].map(([name, version]) => [cidIn(name), version] as const);
           const gone = [...known.keys()].filter((cid) => !versions.has(nameOf(cid)));
           for (const cid of gone) known.delete(cid);
-          await note(listed, []);
+          await read(changedIn(listed));
           listedMs = clock.now();
         } catch (error) {
           if (listedMs === undefined || clock.now() - listedMs >= KEPT_MS) throw error;
