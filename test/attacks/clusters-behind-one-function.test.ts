@@ -82,6 +82,7 @@ const it = base.extend<{ harness: Harness }>({
     const clock = { now: () => harness.nowMs };
     const values = createClusterValues({
       ...{ place: "ssm:/clusters", role: ROLE, allowed: new Set(["loopback", "insecure"] as const), clock, log: silentLog },
+      random: { next: () => 0 },
       parameters: {
         versions: async () => await Promise.resolve(new Map()),
         versionsOf: async (names) => new Map([...(await given("confirm", names))].map(([name, { version }]) => [name, version])),

@@ -37,7 +37,7 @@ export interface Parameters {
 /** For watcher and operators, who do not wait for it as a function does. */
 const CALL_MS = 10_000;
 /** Limit of GetParametersByPath, GetParameters and DeleteParameters. */
-const NAMES_MAX = 10;
+export const NAMES_MAX = 10;
 const Parameter = v.object({ Name: v.string(), Version: v.number(), LastModifiedDate: v.nullish(v.number()), Value: v.string() });
 type Parameter = v.InferOutput<typeof Parameter>;
 const Page = v.object({ Parameters: v.nullish(v.array(Parameter), []), NextToken: v.nullish(v.string()) });

@@ -1,8 +1,9 @@
 /**
  * The clusters of one role in Parameter Store, as a function needs them: one by one, when a message arrives.
  *
- * XV1 a value is decrypted once for each of its versions; that it is unchanged is confirmed without decryption, for all known clusters together,
- *     when one that was confirmed CONFIRMED_MS ago is asked for. So pauses, removals and renewed credentials count within that time.
+ * XV1 a value is decrypted once for each of its versions; that it is unchanged is confirmed without decryption when a cluster that was
+ *     confirmed CONFIRMED_MS ago is asked for. So pauses, removals and renewed credentials count within that time. The request is filled up
+ *     with clusters that are due soon and were asked for within ASKED_MS. JITTER spreads the requests of functions that started together.
  * XV2 a refused credential is confirmed at once, but at most every REFUSED_MS for each cluster, so that a hostile server causes few reads.
  * XV3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation, and are confirmed again after
  *     AGAIN_AFTER_FAILURE_MS. After KEPT_MS, and for other clusters, the caller gets the error. A failed read fails all callers that wait, so
@@ -13,10 +14,10 @@
  */
 import { parameterPath, parseClusterValue } from "@deltaloop/kube/clusters";
 import type { Allowance, ListedValue } from "@deltaloop/kube/clusters";
-import type { Clock, Log } from "@deltaloop/base";
+import type { Clock, Log, Random } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
 import { SecretError } from "@deltaloop/store/ports";
-import { batches } from "@deltaloop/store/secrets";
+import { batches, NAMES_MAX } from "@deltaloop/store/secrets";
 import type { Parameters, ParameterValue } from "@deltaloop/store/secrets";
 
 export interface ClusterValuesOptions {
@@ -26,6 +27,7 @@ export interface ClusterValuesOptions {
   readonly role: string;
   readonly allowed: ReadonlySet<Allowance>;
   readonly clock: Pick<Clock, "now">;
+  readonly random: Random;
   readonly log: Pick<Log, "warn">;
 }
 
@@ -39,6 +41,9 @@ export interface ClusterValues {
 }
 
 export const CONFIRMED_MS = 30_000;
+/** Part of CONFIRMED_MS. */
+const JITTER = 0.2;
+const ASKED_MS = 60_000;
 /** A cluster that was not found is often new. */
 const ABSENT_MS = 5_000;
 export const REFUSED_MS = 15_000;
@@ -55,6 +60,8 @@ interface Known {
   confirmedMs: number;
   /** When it is to be confirmed again. */
   dueMs: number;
+  /** When it was last asked for. */
+  askedMs: number;
   refusedMs: number;
   problem: string;
   /** The value cannot be decrypted. */
@@ -63,7 +70,7 @@ interface Known {
 
 type Found = Pick<Known, "version" | "value"> & Partial<Pick<Known, "problem" | "error">>;
 
-export function createClusterValues({ parameters, place, role, allowed, clock, log }: ClusterValuesOptions): ClusterValues {
+export function createClusterValues({ parameters, place, role, allowed, clock, random, log }: ClusterValuesOptions): ClusterValues {
   const path = parameterPath(place, role);
   /** By cluster id, those that were asked for last at the end. */
   const known = new Map<string, Known>();
@@ -90,12 +97,13 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
     await next;
   }
 
-  /** Reads clusters, and confirms the known ones that are due soon (XV1). */
+  /** Reads or confirms clusters (XV1). */
   async function confirm(cids: readonly string[]): Promise<void> {
     const now = clock.now();
     if (failed && now - failed.atMs < AGAIN_MS) throw failed.error;
     const fresh = cids.filter((cid) => !known.has(cid));
-    const held = [...known].flatMap(([cid, { dueMs }]) => (dueMs <= now + CONFIRMED_MS / 2 ? [cid] : []));
+    const held = cids.filter((cid) => known.has(cid));
+    held.push(...soonDue(cids, batches(held).length * NAMES_MAX - held.length));
     try {
       const changed: string[] = [];
       for (const batch of batches(held.map(nameOf))) {
@@ -109,6 +117,13 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
       log.warn("failed to read the clusters; using the last values", { error: describeError(error) });
       throw error;
     }
+  }
+
+  /** Known clusters that save a read later, because they are in use. */
+  function soonDue(but: readonly string[], most: number): readonly string[] {
+    const now = clock.now();
+    const isSoon = ({ dueMs, askedMs }: Known): boolean => dueMs <= now + CONFIRMED_MS / 2 && now - askedMs < ASKED_MS;
+    return [...known].flatMap(([cid, own]) => (isSoon(own) && !but.includes(cid) ? [cid] : [])).slice(0, most);
   }
 
   /** Uses known values without another read for a while (XV3). */
@@ -135,8 +150,9 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
   function set(cid: string, found: Found | undefined): void {
     const now = clock.now();
     const { version, value, problem = "", error } = found ?? {};
-    const dueMs = now + (version === undefined ? ABSENT_MS : CONFIRMED_MS);
-    known.set(cid, { ...{ version, value, problem, error, dueMs, confirmedMs: now }, refusedMs: known.get(cid)?.refusedMs ?? -Infinity });
+    const dueMs = now + (version === undefined ? ABSENT_MS : CONFIRMED_MS * (1 - JITTER * random.next()));
+    const { askedMs = now, refusedMs = -Infinity } = known.get(cid) ?? {};
+    known.set(cid, { version, value, problem, error, dueMs, confirmedMs: now, askedMs, refusedMs });
   }
 
   /** XV4 */
@@ -171,6 +187,7 @@ export function createClusterValues({ parameters, place, role, allowed, clock, l
       });
     const own = known.get(cid);
     if (own === undefined) throw new Error(`cluster ${cid} was forgotten while it was read`); // more than KNOWN_MAX at once
+    own.askedMs = clock.now();
     known.delete(cid);
     known.set(cid, own);
     for (const [oldest] of known) if (known.size > KNOWN_MAX) known.delete(oldest); // XV5

@@ -136,7 +136,7 @@ function forClusters<A extends readonly unknown[], R>(
   const shared: SharedConnections = shareConnections(current, (error) =>
     log.warn("redis connection failed", { error: describeError(error) }),
   );
-  const values = createClusterValues({ parameters, place, role, allowed, clock, log });
+  const values = createClusterValues({ parameters, place, role, allowed, clock, random: createSystemRandom(), log });
   const clusters = createServedClusters({ component, role, live, values, allowed, shared, create, metrics, clock, log });
   const handler = serve({ live, clusters, log, metrics });
   let running = 0;

@@ -30,6 +30,8 @@ interface Harness {
   /** The next answers wait for this. */
   gate: Promise<unknown>;
   tookMs: number;
+  /** The next random numbers. */
+  jitter: number;
   /** Writes a cluster and returns its id. */
   add(name: string, options?: { readonly token?: string; readonly server?: string; readonly isPaused?: boolean }): string;
   tokenOf(cid: string): Promise<string | undefined>;
@@ -62,10 +64,11 @@ const it = base.extend<{ harness: Harness }>({
           : await answer(`decrypt ${names.length}`, () => new Map([...stored].filter(([name]) => names.includes(name)))),
     };
     const harness: Harness = {
-      ...{ stored, calls: [], warnings: [], nowMs: 1_000_000, isDown: false, gate: Promise.resolve(), tookMs: 0 },
+      ...{ stored, calls: [], warnings: [], nowMs: 1_000_000, isDown: false, gate: Promise.resolve(), tookMs: 0, jitter: 0 },
       clusters: createClusterValues({
         ...{ parameters, place: "ssm:/deltaloop/prod/clusters", role: "deltaloop-sync-replicaset", allowed: new Set() },
         clock: { now: () => harness.nowMs },
+        random: { next: () => harness.jitter },
         log: {
           ...silentLog,
           warn: (message, fields) => void harness.warnings.push(`${message} ${fields?.["problem"] ?? fields?.["error"]}`),
@@ -187,6 +190,28 @@ it("says of no cluster that it is missing when three callers wait for reads that
   harness.tookMs = 1_800;
   const outcomes = await Promise.allSettled([1, 2, 3].map(async () => await harness.clusters.get(blue)));
   expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+});
+
+it("confirms clusters that are in use with those that are asked for, in as many requests as these need", async ({ harness }) => {
+  const cids = Array.from({ length: 25 }, (_, i) => harness.add(`c${i}`));
+  const [first = ""] = cids;
+  for (const cid of cids) await harness.clusters.get(cid);
+  harness.calls.length = 0;
+  harness.nowMs += CONFIRMED_MS;
+  await harness.clusters.get(first);
+  expect(harness.calls).toEqual(["confirm 10"]);
+  harness.nowMs += 60_000;
+  await harness.clusters.get(first);
+  expect(harness.calls, "the others were not asked for").toEqual(["confirm 10", "confirm 1"]);
+});
+
+it("confirms a cluster up to a fifth earlier, so that functions that started together do not read together", async ({ harness }) => {
+  harness.jitter = 0.999;
+  const blue = harness.add("blue");
+  await harness.clusters.get(blue);
+  harness.nowMs += CONFIRMED_MS * 0.81;
+  await harness.clusters.get(blue);
+  expect(harness.calls).toEqual(["decrypt 1", "confirm 1"]);
 });
 
 it("uses known clusters without a read for 10 s after the read of another one failed", async ({ harness }) => {
