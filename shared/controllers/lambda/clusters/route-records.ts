@@ -8,6 +8,7 @@
  * RO3 a cluster has at most `share` invocations at once; further doorbells return to the queue for a second. So one whose API server hangs
  *     does not hold all invocations.
  * RO4 heartbeats of several clusters in one message reach the handlers of their clusters; the message is acknowledged whatever they answer.
+ * RO5 doorbells of one cluster are handled in parallel. Their message group, which is the cluster, is for the fairness of SQS only.
  */
 import type { SQSBatchResponse, SQSRecord } from "aws-lambda";
 
@@ -98,7 +99,8 @@ export function routeRecords({ records, functionOf, share, onLoad, clock, log }:
     running.set(cid, busy + 1);
     onLoad?.(cid, "invocations", 1);
     try {
-      const answer = await target.handler({ Records: [...authentic] }, context);
+      const Records = records === "deltas" ? [...authentic] : authentic.map(withoutGroup); // RO5
+      const answer = await target.handler({ Records }, context);
       const failed = (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
       if (failed.length > 0) onLoad?.(cid, "failures", failed.length);
       return failed;
@@ -113,8 +115,7 @@ export function routeRecords({ records, functionOf, share, onLoad, clock, log }:
     const byCluster = Map.groupBy(splitHeartbeats(record.body), (line) => claimOfDelta(line) ?? "");
     await Promise.all(
       [...byCluster].map(async ([cid, lines]) => {
-        const { MessageGroupId: _, ...attributes } = record.attributes;
-        const own = { ...record, attributes, body: joinHeartbeats(lines) };
+        const own = { ...withoutGroup(record), body: joinHeartbeats(lines) };
         try {
           const target = cid === "" ? "forged" : await functionOf(cid, { kind: "heartbeats", bodies: lines });
           if (typeof target !== "string") await target.handler({ Records: [own] }, context);
@@ -144,6 +145,10 @@ export function routeRecords({ records, functionOf, share, onLoad, clock, log }:
     await Promise.all(beaten);
     return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
   };
+}
+
+function withoutGroup({ attributes: { MessageGroupId: _, ...attributes }, ...record }: SQSRecord): SQSRecord {
+  return { ...record, attributes };
 }
 
 /** The cluster that a delta claims to be of: the beginning of its frame. */

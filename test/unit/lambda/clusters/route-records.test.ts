@@ -37,6 +37,8 @@ interface Harness {
   /** The next calls of handlers wait for this. */
   gate: Promise<unknown>;
   readonly failing: Set<string>;
+  /** The message groups that handlers received. */
+  readonly groups: (string | undefined)[];
   route(records: RouterPorts["records"], ...bodies: readonly string[]): Promise<readonly string[]>;
 }
 
@@ -54,6 +56,7 @@ const it = base.extend<{ harness: Harness }>({
       signer: createSigner(SECRETS, cid),
       async handler({ Records }) {
         harness.handled.push([cid, Records.map(({ body }) => body)]);
+        harness.groups.push(...Records.map(({ attributes }) => attributes.MessageGroupId));
         await harness.gate;
         if (harness.failing.has(cid)) throw new Error("it failed");
         return {
@@ -86,10 +89,11 @@ const it = base.extend<{ harness: Harness }>({
         unknown: new Set(),
         gate: Promise.resolve(),
         failing: new Set(),
+        groups: [],
       },
       states: { [BLUE]: "active", [RED]: "active" },
       async route(records, ...bodies) {
-        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body, attributes: {} })) as SQSRecord[]; // the router reads only these fields
+        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body, attributes: { MessageGroupId: "g" } })) as SQSRecord[]; // the router reads only these fields
         const answer = await routers.get(records)?.({ Records }, {} as Context);
         return (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
       },
@@ -167,6 +171,13 @@ it("leaves the records of a cluster in the queue while the directory cannot be r
 it("reports only the failed records of the cluster that failed", async ({ harness }) => {
   harness.failing.add(RED);
   expect(await harness.route("deltas", `${BLUE}.a`, `${RED}.b`, `${BLUE}.fails`)).toEqual(["m2", "m1"]);
+});
+
+it("RO5 passes doorbells on without their message group, so that they are handled in parallel, and deltas with it", async ({ harness }) => {
+  await harness.route("doorbells", signedBell(BLUE), signedBell(BLUE));
+  expect(harness.groups.splice(0)).toEqual([undefined, undefined]);
+  await harness.route("deltas", `${BLUE}.a`, `${BLUE}.b`);
+  expect(harness.groups).toEqual(["g", "g"]);
 });
 
 it("postpones doorbells of a cluster that uses its full share of invocations, and handles those of other clusters", async ({ harness }) => {
