@@ -19,7 +19,7 @@ import { ANSWER_RESERVE_MS } from "@deltaloop/base";
 export type RecordOutcome = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
 /** Shorter than the queue's visibility timeout, so that a short outage of Redis delays records only briefly. */
-const RETRY_SECONDS = 5;
+export const RETRY_SECONDS = 5;
 
 const OUT_OF_TIME: RecordOutcome = { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the invocation ends" };
 
@@ -93,7 +93,7 @@ function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[]
 }
 
 /** Best effort within the remaining time: other records return after the visibility timeout. */
-async function makeVisible(failed: Failed, options: BatchOptions): Promise<void> {
+export async function makeVisible(failed: Failed, options: BatchOptions): Promise<void> {
   if (failed.length === 0) return;
   const done = new AbortController();
   await Promise.race([changeVisibility(failed, options), waitFor(options, () => ANSWER_RESERVE_MS / 2, done.signal)]);

@@ -84,7 +84,7 @@ function retryBudgetOf(component: Component): Pick<KubeHttpConfig, "requestTimeo
 }
 
 /** The queues whose visibility timeout the function may shorten. Not needed for dead letters, which can wait. */
-function ownQueue(component: Component, queues: Configuration["queues"]): string | undefined {
+export function ownQueue(component: Component, queues: Configuration["queues"]): string | undefined {
   switch (component) {
     case "apply-deltas":
       return queues.deltas;

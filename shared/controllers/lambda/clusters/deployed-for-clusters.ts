@@ -8,8 +8,9 @@ import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { describeError } from "@deltaloop/kube/client";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { createSigner } from "@deltaloop/store/ports";
-import type { Signer } from "@deltaloop/store/ports";
+import type { MessageSource, Signer } from "@deltaloop/store/ports";
 import { createParameters } from "@deltaloop/store/secrets";
+import { createSqsMessageSource } from "@deltaloop/store/sqs";
 import { openHeartbeat } from "../../cache/messages/heartbeats.ts";
 import { openBody, withRenewedKeys } from "../../cache/messages/signed-body.ts";
 import { serviceAccount, syncFunction } from "../../registry/names.ts";
@@ -21,7 +22,7 @@ import type { Serving } from "../deployed.ts";
 import type { LiveConfiguration } from "../live-configuration.ts";
 import { createLogger } from "../logger.ts";
 import type { SqsHandler } from "../sqs-handler.ts";
-import { componentService, functionMetrics } from "../wire-function.ts";
+import { componentService, functionMetrics, ownQueue } from "../wire-function.ts";
 import type { Component, WiredFunction } from "../wire-function.ts";
 import { createClusterValues } from "./cluster-values.ts";
 import { directoryIn, directoryVariables } from "./directory-configuration.ts";
@@ -37,6 +38,8 @@ const PARAMETERS_TIMEOUT_MS = 500;
 interface Parts<H> {
   readonly live: LiveConfiguration;
   readonly clusters: ServedClusters<H>;
+  /** The function's queue. */
+  readonly source?: Pick<MessageSource, "setVisibility"> | undefined;
   readonly log: Log;
   readonly metrics: Metrics | undefined;
 }
@@ -72,10 +75,10 @@ export function deployedSchedule<R>(
 /** The handler of a function whose records are of all clusters. */
 export function serveRecords(
   records: "deltas" | "doorbells",
-  { live, clusters, log }: Pick<Parts<SqsHandler>, "live" | "clusters" | "log">,
+  { live, clusters, source, log }: Pick<Parts<SqsHandler>, "live" | "clusters" | "source" | "log">,
 ): SqsHandler {
   return routeRecords({
-    ...{ records, log, clock: createSystemClock() },
+    ...{ records, log, source, clock: createSystemClock() },
     async functionOf(cid, own) {
       if (!clusters.has(cid) && !(await isAuthentic(live, cid, own))) return "forged"; // XO3
       const served = await clusters.get(cid);
@@ -138,7 +141,9 @@ function forClusters<A extends readonly unknown[], R>(
   );
   const values = createClusterValues({ parameters, place, role, allowed, clock, random: createSystemRandom(), log });
   const clusters = createServedClusters({ component, role, live, values, allowed, shared, create, metrics, clock, log });
-  const handler = serve({ live, clusters, log, metrics });
+  const queueUrl = ownQueue(component, current.queues);
+  const source = queueUrl === undefined ? undefined : createSqsMessageSource(shared.sqs, { queueUrl });
+  const handler = serve({ live, clusters, source, log, metrics });
   let running = 0;
   return {
     async handler(...args) {

@@ -15,8 +15,9 @@ import type { SQSBatchResponse, SQSRecord } from "aws-lambda";
 import type { Clock, Log } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
 import { doorbellParts } from "@deltaloop/store/ports";
-import type { DoorbellMessage, Signer } from "@deltaloop/store/ports";
+import type { DoorbellMessage, MessageSource, Signer } from "@deltaloop/store/ports";
 import { isHeartbeats, joinHeartbeats, splitHeartbeats } from "../../cache/messages/heartbeats.ts";
+import { makeVisible, RETRY_SECONDS } from "../batch.ts";
 import type { SqsHandler } from "../sqs-handler.ts";
 
 /** One function of one cluster. */
@@ -49,8 +50,10 @@ export interface RouterPorts {
   };
   /** Called for each cluster that is served. */
   readonly onLoad?: (cid: string, kind: LoadKind, by: number) => void;
-  readonly clock: Pick<Clock, "now">;
-  readonly log: Pick<Log, "error" | "warn">;
+  /** The queue of the records, to make those visible soon that reached no handler (BA4). */
+  readonly source?: Pick<MessageSource, "setVisibility"> | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
 const CID = /^[0-9a-f]{32}$/;
@@ -63,7 +66,7 @@ const WHY: { readonly [W in NotServed]: string } = {
   forged: "messages without the signature of their cluster; acknowledging them",
 };
 
-export function routeRecords({ records, functionOf, share, onLoad, clock, log }: RouterPorts): SqsHandler {
+export function routeRecords({ records, functionOf, share, onLoad, source, clock, log }: RouterPorts): SqsHandler {
   const running = new Map<string, number>();
   const claimedBy = records === "deltas" ? claimOfDelta : claimOfDoorbell;
   /** When a line was logged, by cluster and reason. */
@@ -131,6 +134,7 @@ export function routeRecords({ records, functionOf, share, onLoad, clock, log }:
     const Records = beats.length === 0 ? all : all.filter((record) => !beats.includes(record));
     const beaten = beats.map(async (record) => await beat(record, context));
     const byCluster = Map.groupBy(Records, ({ body }) => claimedBy(body) ?? "");
+    const unhandled: SQSRecord[] = [];
     const failed = await Promise.all(
       [...byCluster].map(async ([cid, own]) => {
         try {
@@ -138,11 +142,16 @@ export function routeRecords({ records, functionOf, share, onLoad, clock, log }:
         } catch (error) {
           log.error("failed to process a cluster's records; they are redelivered", { cluster: cid, error: describeError(error) });
           onLoad?.(cid, "failures", own.length);
+          unhandled.push(...own);
           return own.map(({ messageId }) => messageId);
         }
       }),
     );
     await Promise.all(beaten);
+    if (source) {
+      const later = unhandled.map((record) => ({ record, afterSeconds: RETRY_SECONDS }));
+      await makeVisible(later, { log, source, ends: { clock, remainingMs: context.getRemainingTimeInMillis() } });
+    }
     return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
   };
 }

@@ -5,6 +5,7 @@ import { it as base, expect } from "vitest";
 import { routeRecords } from "../../../../shared/controllers/lambda/clusters/route-records.ts";
 import type { ClusterFunction, RouterPorts } from "../../../../shared/controllers/lambda/clusters/route-records.ts";
 import { joinHeartbeats } from "../../../../shared/controllers/cache/messages/heartbeats.ts";
+import { createSystemClock } from "../../../../shared/base/system/clock.ts";
 import { doorbellParts } from "../../../../shared/store/ports/doorbells.ts";
 import { createSigner } from "../../../../shared/store/signer.ts";
 import { createSqsDoorbells } from "../../../../shared/store/sqs/doorbells.ts";
@@ -37,6 +38,8 @@ interface Harness {
   /** The next calls of handlers wait for this. */
   gate: Promise<unknown>;
   readonly failing: Set<string>;
+  /** Receipts that became visible early, with the seconds. */
+  readonly visible: string[];
   /** The message groups that handlers received. */
   readonly groups: (string | undefined)[];
   route(records: RouterPorts["records"], ...bodies: readonly string[]): Promise<readonly string[]>;
@@ -68,7 +71,11 @@ const it = base.extend<{ harness: Harness }>({
       (["deltas", "doorbells"] as const).map((records) => [
         records,
         routeRecords({
-          ...{ records, functionOf, clock: { now: () => harness.nowMs } },
+          ...{ records, functionOf, clock: { ...createSystemClock(), now: () => harness.nowMs } },
+          source: {
+            setVisibility: async (receipts, seconds) =>
+              void (await Promise.resolve(harness.visible.push(...receipts.map((receipt) => `${receipt} ${seconds}`)))),
+          },
           log: {
             ...silentLog,
             warn: (message, fields) => void harness.lines.push(`${fields?.["cluster"]} ${fields?.["count"]}: ${message}`),
@@ -90,11 +97,17 @@ const it = base.extend<{ harness: Harness }>({
         gate: Promise.resolve(),
         failing: new Set(),
         groups: [],
+        visible: [],
       },
       states: { [BLUE]: "active", [RED]: "active" },
       async route(records, ...bodies) {
-        const Records = bodies.map((body, i) => ({ messageId: `m${i}`, body, attributes: { MessageGroupId: "g" } })) as SQSRecord[]; // the router reads only these fields
-        const answer = await routers.get(records)?.({ Records }, {} as Context);
+        const Records = bodies.map((body, i) => ({
+          messageId: `m${i}`,
+          receiptHandle: `r${i}`,
+          body,
+          attributes: { MessageGroupId: "g" },
+        })) as SQSRecord[]; // the router reads only these fields
+        const answer = await routers.get(records)?.({ Records }, { getRemainingTimeInMillis: () => 30_000 } as Context);
         return (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier);
       },
     };
@@ -165,12 +178,14 @@ it("RO2 drops messages of a missing cluster and doorbells of a paused one, with 
 it("leaves the records of a cluster in the queue while the directory cannot be read, and handles the others", async ({ harness }) => {
   harness.unknown.add(NEW);
   expect(await harness.route("deltas", `${NEW}.sig.payload`, `${BLUE}.sig.payload`)).toEqual(["m0"]);
+  expect(harness.visible, "not after the visibility timeout").toEqual(["r0 5"]);
   expect(harness.handled.map(([cid]) => cid)).toEqual([BLUE]);
 });
 
 it("reports only the failed records of the cluster that failed", async ({ harness }) => {
   harness.failing.add(RED);
   expect(await harness.route("deltas", `${BLUE}.a`, `${RED}.b`, `${BLUE}.fails`)).toEqual(["m2", "m1"]);
+  expect(harness.visible, "that of m2 is its handler's").toEqual(["r1 5"]);
 });
 
 it("RO5 passes doorbells on without their message group, so that they are handled in parallel, and deltas with it", async ({ harness }) => {
