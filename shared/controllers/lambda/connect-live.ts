@@ -8,7 +8,7 @@ import type { TakeResult } from "@deltaloop/store/ports";
 import { liveSigner } from "./live-signer.ts";
 
 /** Redis errors for a wrong or revoked password. Source: github.com/redis/redis src/acl.c. */
-const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
+export const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
 
 export interface ConnectLiveOptions {
   readonly anyDigestKey?: boolean;

@@ -14,6 +14,7 @@ import { createSqsMessageSource } from "@deltaloop/store/sqs";
 import { openHeartbeat } from "../../cache/messages/heartbeats.ts";
 import { openBody, withRenewedKeys } from "../../cache/messages/signed-body.ts";
 import { serviceAccount, syncFunction } from "../../registry/names.ts";
+import { NOT_LET_IN } from "../connect-live.ts";
 import { shareConnections } from "../connect.ts";
 import type { SharedConnections } from "../connect.ts";
 import type { Variables } from "../configuration.ts";
@@ -136,9 +137,7 @@ function forClusters<A extends readonly unknown[], R>(
   const role = serviceAccount(functionName(component));
   const endpoint = environment["DELTALOOP_SECRETS_ENDPOINT"];
   const parameters = createParameters({ timeoutMs: PARAMETERS_TIMEOUT_MS, ...(endpoint && { endpoint }) });
-  const shared: SharedConnections = shareConnections(current, (error) =>
-    log.warn("redis connection failed", { error: describeError(error) }),
-  );
+  const shared: SharedConnections = shareConnections(current, sharedRedisFailed(live, log));
   const values = createClusterValues({ parameters, place, role, allowed, clock, random: createSystemRandom(), log });
   const clusters = createServedClusters({ component, role, live, values, allowed, shared, create, metrics, clock, log });
   const queueUrl = ownQueue(component, current.queues);
@@ -159,6 +158,14 @@ function forClusters<A extends readonly unknown[], R>(
       parameters.close();
       return Promise.resolve();
     },
+  };
+}
+
+/** Logs a failed connection, and reads the secrets again if Redis rejected the password: the next invocation connects with the new one. */
+export function sharedRedisFailed(live: Pick<LiveConfiguration, "renew">, log: Pick<Log, "warn">): (error: Error) => void {
+  return (error) => {
+    log.warn("redis connection failed", { error: describeError(error) });
+    if (NOT_LET_IN.test(error.message)) void live.renew("redis");
   };
 }
 
