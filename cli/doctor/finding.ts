@@ -27,7 +27,10 @@ interface CheckInfo {
 export const CHECKS = {
   "api.answers": { section: "API server", looked: "GET /version", unit: "ms" },
   "api.version": { section: "API server", looked: "its version", unit: "minor version" },
-  "api.cluster": { section: "API server", looked: "uid of namespace kube-system against DELTALOOP_CLUSTER" },
+  "api.cluster": {
+    section: "API server",
+    looked: "uid of namespace kube-system against DELTALOOP_CLUSTER, or the epoch of a listed cluster",
+  },
   permissions: { section: "permissions", looked: "a SelfSubjectAccessReview for each permission of a role", unit: "missing permissions" },
   "clock.local": { section: "clock", looked: "this machine's clock against the API server's Date", unit: "ms ahead" },
   "clock.redis": { section: "clock", looked: "Redis' TIME against the API server's Date", unit: "ms ahead" },

@@ -1,4 +1,6 @@
 /** Checks of the API server, the permissions there, and the clocks. */
+import type { ClusterIdentity } from "@deltaloop/kube/client";
+import { isListedId } from "@deltaloop/controllers/configuration";
 import { SUPPORTED_VERSIONS, unsupported } from "../cluster/kubernetes-versions.ts";
 import type { ApiFacts, Facts, RoleFacts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
@@ -10,7 +12,7 @@ const SKEW_WARNING_MS = 5_000;
 const SKEW_FAILURE_MS = 300_000;
 
 export function judgeApi(facts: Facts): readonly Finding[] {
-  const { version, identity } = facts.api;
+  const { version } = facts.api;
   if (version.kind === "unseen") {
     const remedy =
       "Check the API server's address, its certificate authority and the credentials, from where the watcher and the functions run.";
@@ -23,7 +25,7 @@ export function judgeApi(facts: Facts): readonly Finding[] {
   return [
     ok("api.answers", `${server} responds in ${version.tookMs} ms`, { number: version.tookMs }),
     judgeVersion(gitVersion, facts),
-    judgeIdentity(identity, facts.cluster),
+    judgeIdentity(facts),
   ];
 }
 
@@ -40,12 +42,26 @@ function judgeVersion(gitVersion: string, { mode, kubernetes }: Facts): Finding 
   return warning("api.version", why, `${use}, and try a rollout first.`, number);
 }
 
-function judgeIdentity(identity: ApiFacts["identity"], cluster: string): Finding {
+function judgeIdentity({ api: { identity }, cluster, cache: { epoch } }: Facts): Finding {
   if (identity.kind === "unseen") return notChecked("api.cluster", identity.why);
+  if (isListedId(cluster)) return judgeListed(identity.value, cluster, epoch);
   const { cid } = identity.value;
   if (cid === cluster) return ok("api.cluster", `cluster ${cid}`);
   const remedy = "Point both at one cluster: set DELTALOOP_CLUSTER to this API server's id, or use the other cluster's address.";
   return failure("api.cluster", `this API server's cluster is ${cid}, DELTALOOP_CLUSTER is ${cluster}`, remedy);
+}
+
+/** The id of a listed cluster is from its kubeconfig; the watcher identifies the cluster by the UID in the epoch. */
+function judgeListed({ uid }: ClusterIdentity, cluster: string, epoch: Facts["cache"]["epoch"]): Finding {
+  if (epoch.kind === "unseen") return notChecked("api.cluster", epoch.why);
+  if (epoch.value === undefined) return notChecked("api.cluster", "there is no epoch to compare");
+  const { clusterUid } = epoch.value;
+  if (uid === clusterUid) return ok("api.cluster", `cluster ${cluster} has the UID of its epoch`);
+  return failure(
+    "api.cluster",
+    `kube-system has UID ${uid}, in the epoch ${clusterUid}: another cluster has this address now`,
+    "Check again in a minute: the watcher opens a new epoch; if the difference persists, read the log of the watcher.",
+  );
 }
 
 /** A role is checked with its own credentials. If other credentials are used instead, they prove nothing about the role. */

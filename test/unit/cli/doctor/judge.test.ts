@@ -35,6 +35,8 @@ const lease = (change: object): Facts =>
       }),
     },
   });
+/** The facts about a cluster of a directory: its id is not that of the API server. */
+const listed = (change: Partial<Facts> = {}): Facts => ({ ...HEALTHY, cluster: "3a4e".repeat(8), ...change });
 const role = (user: string, allowed: boolean): Facts => ({
   ...HEALTHY,
   roles: [{ role: "deltaloop-watcher", seen: seen({ user, rights: [{ role: "", what: "list pods", allowed }] }) }],
@@ -173,6 +175,22 @@ const ROWS: readonly Row[] = [
     name: "a cluster whose id cannot be read",
     facts: api({ identity: unseen("403 Forbidden") }),
     want: ["api.cluster", "notChecked", /403/],
+  },
+  { name: "a listed cluster, whose id is from its kubeconfig", facts: listed(), want: ["api.cluster", "ok", /3a4e3a4e.*UID/] },
+  {
+    name: "a listed cluster at whose address is another one",
+    facts: listed({ api: api({ identity: seen({ cid: "ffffffffffff", uid: "another-uid" }) }).api }),
+    want: ["api.cluster", "failure", /another-uid.*kube-system-uid/, /log of the watcher/],
+  },
+  {
+    name: "a listed cluster without an epoch",
+    facts: listed({ cache: cache({ epoch: seen(undefined) }).cache }),
+    want: ["api.cluster", "notChecked", /no epoch/],
+  },
+  {
+    name: "a listed cluster whose epoch cannot be read",
+    facts: listed({ cache: cache({ epoch: unseen("Redis does not answer") }).cache }),
+    want: ["api.cluster", "notChecked", /Redis does not answer/],
   },
 
   { name: "a role that lacks a permission", facts: role(OWN, false), want: ["permissions", "failure", /lacks list pods/, /rbac\.yaml/] },
