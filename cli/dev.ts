@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Command, Option } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createClient, createWatch, kubeOver } from "@deltaloop/kube/http";
@@ -37,7 +37,7 @@ import { isParameterPlace } from "@deltaloop/local/clusters";
 import { allowOption, clustersFlags, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { openClusters } from "./clusters/open-clusters.ts";
-import { NO_CLUSTER } from "@deltaloop/controllers/clusters";
+import { directoryEnvironment, NO_CLUSTER } from "@deltaloop/controllers/clusters";
 import { followListed } from "./dev/listed-clusters.ts";
 import type { OwnDevFlags } from "./own/dev.ts";
 import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
@@ -247,7 +247,9 @@ class Dev {
       await Promise.all([functions, looked.reviewed]);
       if (clusters !== undefined) {
         const directory = await openClusters(this.#flags, this.#log.error, configuration);
-        const options = { directory, configuration, folder: this.#folder.path, log: this.#log };
+        const own = { ...configuration, leaseNamespace: this.#flags.leaseNamespace };
+        const options = { directory, configuration: own, folder: this.#folder.path, log: this.#log };
+        this.#sayHowToLook(environment);
         this.#markLostMessages(followListed(options, this.#ending.signal));
         this.#log.info(`ready: serving the clusters of ${clusters}, mode ${modeText(act)}`);
         return await ended(this.#ending.signal).then(() => this.#exitCode);
@@ -331,10 +333,14 @@ class Dev {
   /** Writes the components' environment, keys included, to a file that only its owner may read; `watchersEnvironment` finds it. */
   #sayHowToLook(environment: Readonly<Record<string, string>>): void {
     const file = join(this.#folder.path, "env");
+    const { clusters, allow = [] } = this.#flags;
     const { kubeconfig, context } = this.#kube;
-    const kube = { KUBECONFIG: absolutePaths(kubeconfig), ...(context !== undefined && { KUBE_CONTEXT: context }) };
-    writeFileSync(file, environmentFile({ ...environment, ...kube }), { mode: 0o600 });
-    this.#log.info(`to check it, run: deltaloop doctor --env ${file}`);
+    const access =
+      clusters === undefined
+        ? { KUBECONFIG: absolutePaths(kubeconfig), ...(context !== undefined && { KUBE_CONTEXT: context }) }
+        : directoryEnvironment({ place: resolve(clusters), allowed: allow });
+    writeFileSync(file, environmentFile({ ...environment, ...access }), { mode: 0o600 });
+    this.#log.info(`to check ${clusters === undefined ? "it" : "all clusters"}, run: deltaloop doctor --env ${file}`);
   }
 
   #page: LivePage | undefined;

@@ -12,6 +12,7 @@ import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { messageOf } from "@deltaloop/kube/objects";
 import { ConfigurationError } from "@deltaloop/controllers/configuration";
 import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
+import { liveOf } from "@deltaloop/controllers/clusters";
 import { kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import { NAMESPACE, serviceAccount } from "@deltaloop/controllers/registry";
 import { checkClusters, printClusters } from "./doctor/check-clusters.ts";
@@ -21,12 +22,12 @@ import type { ProbeFlags } from "./doctor/probe.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./doctor/look.ts";
 import { reportAsObject, reportForPeople, withoutSecrets } from "./doctor/report.ts";
 import type { Report } from "./doctor/report.ts";
-import { accessTo, openClusters } from "./clusters/open-clusters.ts";
-import { allowOption, clustersOption } from "./clusters/options.ts";
+import { accessTo, directoryConfiguration, openClusters } from "./clusters/open-clusters.ts";
+import { allowOption, clustersOf, clustersOption } from "./clusters/options.ts";
 import type { ClustersFlags } from "./clusters/options.ts";
 import { readConfiguration } from "@deltaloop/local/processes";
 import { environmentOption, watchersEnvironment } from "./cluster/environment-file.ts";
-import type { EnvironmentFlags } from "./cluster/environment-file.ts";
+import type { EnvironmentFlags, WatchersEnvironment } from "./cluster/environment-file.ts";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import { consoleLog } from "@deltaloop/base/output";
@@ -85,11 +86,12 @@ export function registerDoctor(program: Command): void {
 
 async function checkOf(flags: DoctorFlags): Promise<number> {
   if (flags.redis !== undefined) return await runProbe(flags, flags.redis);
-  return flags.clusters === undefined ? await runDoctor(flags) : await runClusters(flags);
+  const environment = watchersEnvironment(flags);
+  const directory = clustersOf(flags, environment.variables);
+  return directory === undefined ? await runDoctor(flags, environment) : await runClusters({ ...flags, ...directory }, environment);
 }
 
-async function runDoctor(flags: DoctorFlags): Promise<number> {
-  const { variables, kube } = watchersEnvironment(flags);
+async function runDoctor(flags: DoctorFlags, { variables, kube }: WatchersEnvironment): Promise<number> {
   const live = await readConfiguration(variables);
   const secrets = new Set(secretsOf(live.current));
   const access = kubeAccessOf(kube, live, (token) => secrets.add(token));
@@ -104,16 +106,16 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
   return report.findings.some(({ state }) => state === "failure") ? EXIT_FAILURE : 0;
 }
 
-async function runClusters(flags: DoctorFlags): Promise<number> {
+async function runClusters(flags: DoctorFlags & ClustersFlags, { variables }: WatchersEnvironment): Promise<number> {
   if (flags.kubeconfig !== undefined || flags.context !== undefined)
-    throw new UsageError("--clusters has the kubeconfigs: remove --kubeconfig and --context");
-  const { variables } = watchersEnvironment(flags);
+    throw new UsageError(`${flags.clusters} has the kubeconfigs: remove --kubeconfig and --context`);
   const rejected: string[] = [];
-  const clusters = (await openClusters(flags, (line) => rejected.push(line))).list();
+  const live = await directoryConfiguration(variables);
+  const clusters = (await openClusters(flags, (line) => rejected.push(line), live.current)).list();
   const check = async (name: string): Promise<Report> => {
     const cluster = clusters.find((each) => each.name === name);
     if (cluster === undefined) throw new Error("no longer listed");
-    const { current } = await readConfiguration({ ...variables, DELTALOOP_CLUSTER: cluster.cid, DELTALOOP_KUBE_SERVER: cluster.server });
+    const { current } = liveOf(live, cluster);
     const secrets = new Set(secretsOf(current));
     const access = withTokens(
       (role) => accessTo(cluster, flags, role, "doctor"),

@@ -1,5 +1,9 @@
+import { resolve } from "node:path";
+
 import { Option } from "commander";
 
+import { directoryIn } from "@deltaloop/controllers/clusters";
+import type { Variables } from "@deltaloop/controllers/configuration";
 import { ALLOWANCES } from "@deltaloop/kube/kubeconfig";
 import type { Allowance } from "@deltaloop/kube/kubeconfig";
 
@@ -15,6 +19,20 @@ export function clustersOption(): Option {
 /** `--allow`, an option of every command that reads kubeconfigs of other users. */
 export function allowOption(): Option {
   return new Option("--allow <what...>", "accept in kubeconfigs").choices([...ALLOWANCES]).default([]);
+}
+
+/**
+ * Returns the clusters that the options name, or otherwise the watcher's environment; undefined for a deployment that serves one cluster.
+ * The environment's allowances apply to its own directory only.
+ *
+ * @throws {ConfigurationError} for an unknown allowance
+ */
+export function clustersOf({ clusters, allow = [] }: Partial<ClustersFlags>, environment: Variables): ClustersFlags | undefined {
+  const served = directoryIn(environment);
+  const place = clusters ?? served?.place;
+  if (place === undefined) return undefined;
+  const isServed = served !== undefined && resolve(served.place) === resolve(place);
+  return { clusters: place, allow: allow.length === 0 && isServed ? served.allowed : allow };
 }
 
 /** The same options for a child process. */

@@ -13,7 +13,7 @@ import { environmentFile } from "../cluster/environment-file.ts";
 
 export interface ListedClustersOptions {
   readonly directory: ClusterDirectory;
-  /** The configuration of all clusters, in which id and server are replaced. */
+  /** The configuration of all clusters with the Lease's namespace; id and server are replaced. */
   readonly configuration: Configuration;
   /** The folder for environment files, which hold keys. */
   readonly folder: string;

@@ -3,6 +3,7 @@
  * watcher, that are lost with a killed one, or that list again when they move.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -84,6 +85,14 @@ describe.skipIf(missing)(`two watchers of one deployment${missing === undefined 
     );
     return now;
   }
+  /** Runs `doctor` with the environment file that `dev` names after `what`. */
+  async function doctor(what: string, ...flags: readonly string[]): Promise<{ readonly code: number | null; readonly output: string }> {
+    const file = new RegExp(`to check ${what}, run: deltaloop doctor --env (\\S+)`).exec(dev?.output() ?? "")?.[1] ?? "";
+    expect(readFileSync(file, "utf8")).toContain(`DELTALOOP_LEASE_NAMESPACE='${OWN_NAMESPACE}'`);
+    const command = deltaloop(["doctor", "--env", file, ...flags]);
+    const { code } = await command.exited;
+    return { code, output: command.output() };
+  }
   const lists = (): number =>
     servers.flatMap(({ requests }) => requests).filter((request) => /^GET \/api\/v1\/pods\?(?!.*watch)/.test(request)).length;
 
@@ -100,6 +109,14 @@ describe.skipIf(missing)(`two watchers of one deployment${missing === undefined 
       );
       expect(lease.items).toHaveLength(1);
     }
+  });
+
+  it("are healthy in the eyes of the doctor, for all clusters and for one of them", async () => {
+    const [all, named, one] = await Promise.all([doctor("all clusters"), doctor("all clusters", "--clusters", folder ?? ""), doctor("c0")]);
+    expect(all.output).toContain(`${CLUSTERS} clusters, 0 with failures`);
+    expect(named.output).toContain(`${CLUSTERS} clusters, 0 with failures`);
+    expect(one.output).toMatch(/cluster\s+[0-9a-f]{32}\s+has the UID of its epoch/);
+    expect([all, named, one].map(({ code }) => code)).toEqual([0, 0, 0]);
   });
 
   it("serve all clusters after one was killed, and divide them again after its restart", async () => {

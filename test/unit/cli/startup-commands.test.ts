@@ -1,6 +1,6 @@
 /** Commands whose API server is not ready: the calls that they retry, and the errors that end them immediately. */
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -47,8 +47,11 @@ afterEach(async () => {
 });
 
 /** Runs a command until it exits, or until its output contains `until`. */
-async function run(parameters: readonly string[], until = "\0") {
-  const environment = { ...process.env, ...ENVIRONMENT, DELTALOOP_KUBE_SERVER: front.url, AWS_REGION: "eu-central-1" };
+async function run(
+  parameters: readonly string[],
+  { until = "\0", environment: own = {} }: { readonly until?: string; readonly environment?: Readonly<Record<string, string>> } = {},
+) {
+  const environment = { ...process.env, ...ENVIRONMENT, DELTALOOP_KUBE_SERVER: front.url, AWS_REGION: "eu-central-1", ...own };
   const command = [MAIN, ...parameters];
   const child = spawn(process.execPath, command, { cwd: folder, env: environment, stdio: ["ignore", "pipe", "pipe"] });
   let [stdout, stderr] = ["", ""];
@@ -74,7 +77,7 @@ describe("a command that starts by calling the API server", () => {
 
   it("capture retries while the API server returns 503, and reports the wait", async () => {
     front.behave(refuse({ verbs: ["list"], resource: "pods" }, 3));
-    const { code, stderr } = await run(CAPTURE, '"listend"');
+    const { code, stderr } = await run(CAPTURE, { until: '"listend"' });
     expect(stderr).toContain(`waiting for the API server ${front.url} call="GET /api/v1/pods: 503 ServiceUnavailable"`);
     expect(code).toBe(0);
   });
@@ -112,6 +115,20 @@ describe("a command that starts by calling the API server", () => {
     expect(seen.filter(({ seen: text }) => /503|no answer|not answer|closed/i.test(text))).toEqual([]);
     expect(seen.length).toBeGreaterThan(1);
     expect(code).toBe(1); // Redis does not respond
+  });
+
+  it("doctor checks each cluster of the watcher's DELTALOOP_CLUSTERS, with the watcher's allowances", async () => {
+    mkdirSync(join(folder, "clusters"));
+    writeFileSync(join(folder, "clusters/blue"), kubeconfigOf({ server: front.url }, { token: "t0ken" }));
+    const directory = { DELTALOOP_CLUSTERS: join(folder, "clusters"), DELTALOOP_CLUSTERS_ALLOW: "loopback,insecure" };
+    const { code, stdout, stderr } = await run(["doctor", "-o", "json"], { environment: directory });
+    expect(stderr).toBe("");
+    expect(code).toBe(1); // Redis does not respond
+    expect(JSON.parse(stdout)).toMatchObject({
+      rejected: [],
+      clusters: [{ name: "blue", cluster: expect.stringMatching(/^[0-9a-f]{32}$/) }],
+    });
+    expect(stdout).toMatch(/"check":"api\.cluster"[^}]*"state":"notChecked"/);
   });
 
   it("doctor reports a server that does not answer within --startup-timeout", async () => {

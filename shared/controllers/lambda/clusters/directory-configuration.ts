@@ -26,6 +26,11 @@ export function directoryIn(environment: Variables): DirectoryPlace | undefined 
   return { place, allowed };
 }
 
+/** The variables that `directoryIn` reads. */
+export function directoryEnvironment({ place, allowed }: DirectoryPlace): Readonly<Record<string, string>> {
+  return { [PLACE]: place, ...(allowed.length > 0 && { [ALLOW]: allowed.join(",") }) };
+}
+
 /** An environment without the variables of the directory, which parseConfiguration does not know, and of one cluster. */
 export function directoryVariables(environment: Variables): Variables {
   const kept = Object.entries(environment).filter(([name]) => name !== PLACE && name !== ALLOW && !name.startsWith("DELTALOOP_KUBE_"));
