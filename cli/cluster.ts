@@ -79,6 +79,10 @@ function folderOption(): Option {
 
 async function add(name: string, flags: AddFlags): Promise<void> {
   if (!isClusterName(name)) throw new UsageError(`${printable(name)} is not a DNS label: use small letters, digits and inner dashes`);
+  if (isParameterPlace(flags.clusters) && flags.allow.includes("exec"))
+    throw new UsageError(
+      "--allow exec needs a folder: a function cannot run the program of a kubeconfig in Parameter Store. Use a token or a certificate",
+    );
   const path = kubeconfigPath(flags.kubeconfig);
   const context = flags.context !== undefined && { context: flags.context };
   const config = await flattenKubeconfig(path, { ...context, embed: flags.embed === true }).catch((error: unknown) => {

@@ -92,6 +92,11 @@ it("edits a path in Parameter Store: a parameter for each role, which nobody els
     return { status, out };
   };
   try {
+    expect(await cluster("add", "blue", "--kubeconfig", kubeconfig, "--allow", "exec")).toMatchObject({
+      status: 2,
+      out: expect.stringMatching(/^deltaloop: --allow exec needs a folder: [^\n]*\n$/),
+    });
+    expect(fake.values.size).toBe(0);
     expect(await cluster("add", "blue", "--kubeconfig", kubeconfig)).toEqual({ status: 0, out: "" });
     const names = [...fake.values.keys()];
     const roles = [...ROLES.map(({ name }) => name), ...WITHOUT_RIGHTS];
