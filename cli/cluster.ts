@@ -64,7 +64,7 @@ export function registerCluster(program: Command): void {
   verb("pause <name>", "Pauses a cluster; its cache is kept.")
     .addOption(folderOption())
     .action(async (name: string, flags: ClustersFlags) => await pause(name, flags, true));
-  verb("resume <name>", "Ends a pause.")
+  verb("resume <name>", "Ends a pause; after another controller's write, see `deltaloop resume`.")
     .addOption(folderOption())
     .action(async (name: string, flags: ClustersFlags) => await pause(name, flags, false));
   addOutputOption(verb("ls", "Lists the clusters; exits with 1 if one is rejected."), "one object per cluster")

@@ -8,11 +8,18 @@
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { liveOf } from "@deltaloop/controllers/clusters";
+import { isListedId } from "@deltaloop/controllers/configuration";
+import type { Configuration } from "@deltaloop/controllers/configuration";
 import { openCache, redisStore, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import { describeForeignWrite } from "@deltaloop/store/ports";
 import { NAMESPACE, serviceAccount, watcherLease } from "@deltaloop/controllers/registry";
 import { readApiServer } from "./cluster/api-server.ts";
 import { readClusterIdentity } from "@deltaloop/kube/client";
+import { accessTo, directoryConfiguration, openClusters } from "./clusters/open-clusters.ts";
+import { allowOption, clustersOf, clustersOption } from "./clusters/options.ts";
+import type { ClustersFlags } from "./clusters/options.ts";
 import { readConfiguration } from "@deltaloop/local/processes";
 import { SWITCH_OFF } from "./cluster/end-on-foreign-write.ts";
 import { environmentOption, watchersEnvironment } from "./cluster/environment-file.ts";
@@ -28,7 +35,7 @@ import { resumeLineage } from "./cluster/resume-lineage.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface ResumeFlags extends StartupFlags, EnvironmentFlags {
+interface ResumeFlags extends StartupFlags, EnvironmentFlags, Partial<ClustersFlags> {
   readonly force?: true;
   readonly namespace?: string;
   readonly lineage?: true;
@@ -42,8 +49,11 @@ export function registerResume(program: Command): void {
     program
       .command("resume")
       .description("Resumes writing after another controller wrote to the managed objects.")
+      .argument("[cluster]", "a listed cluster")
       .option("--force", "resume even while the other controller writes; its next write stops everything again")
       .option("-n, --namespace <name>", "resume in this namespace only")
+      .addOption(clustersOption())
+      .addOption(allowOption())
       .addOption(environmentOption())
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig to use instead of DELTALOOP_KUBE_*; a context named after the watcher's role is preferred")
@@ -52,8 +62,8 @@ export function registerResume(program: Command): void {
       .optionsGroup("Clusters that share a cache:")
       .option("--lineage", "replace another cluster's epoch of the shared cache by this cluster's, and allow new epochs again")
       .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
-      .action(async (flags: ResumeFlags) => {
-        process.exitCode = await runResume(flags);
+      .action(async (cluster: string | undefined, flags: ResumeFlags) => {
+        process.exitCode = await runResume(cluster, flags);
         process.stdout.write("", () => process.exit());
       }),
     {
@@ -63,24 +73,55 @@ export function registerResume(program: Command): void {
         "resume -n shop",
         "resume --force",
         "resume --lineage --kubeconfig roles.yaml",
+        "resume blue --clusters ssm:/deltaloop/prod/clusters",
       ],
     },
   );
 }
 
-async function runResume(flags: ResumeFlags): Promise<number> {
-  const { variables, kube: kubeFlags } = watchersEnvironment(flags);
-  const live = await readConfiguration(variables);
-  const configuration = live.current;
+interface Target {
+  readonly configuration: Configuration;
+  access(): Promise<KubeHttpConfig>;
+}
+
+/** The cluster to resume. @throws {UsageError} if `name` is not that of a listed cluster, or the deployment serves no list */
+async function targetOf(name: string | undefined, flags: ResumeFlags): Promise<Target> {
+  const { variables, kube } = watchersEnvironment(flags);
+  const directory = clustersOf(flags, variables);
+  if (directory === undefined) {
+    if (name !== undefined) throw new UsageError(`${printable(name)} is the name of a listed cluster: add --clusters`);
+    const live = await readConfiguration(variables);
+    const own = async () =>
+      kube === undefined ? kubeHttpConfig(live, "resume") : await kubeAccess(kube, serviceAccount("watcher"), "resume");
+    return { configuration: live.current, access: own };
+  }
+  if (flags.kubeconfig !== undefined || flags.context !== undefined)
+    throw new UsageError(`${directory.clusters} has the kubeconfigs: remove --kubeconfig and --context`);
+  const live = await directoryConfiguration(variables);
+  const listed = (await openClusters(directory, consoleLog("deltaloop: ", "warn").warn, live.current)).list();
+  const cluster = listed.find((each) => each.name === name);
+  if (cluster === undefined) {
+    const problem = name === undefined ? "name the cluster to resume" : `${directory.clusters} has no cluster ${printable(name)}`;
+    throw new UsageError(`${problem}; it is one of: ${listed.map((each) => each.name).join(", ") || "none"}`);
+  }
+  return {
+    configuration: liveOf(live, cluster).current,
+    access: async () => await accessTo(cluster, directory, serviceAccount("watcher"), "resume"),
+  };
+}
+
+async function runResume(name: string | undefined, flags: ResumeFlags): Promise<number> {
+  const target = await targetOf(name, flags);
+  const { configuration } = target;
   if (configuration.mode === "shadow")
     throw new UsageError("DELTALOOP_MODE is shadow: shadow mode is never stopped, so there is nothing to resume");
-  const access =
-    kubeFlags === undefined ? kubeHttpConfig(live, "resume") : await kubeAccess(kubeFlags, serviceAccount("watcher"), "resume");
+  const access = await target.access();
   const client = starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn"));
   const kube = kubeOver(client);
-  const { cid } = await readClusterIdentity(kube);
-  if (cid !== configuration.cluster)
-    throw new UsageError(`DELTALOOP_CLUSTER is ${configuration.cluster}, but this API server's cluster is ${cid}`);
+  const { cid, uid } = await readClusterIdentity(kube);
+  const { cluster } = configuration;
+  if (!isListedId(cluster) && cid !== cluster)
+    throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${cid}`);
   let lost: Error | undefined;
   const { store } = openCache(
     configuration,
@@ -96,6 +137,10 @@ async function runResume(flags: ResumeFlags): Promise<number> {
       said.lines.forEach(say);
       return said.isDone ? 0 : EXIT_REFUSED;
     }
+    // The id of a listed cluster is from its kubeconfig; the epoch has the UID of the cluster that is resumed.
+    const epoch = await store.epoch();
+    if (isListedId(cluster) && epoch !== undefined && epoch.clusterUid !== uid)
+      throw new UsageError(`the epoch of ${cluster} is of another cluster: kube-system had UID ${epoch.clusterUid}, and now has ${uid}`);
     const { namespace } = flags;
     const { stops, lines } = stopsToResume(state, namespace);
     lines.forEach(say);

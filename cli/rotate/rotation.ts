@@ -2,7 +2,8 @@
 import { randomBytes } from "node:crypto";
 
 import { createSecrets } from "@deltaloop/store/secrets";
-import { parseMacKeys, referencesIn } from "@deltaloop/controllers/configuration";
+import { isListedId, parseMacKeys, referencesIn } from "@deltaloop/controllers/configuration";
+import { directoryIn } from "@deltaloop/controllers/clusters";
 import type { Configuration, Variables } from "@deltaloop/controllers/configuration";
 import type { Clock } from "@deltaloop/base";
 import { SecretError } from "@deltaloop/store/ports";
@@ -37,11 +38,20 @@ const TIMEOUT_MS = 10_000;
 /** Margin, because a process checks the age of its secrets every ten seconds and a read takes some time. */
 const READ_MS = 15_000;
 
+/** What to do for listed clusters, which share the secret. */
+const BY_HAND = {
+  DELTALOOP_MAC_KEY_SECRET:
+    "write OLD,NEW to its secret, then NEW,OLD, run `deltaloop keys --resign`, and write NEW; wait before each step until all have read the secret (docs/guides/rotate-keys.md)",
+  DELTALOOP_DIGEST_KEY_SECRET: "write a new key to its secret; the watcher then starts a new epoch of each cluster",
+} as const;
+
 /** Opens the secret to rotate. @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
 export async function openRotation(
   { environment, waitMs }: Pick<Rotation, "environment" | "waitMs">,
   variable: "DELTALOOP_MAC_KEY_SECRET" | "DELTALOOP_DIGEST_KEY_SECRET",
 ): Promise<OpenRotation> {
+  if (directoryIn(environment) || isListedId(environment["DELTALOOP_CLUSTER"] ?? ""))
+    throw new UsageError(`rotate handles a deployment of one cluster, and this one serves listed clusters: ${BY_HAND[variable]}`);
   const { given, endpoint, maxAgeMs } = referencesIn(environment);
   const reference = given.get(variable);
   if (reference === undefined)

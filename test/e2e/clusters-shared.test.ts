@@ -6,10 +6,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseEnv } from "node:util";
 
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { parseConfiguration } from "../../shared/controllers/lambda/configuration.ts";
+import { openCache, redisStore } from "../../shared/controllers/lambda/connect.ts";
 import { MEMBER_SILENT_MS } from "../../shared/store/ports/members.ts";
 import { rankOf } from "../../cli/watch/nominate.ts";
 import { DEV_SECRETS } from "../support/cache-compared.ts";
@@ -85,11 +88,12 @@ describe.skipIf(missing)(`two watchers of one deployment${missing === undefined 
     );
     return now;
   }
-  /** Runs `doctor` with the environment file that `dev` names after `what`. */
-  async function doctor(what: string, ...flags: readonly string[]): Promise<{ readonly code: number | null; readonly output: string }> {
-    const file = new RegExp(`to check ${what}, run: deltaloop doctor --env (\\S+)`).exec(dev?.output() ?? "")?.[1] ?? "";
-    expect(readFileSync(file, "utf8")).toContain(`DELTALOOP_LEASE_NAMESPACE='${OWN_NAMESPACE}'`);
-    const command = deltaloop(["doctor", "--env", file, ...flags]);
+  const fileFor = (what: string): string =>
+    new RegExp(`to check ${what}, run: deltaloop doctor --env (\\S+)`).exec(dev?.output() ?? "")?.[1] ?? "";
+  /** Runs a command with the environment file that `dev` names after `what`. */
+  async function beside(what: string, ...args: readonly string[]): Promise<{ readonly code: number | null; readonly output: string }> {
+    expect(readFileSync(fileFor(what), "utf8")).toContain(`DELTALOOP_LEASE_NAMESPACE='${OWN_NAMESPACE}'`);
+    const command = deltaloop([...args, "--env", fileFor(what)]);
     const { code } = await command.exited;
     return { code, output: command.output() };
   }
@@ -112,11 +116,32 @@ describe.skipIf(missing)(`two watchers of one deployment${missing === undefined 
   });
 
   it("are healthy in the eyes of the doctor, for all clusters and for one of them", async () => {
-    const [all, named, one] = await Promise.all([doctor("all clusters"), doctor("all clusters", "--clusters", folder ?? ""), doctor("c0")]);
+    const [all, named, one] = await Promise.all([
+      beside("all clusters", "doctor"),
+      beside("all clusters", "doctor", "--clusters", folder ?? ""),
+      beside("c0", "doctor"),
+    ]);
     expect(all.output).toContain(`${CLUSTERS} clusters, 0 with failures`);
     expect(named.output).toContain(`${CLUSTERS} clusters, 0 with failures`);
     expect(one.output).toMatch(/cluster\s+[0-9a-f]{32}\s+has the UID of its epoch/);
     expect([all, named, one].map(({ code }) => code)).toEqual([0, 0, 0]);
+  });
+
+  it("are resumed by name after a foreign write, and their keys are reported", async () => {
+    const configuration = parseConfiguration(parseEnv(readFileSync(fileFor("c0"), "utf8")));
+    const { store } = openCache(
+      configuration,
+      redisStore(configuration.redis, () => undefined),
+    );
+    const write = { resource: "replicasets", key: "shop/web", manager: "kube-controller-manager", atMs: Date.now() - 60_000 } as const;
+    await store.reportForeignWrites({ namespaces: [write] }, Date.now());
+    await store.close();
+    const resumed = await beside("all clusters", "resume", "c0");
+    expect(resumed).toEqual({ code: 0, output: expect.stringMatching(/kube-controller-manager[^]*\nresumed: due keys/) });
+    const [byFile, keys] = await Promise.all([beside("c0", "resume"), beside("all clusters", "keys")]);
+    expect(byFile).toEqual({ code: 0, output: "nothing is stopped\n" });
+    expect(keys.code).toBe(0);
+    for (let i = 0; i < CLUSTERS; i++) expect(keys.output).toContain(`c${i}: deployments: `);
   });
 
   it("serve all clusters after one was killed, and divide them again after its restart", async () => {

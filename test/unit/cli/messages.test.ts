@@ -10,6 +10,8 @@ import { gunzipSync, gzipSync } from "node:zlib";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { kubeconfigOf } from "../../support/kubeconfig.ts";
+
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const UNDO = join(ROOT, "test/captures/undo.watch.jsonl.gz");
 
@@ -50,6 +52,30 @@ it.each([
   expect(stderr).toMatch(/^deltaloop: [^\n]*\n$/);
   expect(stderr).toContain(`deltaloop: ${says}`);
   expect(stderr).not.toContain("secret");
+});
+
+describe("in the environment of listed clusters", () => {
+  const listed = { ...env, DELTALOOP_MODE: "act" };
+
+  it.each([
+    { parameters: ["rotate", "mac-key"], says: /^deltaloop: rotate handles a deployment of one cluster.*`deltaloop keys --resign`/ },
+    { parameters: ["rotate", "digest-key"], says: /^deltaloop: rotate handles a deployment of one cluster.*write a new key to its secret/ },
+    { parameters: ["resume"], says: /^deltaloop: name the cluster to resume; it is one of: blue$/m },
+    { parameters: ["resume", "red"], says: /^deltaloop: \S+ has no cluster red; it is one of: blue$/m },
+    { parameters: ["keys"], says: /^deltaloop: DELTALOOP_REDIS_URL: the Redis at 127\.0\.0\.1:9 cannot be used/m },
+  ])("$parameters exits with code 2 and the remedy", ({ parameters, says }) => {
+    const clusters = mkdtempSync(join(folder, "clusters-"));
+    writeFileSync(join(clusters, "blue"), kubeconfigOf({ server: "https://blue.example.com" }, { token: "t0ken" }), { mode: 0o600 });
+    const { status, stderr } = run(parameters, { env: { ...listed, DELTALOOP_CLUSTERS: clusters } });
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(says) });
+  });
+
+  it("resume refuses a name for a deployment of one cluster", () => {
+    expect(run(["resume", "blue"], { env })).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining("blue is the name of a listed cluster: add --clusters"),
+    });
+  });
 });
 
 it.each(["--version", "-V"])("[informer T114] %s prints the version in package.json", (flag) => {
