@@ -107,9 +107,11 @@ function suite(python: string): void {
   });
 }
 
-/** Replaces `{ "Fn::GetAtt": … }` by one constant name. */
+/** Replaces `{ "Fn::GetAtt": … }` by one constant name, and a statement that depends on a condition by the statement. */
 function withoutIntrinsics(_: string, value: unknown): unknown {
   const [key, ...others] = typeof value === "object" && value !== null ? Object.keys(value) : [];
+  const [, statement] = key === "Fn::If" ? (value as { readonly "Fn::If": readonly unknown[] })["Fn::If"] : []; // CloudFormation's form
+  if (typeof statement === "object" && statement !== null && "Effect" in statement) return statement;
   return others.length === 0 && (key === "Ref" || key?.startsWith("Fn::")) ? "arn:aws:service:region:account:one" : value;
 }
 
