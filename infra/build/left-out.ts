@@ -15,7 +15,7 @@ const IOREDIS = "node_modules/ioredis/built/";
 const COMMANDS = "node_modules/@ioredis/commands/built/commands.json";
 const METRIC_TABLE = "shared/base/metrics/metric-table.ts";
 
-/** CommonJS source that replaces a file. */
+/** The source that replaces a file: CommonJS for ioredis, an ES module for ours. */
 const REPLACEMENTS: Readonly<Record<string, string>> = {
   // DEBUG is not set in Lambda.
   [`${IOREDIS}utils/debug.js`]: "exports.default = () => Object.assign(() => undefined, { enabled: false });",
@@ -33,6 +33,10 @@ Object.assign(exports, { isInternalHimportCommand: no, isHimportControlCommand: 
 exports.default = class { constructor() { throw new Error("HIMPORT is not supported in functions"); } };`,
   [`${IOREDIS}connectors/SentinelConnector/index.js`]:
     'exports.default = class { constructor() { throw new Error("Redis Sentinel is not supported in functions"); } };\nexports.SentinelIterator = exports.default;',
+  // Called by the watcher's audit and by `deltaloop keys`.
+  ["shared/store/redis/key-store.ts"]: `const no = () => Promise.reject(new Error("functions do not count keys"));
+export const createKeyStore = () => ({ keyUse: no });
+export const readGhosts = no;`,
 };
 
 /** Returns the esbuild plugin that replaces these files. */
