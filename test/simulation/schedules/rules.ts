@@ -24,7 +24,7 @@ export const BREAKAGES: readonly Breakage[] = [
     rule: "A2",
     off: "messages with an older fence are applied",
     seed: 20,
-    script: { scripts: SEQUENCE_SCRIPTS, from: `if less(fence, state.fence) then return "fence" end`, to: "" },
+    script: { scripts: SEQUENCE_SCRIPTS, from: `if current and less(fence, current) then return "fence" end`, to: "" },
   },
   {
     rule: "A3",
