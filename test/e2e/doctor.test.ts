@@ -12,7 +12,7 @@ import { CHECKS } from "../../cli/doctor/finding.ts";
 import type { Finding } from "../../cli/doctor/finding.ts";
 import { sqsClient } from "../../shared/store/sqs/client.ts";
 import { environmentOf, parseConfiguration } from "../../shared/controllers/lambda/configuration.ts";
-import { LANES, laneOf } from "../../shared/store/lane.ts";
+import { laneOf } from "../../shared/store/lane.ts";
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import type { Configuration } from "../../shared/controllers/lambda/configuration.ts";
 import { openCache, redisStore } from "../../shared/controllers/lambda/connect.ts";
@@ -145,7 +145,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
 
     it("doctor --audit reports exactly the object whose row is missing", async () => {
       await cluster?.kubectl("run", "audited", "--image=shop:1"); // no scheduler binds this pod, so its row does not change
-      const rows = async () => (await store.readLane("pods", laneOf("default/audited", LANES.pods))).rows;
+      const rows = async () => (await store.readLane("pods", laneOf("default/audited", (await store.readLane("pods", 0)).lanes))).rows;
       await eventually("its row", async () => (await rows()).some(({ key }) => key === "default/audited"));
       for (const name of (await client?.keys("dl:dev:*:[vs]:pods:*")) ?? []) await client?.hdel(name, "default/audited");
       const said = await doctor({}, [...args, "--audit"], AUDIT_MS_MAX);

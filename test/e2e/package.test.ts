@@ -378,8 +378,12 @@ describe("template", () => {
           DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
           DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
         }),
-        DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", `deltaloop/prod/redis/${own}`, ""] },
-        ...(USES_KUBE.test(own) && { DELTALOOP_KUBE_SECRET: `deltaloop/prod/kube/${own}` }),
+        DELTALOOP_REDIS_SECRET: {
+          "Fn::If": ["MakesFunctionUsers", `deltaloop/prod/redis/${own}`, { "Fn::If": ["MakesStore", "deltaloop/prod/redis", ""] }],
+        },
+        ...(USES_KUBE.test(own) && {
+          DELTALOOP_KUBE_SECRET: { "Fn::If": ["IsLean", `ssm:/deltaloop/prod/kube/${own}`, `deltaloop/prod/kube/${own}`] },
+        }),
       });
     }
   });
@@ -420,7 +424,7 @@ describe("template", () => {
     )) {
       const [, own = ""] = /"PolicyName":"([\w-]+)"/.exec(JSON.stringify(Properties)) ?? [];
       const [{ PolicyDocument }] = Properties["Policies"] as [{ PolicyDocument: { Statement: readonly Record<string, unknown>[] } }];
-      const about = PolicyDocument.Statement.filter((statement) => JSON.stringify(statement).includes("ssm:"));
+      const about = PolicyDocument.Statement.filter((statement) => JSON.stringify(statement).includes("/clusters/"));
       const path = `arn:\${AWS::Partition}:ssm:\${AWS::Region}:\${AWS::AccountId}:parameter/deltaloop/prod/clusters/deltaloop-${own}`;
       const [lists, paths] = own === "sweep" ? [["ssm:GetParametersByPath"], [path]] : [[], []];
       expect(about, name).toEqual([
