@@ -14,9 +14,8 @@ import { it as base, expect } from "vitest";
 import { createApplierFunction } from "../../shared/controllers/lambda/applier-function.ts";
 import { createClusterValues, REFUSED_MS } from "../../shared/controllers/lambda/clusters/cluster-values.ts";
 import { serveRecords } from "../../shared/controllers/lambda/clusters/deployed-for-clusters.ts";
-import { liveOf, NO_CLUSTER } from "../../shared/controllers/lambda/clusters/directory-configuration.ts";
+import { liveOf } from "../../shared/controllers/lambda/clusters/directory-configuration.ts";
 import { createServedClusters, IDLE_MS } from "../../shared/controllers/lambda/clusters/served-clusters.ts";
-import type { Configuration } from "../../shared/controllers/lambda/configuration.ts";
 import { fixedConfiguration } from "../../shared/controllers/lambda/live-configuration.ts";
 import type { SqsHandler } from "../../shared/controllers/lambda/sqs-handler.ts";
 import type { WiredFunction } from "../../shared/controllers/lambda/wire-function.ts";
@@ -29,10 +28,10 @@ import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
 import { createSystemClock } from "../../shared/base/system/clock.ts";
 import { doorbellParts } from "../../shared/store/ports/doorbells.ts";
 import { createSigner } from "../../shared/store/signer.ts";
+import { DIRECTORY_CONFIGURATION, MAC_KEYS } from "../support/directory-configuration.ts";
 import { kubeconfigOf } from "../support/kubeconfig.ts";
 import { silentLog } from "../support/silent-log.ts";
 
-const MAC_KEYS = ["the MAC key of these clusters"];
 const ROLE = "deltaloop-sync-replicaset";
 const PATH = `/clusters/${ROLE}`;
 
@@ -59,17 +58,6 @@ interface Harness {
   drop(): void;
 }
 
-const CONFIGURATION: Configuration = {
-  ...{ deployment: "prod", cluster: NO_CLUSTER.cid, mode: "shadow", digestKey: "a digest key of this test", macKeys: MAC_KEYS },
-  redis: { url: "redis://none.invalid", cluster: false },
-  kube: { server: NO_CLUSTER.server },
-  queues: {
-    deltas: "http://none.invalid/d.fifo",
-    doorbells: { deployment: "http://none.invalid/d", replicaset: "http://none.invalid/r", replicationcontroller: "http://none.invalid/c" },
-  },
-  ...{ logLevel: "error", metrics: "none" },
-};
-
 const it = base.extend<{ harness: Harness }>({
   // oxlint-disable-next-line no-empty-pattern -- vitest reads the names of the fixtures that it needs
   harness: async ({}, use) => {
@@ -89,7 +77,7 @@ const it = base.extend<{ harness: Harness }>({
         values: async (names) => await given("decrypt", names),
       },
     });
-    const live = fixedConfiguration(CONFIGURATION);
+    const live = fixedConfiguration(DIRECTORY_CONFIGURATION);
     const served = createServedClusters<SqsHandler>({
       ...{ component: "replicaset", role: ROLE, live, values, clock, log: silentLog },
       allowed: new Set(["loopback", "insecure"]),
@@ -271,5 +259,7 @@ it("what an unused cluster was served with is dropped, and made again from its o
   harness.drop();
   await harness.route("doorbells", doorbell(good, good));
   expect(harness.good.requests).toEqual([`${READ} token-of-good`, `${READ} token-of-good`]);
-  expect(liveOf(fixedConfiguration(CONFIGURATION), { cid: good, server: harness.good.url }).current).toMatchObject({ cluster: good });
+  expect(liveOf(fixedConfiguration(DIRECTORY_CONFIGURATION), { cid: good, server: harness.good.url }).current).toMatchObject({
+    cluster: good,
+  });
 });

@@ -189,7 +189,7 @@ describe("network", () => {
       );
       expect(tables.length, profile).toBeGreaterThan(0);
       for (const table of tables) expect(text(resources["S3Endpoint"]?.Properties["RouteTableIds"]), profile).toContain(table);
-      // Without a Fargate task nobody needs S3.
+      // Only the Fargate task reads from S3: the layers of its image.
       expect(resourcesOf({ Profile: profile, Endpoints: "true", ...NARROW })).not.toHaveProperty("WatcherToServices");
     }
   });

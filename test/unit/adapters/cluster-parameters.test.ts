@@ -7,6 +7,7 @@ import { it as base, expect } from "vitest";
 import { clusterId } from "../../../shared/kube/kubeconfig/clusters/directory.ts";
 import { parseKubeconfig } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
 import { CONFIRMED_MS, createClusterValues } from "../../../shared/controllers/lambda/clusters/cluster-values.ts";
+import type { ClusterValues } from "../../../shared/controllers/lambda/clusters/cluster-values.ts";
 import { openClusterParameters } from "../../../shared/local/clusters/cluster-folder.ts";
 import { pauseParameterCluster, removeParameterCluster, writeParameterCluster } from "../../../shared/local/clusters/parameter-clusters.ts";
 import { createParameters } from "../../../shared/store/secrets/parameters.ts";
@@ -35,6 +36,10 @@ interface Harness extends FakeParameters {
   readonly problems: string[];
   add(name: string, server?: string): Promise<string>;
   open(role?: string): Promise<Awaited<ReturnType<typeof openClusterParameters>>>;
+  /** The clusters as a function of this role reads them. */
+  valuesOf(role: string): ClusterValues;
+  /** Lets time pass for `valuesOf`. */
+  wait(ms: number): void;
 }
 
 const it = base.extend<{ harness: Harness }>({
@@ -43,6 +48,7 @@ const it = base.extend<{ harness: Harness }>({
     const fake = await startFakeParameters();
     const place = { parameters: createParameters({ endpoint: fake.endpoint }), place: PLACE };
     const problems: string[] = [];
+    let nowMs = 0;
     await use({
       ...fake,
       ...{ place, problems },
@@ -57,6 +63,13 @@ const it = base.extend<{ harness: Harness }>({
           resolve: async () => await Promise.resolve([]),
           onProblem: (line) => problems.push(line),
         }),
+      valuesOf: (role) =>
+        createClusterValues({
+          ...{ ...place, role, allowed: new Set(), log: silentLog },
+          clock: { now: () => nowMs },
+          random: { next: () => 0 },
+        }),
+      wait: (ms) => void (nowMs += ms),
     });
     place.parameters.close();
     fake.stop();
@@ -123,15 +136,7 @@ it("uses the new credentials of a cluster that was removed and added again, whos
   const role = "deltaloop-sync-replicaset";
   const cid = await harness.add("blue");
   const directory = await harness.open(role);
-  let nowMs = 0;
-  const values = createClusterValues({
-    ...harness.place,
-    role,
-    allowed: new Set(),
-    clock: { now: () => nowMs },
-    random: { next: () => 0 },
-    log: silentLog,
-  });
+  const values = harness.valuesOf(role);
   await values.get(cid);
   await removeParameterCluster(harness.place, ROLES, cid);
   const config = parseKubeconfig(
@@ -140,7 +145,7 @@ it("uses the new credentials of a cluster that was removed and added again, whos
   );
   await writeParameterCluster(harness.place, WRITTEN, { name: "blue", config, isPaused: false });
   await directory.refresh();
-  nowMs += CONFIRMED_MS;
+  harness.wait(CONFIRMED_MS);
   expect(JSON.stringify(directory.list()[0]?.inline?.())).toContain("renewed-default");
   expect((await values.get(cid))?.config.users[0]?.user.token).toBe("renewed-default");
 });
@@ -151,15 +156,7 @@ it("rejects only the value that cannot be decrypted, and keeps its last good one
   for (const name of names) cids.set(name, await harness.add(name));
   const role = "deltaloop-sync-replicaset";
   const directory = await harness.open(role);
-  let nowMs = 0;
-  const values = createClusterValues({
-    ...harness.place,
-    role,
-    allowed: new Set(),
-    clock: { now: () => nowMs },
-    random: { next: () => 0 },
-    log: silentLog,
-  });
+  const values = harness.valuesOf(role);
   const namesOf = async () => (await Promise.all([...cids.values()].map(async (cid) => await values.get(cid)))).map((each) => each?.name);
   expect(await namesOf()).toEqual(names);
   for (const name of [...names.slice(0, 11), "new"]) cids.set(name, await harness.add(name));
@@ -170,7 +167,7 @@ it("rejects only the value that cannot be decrypted, and keeps its last good one
   expect(harness.problems.toSorted()).toEqual(
     [path("c3"), path("new")].toSorted().map((each) => expect.stringContaining(`${each}: cannot be decrypted`) as string),
   );
-  nowMs += CONFIRMED_MS;
+  harness.wait(CONFIRMED_MS);
   await expect(values.get(cids.get("new") ?? ""), "not missing: its records stay in the queue").rejects.toThrow("cannot be decrypted");
   cids.delete("new");
   harness.decrypted.length = 0;

@@ -1,16 +1,17 @@
 /**
  * The clusters of one role in Parameter Store, as a function needs them: one by one, when a message arrives.
  *
- * XV1 a value is decrypted once for each of its versions; that it is unchanged is confirmed without decryption when a cluster that was
- *     confirmed CONFIRMED_MS ago is asked for. So pauses, removals and renewed credentials count within that time. The request is filled up
- *     with clusters that are due soon and were asked for within ASKED_MS. JITTER spreads the requests of functions that started together.
+ * XV1 each version of a value is decrypted once. A cluster that is needed CONFIRMED_MS after its last confirmation is confirmed again: its
+ *     version is read, without decryption. So pauses, removals and renewed credentials take effect within that time. The same request
+ *     confirms other clusters that are due soon and were needed within ASKED_MS. JITTER spreads the requests of functions that started
+ *     together.
  * XV2 a refused credential is confirmed at once, but at most every REFUSED_MS for each cluster, so that a hostile server causes few reads.
  * XV3 while Parameter Store does not answer, known values are used for KEPT_MS after their last confirmation, and are confirmed again after
  *     AGAIN_AFTER_FAILURE_MS. After KEPT_MS, and for other clusters, the caller gets the error. A failed read fails all callers that wait, so
  *     that none waits for two: an invocation has 5 s. No caller gets "missing" without an answer.
  * XV4 a rejected value keeps the last good one (KD3), as does one that cannot be decrypted; without a good one, callers get the error of the
  *     latter. Each problem is logged once.
- * XV5 at most KNOWN_MAX clusters are known; those that were not asked for the longest time are forgotten.
+ * XV5 at most KNOWN_MAX clusters are kept; the least recently used are forgotten.
  */
 import { parameterPath, parseClusterValue } from "@deltaloop/kube/clusters";
 import type { Allowance, ListedValue } from "@deltaloop/kube/clusters";
@@ -72,7 +73,7 @@ type Found = Pick<Known, "version" | "value"> & Partial<Pick<Known, "problem" | 
 
 export function createClusterValues({ parameters, place, role, allowed, clock, random, log }: ClusterValuesOptions): ClusterValues {
   const path = parameterPath(place, role);
-  /** By cluster id, those that were asked for last at the end. */
+  /** By cluster id, the most recently used last. */
   const known = new Map<string, Known>();
   /** The clusters of the next read. */
   const asked = new Set<string>();

@@ -192,7 +192,7 @@ it("says of no cluster that it is missing when three callers wait for reads that
   expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
 });
 
-it("confirms clusters that are in use with those that are asked for, in as many requests as these need", async ({ harness }) => {
+it("confirms clusters that are in use together with due ones, without further requests", async ({ harness }) => {
   const cids = Array.from({ length: 25 }, (_, i) => harness.add(`c${i}`));
   const [first = ""] = cids;
   for (const cid of cids) await harness.clusters.get(cid);

@@ -1,36 +1,31 @@
 import { expect, it } from "vitest";
 
 import type { ClusterValues } from "../../../../shared/controllers/lambda/clusters/cluster-values.ts";
-import { NO_CLUSTER } from "../../../../shared/controllers/lambda/clusters/directory-configuration.ts";
 import { createServedClusters } from "../../../../shared/controllers/lambda/clusters/served-clusters.ts";
-import type { Configuration } from "../../../../shared/controllers/lambda/configuration.ts";
 import { fixedConfiguration } from "../../../../shared/controllers/lambda/live-configuration.ts";
 import { createSystemClock } from "../../../../shared/base/system/clock.ts";
 import type { ListedValue } from "../../../../shared/kube/clusters.ts";
 import { kubeconfigFrom } from "../../../../shared/kube/kubeconfig/schema.ts";
 import { createMemoryStore } from "../../../../shared/store/memory/store/store.ts";
+import { DIRECTORY_CONFIGURATION } from "../../../support/directory-configuration.ts";
 import { kubeconfigOf } from "../../../support/kubeconfig.ts";
 import { silentLog } from "../../../support/silent-log.ts";
 
 const SERVER = "https://192.0.2.7";
-const CONFIGURATION: Configuration = {
-  ...{ deployment: "prod", cluster: NO_CLUSTER.cid, mode: "shadow", digestKey: "a digest key of this test", macKeys: ["a MAC key"] },
-  redis: { url: "redis://none.invalid", cluster: false },
-  kube: { server: NO_CLUSTER.server },
-  queues: {
-    deltas: "http://none.invalid/d.fifo",
-    doorbells: { deployment: "http://none.invalid/d", replicaset: "http://none.invalid/r", replicationcontroller: "http://none.invalid/c" },
-  },
-  ...{ logLevel: "error", metrics: "none" },
-};
-
 it("lists each cluster with the name that its value has now", async () => {
   const config = kubeconfigFrom(JSON.parse(kubeconfigOf({ server: SERVER }, { token: "t" })), "test");
   const value: ListedValue = { kind: "listed", cid: "0a".repeat(16), name: "blue", server: SERVER, isPaused: false, config };
   let now = value;
   const values = { list: () => Promise.resolve([now]) } as unknown as ClusterValues; // list() reads no other part
   const served = createServedClusters({
-    ...{ component: "sweep", role: "deltaloop-sweep", live: fixedConfiguration(CONFIGURATION), values, allowed: new Set(), log: silentLog },
+    ...{
+      component: "sweep",
+      role: "deltaloop-sweep",
+      live: fixedConfiguration(DIRECTORY_CONFIGURATION),
+      values,
+      allowed: new Set(),
+      log: silentLog,
+    },
     shared: {
       makeStore: (options) => createMemoryStore({ ...options, clock: createSystemClock() }),
       sqs: { call: () => Promise.reject(new Error("unexpected call of SQS")), close: () => undefined } as never,
