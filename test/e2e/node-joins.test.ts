@@ -21,6 +21,7 @@ import { administratorOf, commandsOf, stepsOf } from "../support/document-steps.
 import type { DocumentStep } from "../support/document-steps.ts";
 import { deltaloop, eventually, startCluster } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
+import { ON_ANY_DISK } from "../harness/node-processes/any-disk.ts";
 import { whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
 import { NODE_UNIT } from "../harness/node-processes/unit.ts";
 import { podOf, podReady, server } from "../harness/node-processes/pods.ts";
@@ -123,7 +124,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
         ...words,
         ...["--cri", containerd.endpoint, "--name", NAME, "--node-ip", "127.0.0.1", "--port", "0"],
         ...["--root-dir", file("kubelet"), "--pod-logs-dir", file("pods"), "--container-logs-dir", file("containers")],
-        ...["--cgroup-root", containerd.cgroupParent],
+        ...["--cgroup-root", containerd.cgroupParent, ...ON_ANY_DISK],
         ...["--image-credential-provider-config", file("providers.yaml"), "--image-credential-provider-bin-dir", file("bin")],
       ],
       { DBUS_SYSTEM_BUS_ADDRESS: "unix:path=/nowhere" },

@@ -9,6 +9,7 @@ import { deltaloop, eventually, killHard } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import type { UpstreamTests } from "../../upstream/program.ts";
 import { importUpstreamImages } from "../../nodeconf/images.ts";
+import { ON_ANY_DISK, ON_ANY_DISK_UPSTREAM } from "./any-disk.ts";
 
 export type Side = "kubelet" | "ours";
 
@@ -135,6 +136,7 @@ async function startOurs(
     ...["--node-ip", addressOf(containerd), "--port", String(AGENT_PORT), "--client-ca-file", folder("ca.crt")],
     ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
     ...["--cgroup-root", containerd.cgroupParent, "--serialize-image-pulls=false"],
+    ...ON_ANY_DISK,
     ...(manifests === undefined ? [] : ["--manifests", manifests]),
     ...flags,
   ];
@@ -175,8 +177,7 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
     cgroupDriver: "cgroupfs",
     cgroupRoot: containerd.cgroupParent,
     enforceNodeAllocatable: [],
-    evictionHard: { "memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%" },
-    imageGCHighThresholdPercent: 100,
+    ...ON_ANY_DISK_UPSTREAM,
     podLogsDir: folder("pods"),
     volumePluginDir: folder("plugins"),
     clusterDomain: "cluster.local",

@@ -17,6 +17,7 @@ import type { ContainerdNode, ContainerdOptions } from "../../containerd/contain
 import { ensureContainerd } from "../../containerd/programs.ts";
 import { deltaloop, eventually, killHard, measured, whereRealPartsAre } from "../../support/e2e.ts";
 import type { AuditEntry, Cluster, Running } from "../../support/e2e.ts";
+import { ON_ANY_DISK } from "./any-disk.ts";
 
 export interface NodeAgent {
   readonly name: string;
@@ -130,6 +131,7 @@ async function startNode({ plane }: Cluster, name: string, options: NodeAgentOpt
         ...["--cgroup-root", containerd.cgroupParent, "--manifests", manifests, "--client-ca-file", folder("ca.crt")],
         // No server listens there; without an address each start would report a warning on pod and Node.
         ...["--cluster-dns", "10.96.0.10"],
+        ...ON_ANY_DISK,
         ...(options.flags ?? []),
       ];
       agent = deltaloop(args, options.environment);

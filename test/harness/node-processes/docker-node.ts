@@ -13,6 +13,7 @@ import { startDockerd } from "../../docker/dockerd.ts";
 import type { DockerNode } from "../../docker/dockerd.ts";
 import { deltaloop, killHard } from "../../support/e2e.ts";
 import type { Cluster, Running } from "../../support/e2e.ts";
+import { ON_ANY_DISK } from "./any-disk.ts";
 
 export interface DockerAgent {
   readonly docker: DockerNode;
@@ -52,6 +53,7 @@ export async function startDockerNode({ plane }: Cluster, name: string, program:
         ...["--pod-infra-container-image", IMAGES.pause, "--cni-conf-dir", docker.cniConfDir, "--cni-bin-dir", CNI_PLUGINS],
         ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
         ...["--cgroup-root", docker.cgroupParent, "--manifests", folder("manifests"), "--client-ca-file", folder("ca.crt")],
+        ...ON_ANY_DISK,
       ]);
       await agent.line("ready");
     };
