@@ -14,7 +14,8 @@ import type { FolderOptions } from "../../shared/local/clusters/read-folder.ts";
 import { kubeconfigOf } from "../support/kubeconfig.ts";
 
 const BYTES = 1024 * 1024 - 16;
-const MICROSECONDS_MAX = 2_000_000;
+/** The parser took 33 s; now 0.4 s on a quiet machine, and 2 s beside other work with a full heap. */
+const MICROSECONDS_MAX = 8_000_000;
 const AGAIN_MICROSECONDS_MAX = 20_000;
 
 let folder: string;
