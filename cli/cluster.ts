@@ -104,9 +104,13 @@ async function add(name: string, flags: AddFlags): Promise<void> {
 }
 
 async function remove(name: string, flags: ClustersFlags): Promise<void> {
-  const entry = await found(name, flags);
-  if (!isParameterPlace(flags.clusters)) return await removeCluster(flags.clusters, entry);
-  await inParameters(flags, async (store) => await removeParameterCluster(store, ROLE_NAMES, cidOf(entry)));
+  if (!isParameterPlace(flags.clusters)) return await removeCluster(flags.clusters, await found(name, flags));
+  // A removal that failed half-way, or an addition, has left parameters of functions only (PP1).
+  for (const role of ROLE_NAMES.toReversed()) {
+    const entry = (await entries(flags, role)).find((each) => each.name === name);
+    if (entry) return await inParameters(flags, async (store) => await removeParameterCluster(store, ROLE_NAMES, cidOf(entry)));
+  }
+  await found(name, flags);
 }
 
 /** Calls `act` with Parameter Store, whose connections would keep this process alive. */
@@ -143,17 +147,15 @@ async function found(name: string, flags: ClustersFlags): Promise<FolderEntry> {
   );
 }
 
-async function entries({
-  clusters,
-  allow = [],
-}: Pick<ClustersFlags, "clusters"> & Partial<ClustersFlags>): Promise<readonly FolderEntry[]> {
+/** Returns the clusters of a folder, or those that a role has in Parameter Store. @throws {UsageError} */
+async function entries(
+  { clusters, allow = [] }: Pick<ClustersFlags, "clusters"> & Partial<ClustersFlags>,
+  role = serviceAccount("watcher"),
+): Promise<readonly FolderEntry[]> {
   const options = { allowed: new Set(allow), resolve: hostResolver(createSystemClock()) };
   try {
     if (!isParameterPlace(clusters)) return await readFolder({ ...options, folder: clusters });
-    return await inParameters(
-      { clusters },
-      async (store) => await readParameterClusters({ ...options, ...store, role: serviceAccount("watcher") }),
-    );
+    return await inParameters({ clusters }, async (store) => await readParameterClusters({ ...options, ...store, role }));
   } catch (error) {
     throw new UsageError(
       error instanceof Error && "code" in error && error.code === "ENOENT"

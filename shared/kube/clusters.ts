@@ -1,4 +1,4 @@
-export { clusterValueText, parameterPath, parseClusterValue, pausedText } from "./kubeconfig/clusters/cluster-value.ts";
+export { clusterValueText, isPausedText, parameterPath, parseClusterValue, pausedText } from "./kubeconfig/clusters/cluster-value.ts";
 export type { ClusterValue, ListedValue } from "./kubeconfig/clusters/cluster-value.ts";
 export { credentialKind, inlineAccess } from "./kubeconfig/clusters/inline-access.ts";
 export { ALLOWANCES } from "./kubeconfig/clusters/vet.ts";

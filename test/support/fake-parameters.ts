@@ -17,6 +17,8 @@ interface StoredParameter {
   readonly version: number;
   /** Milliseconds after a fixed time. */
   readonly modified?: number;
+  /** Values of earlier versions, by number. */
+  readonly former?: ReadonlyMap<number, string>;
 }
 
 export interface FakeParameters {
@@ -28,6 +30,8 @@ export interface FakeParameters {
   readonly denied: Set<string>;
   /** Parameters whose KMS key is disabled, which fails each call that decrypts one. */
   readonly undecryptable: Set<string>;
+  /** Calls `act` with the name of the next written parameter, before it is written. */
+  beforeNextPut(act: (name: string) => void): void;
   /** Throttles GetParameters after this number of calls. */
   throttleAfter(calls: number): void;
   stop(): void;
@@ -40,6 +44,7 @@ export async function startFakeParameters(): Promise<FakeParameters> {
   const undecryptable = new Set<string>();
   let puts = 0;
   let unthrottled = Infinity;
+  let beforePut: ((name: string) => void) | undefined;
   const answer = (
     action: string,
     { Path, Names = [], Name = "", Value = "", NextToken, WithDecryption, MaxResults = 10 }: Asked,
@@ -55,15 +60,21 @@ export async function startFakeParameters(): Promise<FakeParameters> {
       }
       case "GetParameters": {
         const found = Names.flatMap((name) => {
-          const parameter = values.get(name);
-          return parameter === undefined ? [] : [stated(name, parameter, WithDecryption === true)];
+          const [own = "", version] = name.split(":");
+          const parameter = values.get(own);
+          if (parameter === undefined) return [];
+          const former = version === undefined ? parameter.value : parameter.former?.get(Number(version));
+          return former === undefined ? [] : [stated(own, { ...parameter, value: former }, WithDecryption === true)];
         });
         if (WithDecryption === true) decrypted.push(...found.map((each) => each.Name));
         return { Parameters: found };
       }
-      case "PutParameter":
-        values.set(Name, { value: Value, version: (values.get(Name)?.version ?? 0) + 1, modified: ++puts });
-        return { Version: values.get(Name)?.version };
+      case "PutParameter": {
+        beforePut?.(Name);
+        const { version = 0, value = "", former = [] } = values.get(Name) ?? {};
+        values.set(Name, { value: Value, version: version + 1, modified: ++puts, former: new Map([...former, [version, value]]) });
+        return { Version: version + 1 };
+      }
       default:
         for (const name of Names) values.delete(name);
         return { DeletedParameters: Names };
@@ -90,6 +101,12 @@ export async function startFakeParameters(): Promise<FakeParameters> {
   const { port } = server.address() as AddressInfo; // a TCP server has one
   return {
     ...{ endpoint: `http://127.0.0.1:${port}`, values, decrypted, denied, undecryptable },
+    beforeNextPut(act) {
+      beforePut = (name) => {
+        beforePut = undefined;
+        act(name);
+      };
+    },
     throttleAfter: (calls) => void (unthrottled = calls),
     stop: () => void server.close(),
   };

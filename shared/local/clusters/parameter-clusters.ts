@@ -4,13 +4,15 @@
  *
  * PP1 the functions' parameters are written before the watcher's and removed after it: the watcher's is what makes a cluster served.
  * PP2 a role without rights in clusters gets a value without credentials, so that all functions find their clusters in the same way.
+ * PP3 Parameter Store has no conditional write. A write that replaced another version than the one it was made of is made again of that one,
+ *     so that a pause and renewed credentials of two operators both last. A cluster that was removed meanwhile stays removed.
  */
-import { clusterValueText, parameterPath, parseClusterValue, pausedText } from "@deltaloop/kube/clusters";
+import { clusterValueText, isPausedText, parameterPath, parseClusterValue, pausedText } from "@deltaloop/kube/clusters";
 import type { ClusterValue, ListedValue } from "@deltaloop/kube/clusters";
 import { clusterId } from "@deltaloop/kube/kubeconfig";
 import type { Kubeconfig } from "@deltaloop/kube/kubeconfig";
 import { SecretError } from "@deltaloop/store/ports";
-import { batches } from "@deltaloop/store/secrets";
+import { batches, numberOf } from "@deltaloop/store/secrets";
 import type { Parameters } from "@deltaloop/store/secrets";
 import { rejectRepeated, vetAddress } from "./read-folder.ts";
 import type { FolderEntry, FolderOptions } from "./read-folder.ts";
@@ -83,7 +85,10 @@ function cidIn(parameter: string): string {
   return parameter.slice(parameter.lastIndexOf("/") + 1);
 }
 
-/** Writes a cluster for each role. A context named after a role selects its user; the others get the current context's. */
+/**
+ * Writes a cluster for each role. A context named after a role selects its user; the others get the current context's. A cluster that is
+ * written again stays paused or not as it was.
+ */
 export async function writeParameterCluster(
   { parameters, place }: Pick<ParameterOptions, "parameters" | "place">,
   roles: readonly ParameterRole[],
@@ -92,8 +97,10 @@ export async function writeParameterCluster(
   const cid = clusterId(cluster.name, config);
   for (const { name: role, hasCredentials } of watcherLast(roles, ({ name }) => name)) {
     const own = ofRole(config, role);
-    const value = clusterValueText({ ...cluster, config: hasCredentials ? own : withoutUsers(own) });
-    await parameters.put(`${parameterPath(place, role)}/${cid}`, value); // PP1
+    const value = { ...cluster, config: hasCredentials ? own : withoutUsers(own) };
+    await edit(parameters, `${parameterPath(place, role)}/${cid}`, (former) =>
+      clusterValueText({ ...value, isPaused: isPausedText(former) ?? cluster.isPaused }),
+    ); // PP1
   }
 }
 
@@ -114,11 +121,23 @@ export async function pauseParameterCluster(
 ): Promise<void> {
   const names = watcherLast(roles, (name) => name).map((role) => `${parameterPath(place, role)}/${cid}`);
   const values = await parameters.values(names);
-  for (const name of names) {
-    const found = values.get(name);
-    if (found instanceof SecretError) throw found;
-    const text = pausedText(found?.text ?? "", isPaused);
-    if (text !== undefined) await parameters.put(name, text);
+  for (const found of values.values()) if (found instanceof SecretError) throw found;
+  for (const name of names) await edit(parameters, name, (former) => pausedText(former, isPaused));
+}
+
+/** Writes what `textOf` makes of the former text, if it makes one (PP3). A text that cannot be decrypted is replaced like none. */
+async function edit(parameters: Parameters, name: string, textOf: (former: string) => string | undefined): Promise<void> {
+  const found = (await parameters.values([name])).get(name);
+  let former = found instanceof SecretError ? "" : (found?.text ?? "");
+  let madeOf = found === undefined ? 0 : found instanceof SecretError ? undefined : numberOf(found.version);
+  for (;;) {
+    const text = textOf(former);
+    if (text === undefined) return;
+    const version = await parameters.put(name, text);
+    if (madeOf === undefined || version === madeOf + 1) return;
+    if (version === 1) return textOf("") === undefined ? await parameters.remove([name]) : undefined; // it was removed meanwhile
+    former = (await parameters.formerValue(name, version - 1)) ?? "";
+    madeOf = version;
   }
 }
 

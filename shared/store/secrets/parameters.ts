@@ -28,7 +28,10 @@ export interface Parameters {
   versionsOf(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Returns the values by name, each with its version, or why it alone cannot be read (PA4); a missing parameter is absent. */
   values(names: readonly string[]): Promise<ReadonlyMap<string, ParameterValue | SecretError>>;
-  put(name: string, value: string): Promise<void>;
+  /** Returns the value that a parameter had in a version, by number, or undefined. */
+  formerValue(name: string, version: number): Promise<string | undefined>;
+  /** Replaces a value, whoever wrote it, and returns the number of the new version; the first one is 1. */
+  put(name: string, value: string): Promise<number>;
   /** Deletes parameters; a missing one is no error. */
   remove(names: readonly string[]): Promise<void>;
   close(): void;
@@ -40,6 +43,7 @@ const CALL_MS = 10_000;
 export const NAMES_MAX = 10;
 const Parameter = v.object({ Name: v.string(), Version: v.number(), LastModifiedDate: v.nullish(v.number()), Value: v.string() });
 type Parameter = v.InferOutput<typeof Parameter>;
+const Written = v.object({ Version: v.number() });
 const Page = v.object({ Parameters: v.nullish(v.array(Parameter), []), NextToken: v.nullish(v.string()) });
 
 /** All methods throw a SecretError that names the path or parameters, and the action to allow. */
@@ -81,8 +85,10 @@ export function createParameters(options: SecretsOptions = {}): Parameters {
     versionsOf: async (names) =>
       new Map((await inTurn(batches(names), async (each) => await get(each, false))).flat().map((each) => [each.Name, versionOf(each)])),
     values: async (names) => new Map((await inTurn(batches(names), valuesOf)).flat()),
+    formerValue: async (name, version) => (await get([`${name}:${version}`], true))[0]?.Value,
     async put(Name, Value) {
-      await call("PutParameter", Name, { Name, Value, Type: "SecureString", Tier: "Intelligent-Tiering", Overwrite: true });
+      const input = { Name, Value, Type: "SecureString", Tier: "Intelligent-Tiering", Overwrite: true };
+      return v.parse(Written, await call("PutParameter", Name, input)).Version;
     },
     async remove(names) {
       for (const Names of batches(names)) await call("DeleteParameters", Names.join(), { Names });
@@ -100,6 +106,11 @@ async function inTurn<T, R>(all: readonly T[], act: (each: T) => Promise<R>): Pr
   const done: R[] = [];
   for (const each of all) done.push(await act(each));
   return done;
+}
+
+/** The number in a version. */
+export function numberOf(version: string): number {
+  return Number.parseInt(version, 10);
 }
 
 /** PA3 */

@@ -99,8 +99,9 @@ it("lists clusters beyond one page, and decrypts a value again only when it has 
   expect(await directory.refresh()).toBe(false);
   expect(harness.decrypted).toHaveLength(23);
   const cid = await harness.add("c7");
+  harness.decrypted.length = 0;
   await directory.refresh();
-  expect(harness.decrypted.slice(23)).toEqual([`/deltaloop/prod/clusters/deltaloop-watcher/${cid}`]);
+  expect(harness.decrypted).toEqual([`/deltaloop/prod/clusters/deltaloop-watcher/${cid}`]);
 });
 
 it("reports clusters that are added, paused, resumed and removed, and renews credentials in memory", async ({ harness }) => {
@@ -128,6 +129,33 @@ it("reports clusters that are added, paused, resumed and removed, and renews cre
   expect(changes).toEqual(["added blue", "paused blue", "resumed blue", "removed blue"]);
   expect(harness.values.size).toBe(0);
   expect(JSON.stringify(listed?.inline?.()), "for the release of the Lease").toContain('"renewed"');
+});
+
+const watcherOf = (cid: string) => `/deltaloop/prod/clusters/deltaloop-watcher/${cid}`;
+
+it("keeps credentials that another operator renews during a pause, and a pause during a renewal", async ({ harness }) => {
+  const cid = await harness.add("blue");
+  let replaced = "";
+  const replacing = (from: string, to: string) => (name: string) => {
+    const { value = "", version = 0, former = [] } = harness.values.get(name) ?? {};
+    const text = value.replace(from, to);
+    harness.values.set(name, { value: text, version: version + 1, former: new Map([...former, [version, value], [version + 1, text]]) });
+    replaced = name;
+  };
+  harness.beforeNextPut(replacing("token-of-", "renewed-"));
+  await pauseParameterCluster(harness.place, ["deltaloop-watcher"], cid, true);
+  expect(harness.values.get(replaced)?.value).toMatch(/"paused":true.*renewed-deltaloop-watcher/u);
+  await pauseParameterCluster(harness.place, ["deltaloop-watcher"], cid, false);
+  harness.beforeNextPut(replacing('"paused":false', '"paused":true'));
+  await harness.add("blue");
+  expect(harness.values.get(replaced)?.value).toMatch(/"paused":true.*token-of-default/u);
+});
+
+it("leaves a cluster removed that another operator removes during a pause", async ({ harness }) => {
+  const cid = await harness.add("blue");
+  harness.beforeNextPut((name) => harness.values.delete(name));
+  await pauseParameterCluster(harness.place, ["deltaloop-watcher"], cid, true);
+  expect(harness.values.has(watcherOf(cid))).toBe(false);
 });
 
 it("uses the new credentials of a cluster that was removed and added again, whose parameter's versions start at 1 again", async ({

@@ -46,6 +46,11 @@ export function pausedText(text: string, paused: boolean): string | undefined {
   return value === undefined || value.paused === paused ? undefined : JSON.stringify({ ...value, paused });
 }
 
+/** Whether the value is paused; undefined if the text is no value. */
+export function isPausedText(text: string): boolean | undefined {
+  return parsed(text)?.paused;
+}
+
 /** The path of a role's parameters below a place, `ssm:/deltaloop/prod/clusters`. @throws {Error} for an invalid place */
 export function parameterPath(place: string, role: string): string {
   if (!PLACE.test(place)) throw new Error(`${place}: write ssm:/PATH`);
