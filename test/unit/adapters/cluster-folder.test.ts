@@ -11,6 +11,7 @@ import type { ClusterDirectory } from "../../../shared/kube/kubeconfig/clusters/
 import { openClusterFolder } from "../../../shared/local/clusters/cluster-folder.ts";
 import { setPaused } from "../../../shared/local/clusters/edit-folder.ts";
 import { vettedLookup } from "../../../shared/kube/kubeconfig/clusters/vetted-lookup.ts";
+import type { Resolve } from "../../../shared/kube/kubeconfig/clusters/vetted-lookup.ts";
 import { eventually } from "../../support/eventually.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
@@ -178,4 +179,27 @@ base("connects to no name that resolves to this machine by then, with and withou
     expect(await messageWith()).toContain("resolves to a loopback address");
     expect(await messageWith("loopback")).toContain("ECONNREFUSED");
   }
+});
+
+base("looks a name up once at a time, however many connections wait for it, and judges the addresses for each", async () => {
+  const asked: string[] = [];
+  const answers: Parameters<Resolve>[2][] = [];
+  const resolve: Resolve = (hostname, _, found) => {
+    asked.push(hostname);
+    answers.push(found);
+  };
+  const addressFrom = async (hostname: string, ...allowed: readonly "loopback"[]): Promise<string> =>
+    await new Promise((done) => {
+      vettedLookup(new Set(allowed), resolve)(hostname, {}, (error, address) => done(error?.message ?? String(address)));
+    });
+  const first = [
+    addressFrom("slow.example.com"),
+    addressFrom("slow.example.com", "loopback"),
+    addressFrom("other.example.com", "loopback"),
+  ];
+  expect(asked).toEqual(["slow.example.com", "other.example.com"]);
+  for (const answer of answers) answer(null, [{ address: "127.0.0.1", family: 4 }]);
+  expect(await Promise.all(first)).toEqual([expect.stringContaining("resolves to a loopback address"), "127.0.0.1", "127.0.0.1"]);
+  void addressFrom("slow.example.com");
+  expect(asked, "an answer is not kept").toHaveLength(3);
 });
