@@ -7,7 +7,7 @@
  *     --clusters several clusters of one deployment
  *     --fault flush|damage|restore|rewind|clock|clone    injects this fault in every run
  *     --grows                           epochs begin with one lane per resource, which grow
- *     --hunt 10m, --schedule name       --protocol: searches for rare pairs of a fault and a step; runs one schedule of such a search
+ *     --hunt 10m, --schedule name       searches protocol schedules for rare pairs of a fault and a step; runs one of such a search
  *     --off rule,rule                   disables these rules; --protocol --rules: prints the first seed that fails without each
  *     --workers n                       threads, one per core by default
  *     --resume file                     skips the seeds that have passed according to the file, and updates it
@@ -58,7 +58,10 @@ const LINES_MAX = 6;
 /** Maximum number of described failures; all failed seeds are listed. */
 const DESCRIBED_MAX = 3;
 
-const level = LEVELS.find((each) => each !== "system" && values[each]) ?? "system";
+// Only protocol schedules are searched for rare pairs.
+const searched = values.hunt ?? values.schedule;
+const level = LEVELS.find((each) => each !== "system" && values[each]) ?? (searched === undefined ? "system" : "protocol");
+if (searched !== undefined && level !== "protocol") throw new Error(`--hunt and --schedule are of --protocol, not --${level}`);
 const names = values.off.split(",").filter((name) => name !== "");
 const unknown = names.filter((name) => !isRule(name));
 if (unknown.length > 0) throw new Error(`no such rule: ${unknown.join(", ")}; there are ${RULES.join(", ")}`);
