@@ -11,8 +11,11 @@ import type { Random } from "../../shared/base/random.ts";
 export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
 export type Loss = (typeof LOSSES)[number];
 
-/** `clock`: the clock of the Store's server repeatedly jumps five minutes forward or back. `clone`: a second cluster, second-cluster.ts. */
-export const CHOSEN_FAULTS = [...LOSSES, "clock", "clone"] as const;
+/**
+ * `clock`: the clock of the Store's server repeatedly jumps five minutes forward or back. `clone`: a second cluster, second-cluster.ts.
+ * `etcd`: the API server repeatedly returns to an earlier state, Leases and resourceVersions included.
+ */
+export const CHOSEN_FAULTS = [...LOSSES, "clock", "clone", "etcd"] as const;
 export type ChosenFault = (typeof CHOSEN_FAULTS)[number];
 
 /** Returns true in one of eight runs, whatever the run's other faults are. */

@@ -34,6 +34,12 @@ test("violates no bound and reaches the desired state when the Store's clock jum
   expect(stats["jumps of the Store's clock"]).toBeGreaterThan(2);
 });
 
+test("opens a new epoch, creates no pod too many and reaches the desired state when etcd is restored", async () => {
+  const { violations, stats } = await simulate({ seed: 1, fault: "etcd" }); // fails without LE7 and the check of a list's version
+  expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
+  expect(stats["restores of etcd"]).toBe(2);
+});
+
 test("a second cluster with the same keys, Store and queues writes nothing, and the original cluster reaches the desired state", async () => {
   const { violations, stats } = await simulate({ seed: 2, fault: "clone" });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);

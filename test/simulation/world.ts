@@ -103,6 +103,8 @@ const SETTLES_MS = 20_000;
 /** Limit of the quiet phase: a key that failed often may be delayed for 1,000 s. */
 const END_MS_MAX = 2_400_000;
 const CLOCK_JUMP_MS = 300_000;
+const BACKUP_AGE_MS_MAX = 20_000;
+const RESTORES = 2;
 /** User agents whose requests are the user requests of a run. */
 const PEOPLE: ReadonlySet<string> = new Set(["kubectl", "tenant"]);
 const CLUSTER = "c1";
@@ -259,6 +261,7 @@ class World {
     this.#startPeople();
     this.#startLosses();
     this.#startClockJumps();
+    this.#startBackups();
     const stopClone = this.#startClone();
     for (let cycle = 1; cycle < CYCLES; cycle++) {
       await this.#pass(this.#startMs + cycle * CYCLE_MS - 1 - clock.now());
@@ -418,6 +421,28 @@ class World {
         this.#serverAheadMs += jumpMs;
         this.#fault("jumps of the Store's clock");
         this.#trace("fault", () => `the Store's clock jumps by ${jumpMs} ms`);
+      },
+    );
+  }
+
+  /** Restores etcd from backups that are up to BACKUP_AGE_MS_MAX old; twice, because four epochs in ten minutes stop creates and deletes. */
+  #startBackups(): void {
+    if (this.#options.fault !== "etcd") return;
+    const random = createSeededRandom(this.#options.seed * 67_867_967 + 11);
+    let left = RESTORES;
+    this.#repeat(
+      () => 5_000 + random.next() * 25_000,
+      async () => {
+        if (left-- <= 0) return;
+        const restore = this.#server.backup();
+        await this.#clock.after(random.next() * BACKUP_AGE_MS_MAX);
+        this.#mirror.update();
+        this.#trace("fault", () => "etcd is restored");
+        restore();
+        this.#fault("restores of etcd");
+        this.#checks.lost("restore");
+        await this.#mirror.restart(this.#server);
+        if (this.#hasSettled) await this.#users.settle();
       },
     );
   }
