@@ -1,10 +1,9 @@
 /**
  * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates. A source is for example a day of `deltaloop dev`, possibly in shadow mode next to a cluster's own controllers.
  *
- * The metrics count messages, doorbells and the time of syncs. The AWS use of each is taken from counts.json, as if each were in a separate
- * batch.
+ * The metrics count messages with changes, doorbells and the time of syncs. The AWS use of each is taken from counts.json, as if each were in
+ * a separate batch. Heartbeats are part of the idle use.
  */
-import { LANES } from "@deltaloop/store/ports";
 import { UsageError } from "@deltaloop/base";
 import { NOTHING } from "./counts.ts";
 import type { Counts, CountsFile } from "./counts.ts";
@@ -14,15 +13,13 @@ import type { Usage } from "./usage.ts";
 /** Sums over a period, over all labels. */
 export interface Measured {
   readonly hours: number;
+  /** Those with changes, each as often as it was received. */
   readonly messages: number;
   readonly doorbells: number;
   readonly syncSeconds: number;
   readonly requests: number;
 }
 
-const LANE_COUNT = Object.values(LANES).reduce((sum, lanes) => sum + lanes, 0);
-/** Messages without changes: one heartbeat per lane every 15 s. A bookmark, about one a minute, replaces a heartbeat. */
-const IDLE_MESSAGES_PER_HOUR = LANE_COUNT * 240;
 /** Requests per message: send, receive and delete. */
 const REQUESTS = 3;
 /** Size of a request to the API server with its response, or of a watch event; the benchmarks use events of 5.6 KB. */
@@ -36,9 +33,12 @@ const SYNC_FUNCTIONS = 3;
  */
 export function measuredIn(name: string, text: string, readAtMs: number, hours?: number): Measured {
   const sums = new Map<string, number>();
+  let retries = 0;
   for (const line of text.split("\n")) {
-    const [, metric, value] = /^(\w+)(?:\{.*\})? ([-+\d.eE]+|NaN|[-+]?Inf)(?: \d+)?$/.exec(line) ?? [];
-    if (metric !== undefined) sums.set(metric, (sums.get(metric) ?? 0) + Number(value));
+    const [, metric, labels = "", value] = /^(\w+)(\{.*\})? ([-+\d.eE]+|NaN|[-+]?Inf)(?: \d+)?$/.exec(line) ?? [];
+    if (metric === undefined) continue;
+    sums.set(metric, (sums.get(metric) ?? 0) + Number(value));
+    if (metric === "deltaloop_messages_total" && labels.includes('verdict="retry"')) retries += Number(value);
   }
   const of = (metric: string): number => sums.get(metric) ?? 0;
   if (!sums.has("deltaloop_messages_total") && !text.includes("# TYPE deltaloop_messages_total"))
@@ -49,7 +49,7 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
   if (!(counted > 0)) throw new UsageError(`${name} covers a duration of 0: pass --over DURATION`);
   return {
     hours: counted,
-    messages: of("deltaloop_messages_total"),
+    messages: of("deltaloop_delta_lag_seconds_count") + retries, // the lag is observed for messages with changes only
     doorbells: of("deltaloop_doorbells_total"),
     syncSeconds: of("workqueue_work_duration_seconds_sum"),
     requests: of("rest_client_requests_total"),
@@ -59,8 +59,8 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
 /** Returns a month at the measured rate, with the idle use of counts.json. */
 export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measured, clusters = 1): Usage {
   const month = (sum: number): number => (sum * MONTH_HOURS) / hours;
-  const messages = month(Math.max(0, measured.messages - IDLE_MESSAGES_PER_HOUR * hours));
-  const [doorbells, syncMs, requests] = [month(measured.doorbells), month(measured.syncSeconds * 1_000), month(measured.requests)];
+  const [messages, doorbells, requests] = [month(measured.messages), month(measured.doorbells), month(measured.requests)];
+  const syncMs = month(measured.syncSeconds * 1_000);
   const { functions, ...change } = file.podChange;
   const each = (name: string) => functions[name] ?? { invocations: 1, ms: 1, atOnce: 1 };
   const [apply, sync] = [each("apply-deltas"), each("sync-replicaset")];

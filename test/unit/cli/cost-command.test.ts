@@ -26,10 +26,13 @@ it("options override a deployment's parameter file", () => {
 });
 
 it("accepts metrics instead of rates, and rejects the combination of both", () => {
-  writeFileSync(join(folder, "host.txt"), 'deltaloop_messages_total{resource="pods",verdict="ack"} 20000\ndeltaloop_doorbells_total 10\n');
+  writeFileSync(
+    join(folder, "host.txt"),
+    'deltaloop_messages_total{resource="pods",verdict="ack"} 20000\ndeltaloop_delta_lag_seconds_count{resource="pods"} 300\ndeltaloop_doorbells_total 10\n',
+  );
   const { status, stdout } = cost("--metrics", "host.txt", "--over", "2h", "--json");
   expect(status).toBe(0);
-  expect(JSON.parse(stdout)).toMatchObject({ measured: { hours: 2, messages: 20_000, doorbells: 10 } });
+  expect(JSON.parse(stdout)).toMatchObject({ measured: { hours: 2, messages: 300, doorbells: 10 } });
   const both = cost("--metrics", "host.txt", "--over", "2h", "--pods", "3");
   expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics already contains the workload: remove --pods\n" });
 });
