@@ -7,7 +7,7 @@ import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import type { ClusterDirectory, ListedCluster } from "@deltaloop/kube/kubeconfig";
 import { messageOf } from "@deltaloop/kube/objects";
 import { serviceAccount } from "@deltaloop/controllers/registry";
-import { inlineAccess, vettedLookup } from "@deltaloop/kube/clusters";
+import { inlineAccess, LISTED_HOST, vettedLookup } from "@deltaloop/kube/clusters";
 import { hostResolver, isParameterPlace, openClusterFolder, openClusterParameters } from "@deltaloop/local/clusters";
 import { createOwnFolder, readConfiguration } from "@deltaloop/local/processes";
 import { cachedAmong } from "@deltaloop/store/redis";
@@ -56,7 +56,7 @@ export async function accessTo(
   component: string,
 ): Promise<KubeHttpConfig> {
   const access = inline ? inlineAccess(inline, { role, component }) : await kubeAccess({ kubeconfig: kubeconfig ?? "" }, role, component);
-  return { ...access, lookup: vettedLookup(new Set(allow)) };
+  return { ...access, lookup: vettedLookup(new Set(allow)), metricsHost: LISTED_HOST };
 }
 
 /** The configuration of a process that serves all clusters of a directory; `liveOf` makes that of one of them. */

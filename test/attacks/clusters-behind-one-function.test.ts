@@ -47,6 +47,8 @@ interface Harness {
   readonly evil: ApiServer;
   readonly good: ApiServer;
   nowMs: number;
+  /** The host of each counted request. */
+  readonly hosts: string[];
   /** Actions of Parameter Store. */
   readonly reads: string[];
   /** Writes a value for a server and returns the cluster's id. */
@@ -81,6 +83,11 @@ const it = base.extend<{ harness: Harness }>({
     const served = createServedClusters<SqsHandler>({
       ...{ component: "replicaset", role: ROLE, live, values, clock, log: silentLog },
       allowed: new Set(["loopback", "insecure"]),
+      metrics: {
+        observe: () => undefined,
+        gauge: () => undefined,
+        count: (_, labels) => harness.hosts.push(labels?.["host"] ?? ""),
+      } as never, // what the client calls
       shared: {
         makeStore: (options) => createMemoryStore({ ...options, clock: createSystemClock() }),
         sqs: { call: () => Promise.reject(new Error("unexpected call of SQS")), close: () => undefined } as never,
@@ -89,7 +96,7 @@ const it = base.extend<{ harness: Harness }>({
       create: readingOnEachRecord,
     });
     const harness: Harness = {
-      ...{ evil, good, nowMs: 1_000_000, reads: [] },
+      ...{ evil, good, nowMs: 1_000_000, reads: [], hosts: [] },
       list(name, { url: server }, token = `token of ${name}`.replaceAll(" ", "-")) {
         const config = kubeconfigFrom(JSON.parse(kubeconfigOf({ server }, { token })), "test");
         const cid = clusterId(name, config);
@@ -168,6 +175,7 @@ it("a genuine doorbell makes a request with its cluster's token, to its cluster 
   expect(await harness.route("doorbells", doorbell(evil, evil), doorbell(good, good))).toEqual([]);
   expect(harness.evil.requests).toEqual([`${READ} token-of-evil`]);
   expect(harness.good.requests).toEqual([`${READ} token-of-good`]);
+  expect(harness.hosts, "metrics have no series for each cluster").toEqual(["clusters", "clusters"]);
 });
 
 it.for([

@@ -110,7 +110,7 @@ export const RUNTIME_OPERATIONS = {
 } as const;
 const RUNTIME = { operation_type: Object.values(RUNTIME_OPERATIONS) } as const;
 const CONTAINER_TYPES = ["init_container", "container", "ephemeral_container"] as const;
-const HOSTS = "the API servers that the process is configured for: one";
+const HOSTS = "the API server that the process is configured for; `clusters` for all clusters of a directory";
 
 export const METRICS = {
   workqueue_depth: {

@@ -88,7 +88,11 @@ export function createCalls(
       if (isTooLargeResourceVersion(last)) throw last;
       const afterMs = retryAfterMs(call.method, sent, retries);
       if (afterMs === undefined || afterMs > Math.min(retryBudget.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
-      config.metrics?.count("rest_client_request_retries_total", { code: codeOf(sent), verb: call.method, host: base.host });
+      config.metrics?.count("rest_client_request_retries_total", {
+        code: codeOf(sent),
+        verb: call.method,
+        host: config.metricsHost ?? base.host,
+      });
       earlierUnanswered ||= sent.kind === "answer" && sent.code >= 500;
       await sleep(afterMs, undefined, call.signal && { signal: call.signal }).catch(() => call.signal?.throwIfAborted());
     }
@@ -150,9 +154,13 @@ export function createCalls(
       if (code !== NO_ANSWER) throw cause;
       return { kind: "noAnswer", error: cause, errno: errnoOf(error) };
     } finally {
-      config.metrics?.count("rest_client_requests_total", { code, method: call.method, host: base.host });
+      config.metrics?.count("rest_client_requests_total", { code, method: call.method, host: config.metricsHost ?? base.host });
       const seconds = (performance.now() - startedMs) / 1000;
-      config.metrics?.observe("rest_client_request_duration_seconds", { verb: call.method, host: base.host }, seconds);
+      config.metrics?.observe(
+        "rest_client_request_duration_seconds",
+        { verb: call.method, host: config.metricsHost ?? base.host },
+        seconds,
+      );
     }
   }
 }

@@ -50,6 +50,8 @@ export interface KubeHttpConfig {
   readonly waitMsMax?: number;
   /** Counts requests with client-go's metrics. */
   readonly metrics?: Metrics;
+  /** Replaces the server's in metrics: one name for many clusters bounds the number of series. */
+  readonly metricsHost?: string;
   /** Called for each attempt without a complete response, also if the attempt is repeated. */
   readonly onNoAnswer?: () => void;
   /** Time without a byte after which a watch is aborted (KL5); default 100 s. */

@@ -57,7 +57,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
     } catch (error) {
       throw signal.aborted || error instanceof TypeError ? error : unanswered(error);
     } finally {
-      config.metrics?.count("rest_client_requests_total", { code, method: "GET", host: access.base.host });
+      config.metrics?.count("rest_client_requests_total", { code, method: "GET", host: config.metricsHost ?? access.base.host });
     }
   }
 

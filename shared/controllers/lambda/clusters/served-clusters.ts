@@ -11,7 +11,7 @@
 import type { Clock, Log } from "@deltaloop/base";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { describeError } from "@deltaloop/kube/client";
-import { credentialKind, inlineAccess, vettedLookup } from "@deltaloop/kube/clusters";
+import { credentialKind, inlineAccess, LISTED_HOST, vettedLookup } from "@deltaloop/kube/clusters";
 import type { Allowance, ListedValue } from "@deltaloop/kube/clusters";
 import { connectLive } from "../connect-live.ts";
 import type { SharedConnections } from "../connect.ts";
@@ -80,7 +80,7 @@ export function createServedClusters<H>(options: ServedClustersOptions<H>): Serv
         newest.value = (await values.refused(cid)) ?? newest.value;
       },
     });
-    const kube = { ...access, lookup: vettedLookup(allowed), ...(metrics && { metrics }) };
+    const kube = { ...access, lookup: vettedLookup(allowed), metricsHost: LISTED_HOST, ...(metrics && { metrics }) };
     const named = logOf(log, name);
     const connections = connectLive(own, named, { shared, anyDigestKey: component === "sweep" });
     const wired = wireFunction(component, own, kube, { connections, log: named });

@@ -42,6 +42,9 @@ export interface ClusterDirectory {
   follow(onChange: (change: ClusterChange) => void, signal: AbortSignal): void;
 }
 
+/** The host in metrics of requests to all clusters of a directory, whose number must not add series. */
+export const LISTED_HOST = "clusters";
+
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const CID_DIGITS = 32;
 
