@@ -37,9 +37,17 @@ const PODS = {
   },
 } as const;
 
-/** The default hard eviction thresholds, which the harness disables. */
-const EVICTION = { "memory.available": "100Mi", "nodefs.available": "10%", "imagefs.available": "15%", "nodefs.inodesFree": "5%" };
-const EVICTING = { configuration: { evictionHard: EVICTION, enforceNodeAllocatable: ["pods"] } };
+/** Hard eviction thresholds, which the harness disables. The default shares of a disk are larger, and a full disk would taint the nodes. */
+const EVICTION = { "memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "2%", "nodefs.inodesFree": "1%" };
+const EVICTING = {
+  configuration: { evictionHard: EVICTION, enforceNodeAllocatable: ["pods"] },
+  flags: [
+    "--eviction-hard",
+    Object.entries(EVICTION)
+      .map((pair) => pair.join("<"))
+      .join(),
+  ],
+};
 const KEPT_BACK = {
   configuration: {
     ...EVICTING.configuration,
@@ -48,6 +56,7 @@ const KEPT_BACK = {
     podPidsLimit: 333,
   },
   flags: [
+    ...EVICTING.flags,
     ...["--kube-reserved", "cpu=100m,memory=256Mi,pid=1000", "--system-reserved", "cpu=150m,memory=100M,ephemeral-storage=1Gi"],
     ...["--pod-max-pids", "333"],
   ],

@@ -24,7 +24,7 @@ await whereNodesCanRun("what a node throws away", () => {
     cluster = await startCluster({ machines: "scheduler" });
     const [first] = await startNodes(cluster, ["small"], {
       diskBytes: DISK_BYTES,
-      flags: ["--minimum-image-ttl-duration", "0s", "--eviction-hard", "memory.available<0%"],
+      flags: ["--minimum-image-ttl-duration", "0s", "--eviction-hard", "memory.available<0%", "--image-gc-high-threshold", "85"],
     });
     if (first === undefined) throw new Error("a node was to start");
     node = first;

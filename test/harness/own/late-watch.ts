@@ -9,7 +9,7 @@ export function late(watch: KubeWatch["watch"], clock: Clock, ms: number): KubeW
     let [wake, isEnded, failure] = [(): void => undefined, false, undefined as unknown];
     const reading = (async () => {
       for await (const group of watch(resource, query, signal)) {
-        lines.push({ group, atMs: clock.now() + ms });
+        lines.push({ group: [...group], atMs: clock.now() + ms });
         wake();
       }
     })()
