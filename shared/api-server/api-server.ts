@@ -107,6 +107,7 @@ export class ApiServer {
   readonly #watches = new Set<{ readonly resource: string; readonly stream: WatchStream }>();
   readonly #closed = new AbortController();
   readonly #readDefinitions: () => void;
+  readonly #collector: GarbageCollector | undefined;
 
   constructor(options: ApiServerOptions) {
     this.#clock = options.clock;
@@ -119,7 +120,7 @@ export class ApiServer {
     });
     this.#registry = new Registry(this.#storage, this.#clock, this.#random, options.managedFields);
     const background = { delayMs: CONTROLLER_DELAY_MS, signal: this.#closed.signal };
-    if (options.garbageCollection !== false) void new GarbageCollector(this.#storage, this.#registry, this.#clock, background);
+    if (options.garbageCollection !== false) this.#collector = new GarbageCollector(this.#storage, this.#registry, this.#clock, background);
     if (options.objects) for (const [resource, object] of options.objects) this.#storage.load(resource, object);
     else this.#bootstrap();
     this.#readDefinitions = runCustomResources(this.#storage, this.#registry, this.#clock, {
@@ -127,6 +128,7 @@ export class ApiServer {
       onRemoved: (id) => this.closeWatches(id),
     });
     runNamespaceController(this.#storage, this.#registry, this.#clock, background);
+    if (options.objects) this.#collector?.relist();
   }
 
   /** The resourceVersion of the last write. */
@@ -173,6 +175,7 @@ export class ApiServer {
     return () => {
       restore();
       this.#readDefinitions();
+      this.#collector?.relist();
       this.closeWatches();
     };
   }

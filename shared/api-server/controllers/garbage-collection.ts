@@ -42,7 +42,14 @@ export class GarbageCollector {
     storage.subscribe((event) => this.#observe(event));
   }
 
-  #observe({ type, resource, object, previous }: StorageEvent): void {
+  /** Lists all objects again, as a collector that starts: the storage got them without events. */
+  relist(): void {
+    for (const known of [this.#nodes, this.#dependents, this.#deletedOwners]) known.clear();
+    for (const { id: resource } of this.#resources.stored)
+      for (const object of this.#storage.list(resource, "")) this.#observe({ type: "ADDED", resource, object });
+  }
+
+  #observe({ type, resource, object, previous }: Omit<StorageEvent, "revision">): void {
     const uid = textAt(metaOf(object), "uid") ?? "";
     const owners = ownerUids(object);
     for (const owner of previous === undefined ? [] : ownerUids(previous))

@@ -159,6 +159,37 @@ test("treats an owner reference with another uid as absent: deletes a pod withou
   expect(at((await fixture.get(`${PODS}/q`)).body, "metadata.ownerReferences")).toEqual([ownedBy(rs.body)]);
 });
 
+test("collects the dependents of objects that a backup has brought back", async () => {
+  const fixture = await family();
+  const restore = fixture.server.backup();
+  await fixture.remove(`${DEPLOYMENTS}/web`);
+  await fixture.clock.advance(1_000);
+  restore();
+  await fixture.clock.advance(1_000);
+  expect([await status(fixture, `${DEPLOYMENTS}/web`), await status(fixture, `${PODS}/web-1-a`)]).toEqual([200, 200]);
+  await fixture.remove(`${DEPLOYMENTS}/web`);
+  await fixture.clock.advance(1_000);
+  expect([await status(fixture, `${REPLICASETS}/web-1`), await status(fixture, `${PODS}/web-1-a`)]).toEqual([404, 404]);
+});
+
+test("collects the dependents of objects that the server began with, and those without an owner", async () => {
+  const first = await family();
+  const bodyOf = async (path: string) => (await first.get(path)).body;
+  const objects = [
+    ["replicasets.apps", await bodyOf(`${REPLICASETS}/web-1`)],
+    ["pods", await bodyOf(`${PODS}/web-1-a`)],
+  ] as const;
+  const copy = setUp({ objects: [["deployments.apps", await bodyOf(`${DEPLOYMENTS}/web`)], ...objects] });
+  await copy.clock.advance(1_000);
+  expect(await status(copy, `${PODS}/web-1-a`)).toBe(200);
+  await copy.remove(`${DEPLOYMENTS}/web`);
+  await copy.clock.advance(1_000);
+  expect(await status(copy, `${PODS}/web-1-a`)).toBe(404);
+  const orphans = setUp({ objects });
+  await orphans.clock.advance(1_000);
+  expect([await status(orphans, `${REPLICASETS}/web-1`), await status(orphans, `${PODS}/web-1-a`)]).toEqual([404, 404]);
+});
+
 test("ignores owners of kinds that this API server does not serve", async () => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", { ownerReferences: [{ apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "1" }] }));
