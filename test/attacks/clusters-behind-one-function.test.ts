@@ -86,7 +86,7 @@ const it = base.extend<{ harness: Harness }>({
       metrics: {
         observe: () => undefined,
         gauge: () => undefined,
-        count: (_, labels) => harness.hosts.push(labels?.["host"] ?? ""),
+        count: (_name: string, labels: Readonly<Record<string, string>>) => harness.hosts.push(labels["host"] ?? ""),
       } as never, // what the client calls
       shared: {
         makeStore: (options) => createMemoryStore({ ...options, clock: createSystemClock() }),

@@ -75,6 +75,7 @@ function machineUsage(directory: string): object {
   return { usedBytes: figure("--block-size=1"), inodesUsed: figure("--inodes") };
 }
 
+/** Of the whole process. Files that run before may still close some, so a count is compared with an upper bound. */
 const descriptors = (): number => readdirSync("/proc/self/fd").length;
 
 it("[node-agent 490] NF4 removes a pod whose volume exceeds the path length limit, with four descriptors", async () => {
@@ -87,11 +88,8 @@ it("[node-agent 490] NF4 removes a pod whose volume exceeds the path length limi
   const looking = setInterval(() => (most = Math.max(most, descriptors())), 5);
   await files.removePodDirectory(uid);
   clearInterval(looking);
-  expect([existsSync(join(TOP, "pods", uid)), descriptors(), most - before]).toEqual([
-    false,
-    before,
-    expect.toSatisfy((more: number) => more <= 8),
-  ]);
+  expect(existsSync(join(TOP, "pods", uid))).toBe(false);
+  expect([descriptors() <= before, most - before <= 8]).toEqual([true, true]);
 });
 
 it("[node-agent 490] NF4 removes names that are not UTF-8, links without their targets, and a directory of many entries", async () => {
@@ -177,7 +175,7 @@ it("[node-agent 491] measures a volume with arbitrary names that exceeds the pat
   const looking = setInterval(() => (most = Math.max(most, descriptors())), 5);
   const usage = await files.volumeUsage(emptyDir(uid));
   clearInterval(looking);
-  expect([usage, descriptors(), most - before]).toEqual([machineUsage(volume), before, expect.toSatisfy((more: number) => more <= 6)]);
+  expect([usage, descriptors() <= before, most - before <= 6]).toEqual([machineUsage(volume), true, true]);
   expect(await files.volumeUsage(emptyDir("gone"))).toBeUndefined();
 });
 
