@@ -38,7 +38,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "watcher killed with SIGKILL ten times",
     strike: ({ dev }) => often(10, 3_000, () => killWatcher(dev)),
-    limits: { pauseMsMax: TAKEN_OVER_MS_MAX },
+    limits: { pauseMsMax: TAKEN_OVER_MS_MAX, settledMsMax: TAKEN_OVER_MS_MAX },
   },
   {
     name: "Redis: rolled back 2 s while no watcher leads",
