@@ -157,9 +157,10 @@ export class Checks implements KubeObserver {
   /** Called before a request of ours is executed. */
   executing: KubeObserver["executing"] = (component, { method, path, query, body }, sent) => {
     this.#options.mirror.update();
-    if (method === "DELETE" || method === "PATCH") this.#touches(path, method === "DELETE" ? preconditionOf(body) : uidIn(body), component);
+    if (method === "DELETE" || method === "PATCH")
+      this.#touches(path, method === "DELETE" ? preconditionsOf(body).uid : uidIn(body), component);
     if (method === "DELETE" && path.includes("/pods/"))
-      this.#deletes(path, { chosen: preconditionOf(body), sent: preconditionOf(sent) }, component);
+      this.#deletes(path, { chosen: preconditionsOf(body).uid, sent: preconditionsOf(sent) }, component);
     if (method === "GET" && path.endsWith("/pods") && component === "deltaloop-sync-deployment") {
       this.#podLists.set(String(query?.["labelSelector"]), this.#options.clock.now());
     }
@@ -171,20 +172,17 @@ export class Checks implements KubeObserver {
     if (method === "PATCH" && code === 422 && uid !== undefined) this.#unreleased.add(uid);
   };
 
-  #deletes(
-    path: string,
-    { chosen, sent }: { readonly chosen: string | undefined; readonly sent: string | undefined },
-    component: string,
-  ): void {
+  #deletes(path: string, { chosen, sent }: { readonly chosen: string | undefined; readonly sent: Preconditions }, component: string): void {
     const { mirror, habits } = this.#options;
     const { namespace, name } = targetOf(path);
     const pod = mirror.get("pods", objectKey(namespace, name));
     if (!pod) return;
     if (chosen !== pod.metadata.uid) {
       // With the uid as precondition, the server rejects the request.
-      if (sent === undefined) this.bad("SC2", `${component} deletes ${name}, chosen was uid ${chosen}, there is ${pod.metadata.uid}`);
+      if (sent.uid === undefined) this.bad("SC2", `${component} deletes ${name}, chosen was uid ${chosen}, there is ${pod.metadata.uid}`);
       return;
     }
+    if (sent.resourceVersion !== undefined && sent.resourceVersion !== pod.metadata.resourceVersion) return; // rejected, too
     const ref = controllerRef(pod.metadata);
     if (!ref || !this.#exists({ ...ref, namespace })) return;
     if (namespace === SHOP && DECOYS.includes(name)) this.bad("SC3", `${component} deletes ${name}`);
@@ -535,9 +533,14 @@ function labelSelectorOf({ spec }: Deployment): string {
   return selector.kind === "Invalid" ? "" : formatSelector(selector);
 }
 
-function preconditionOf(body: object | undefined): string | undefined {
+interface Preconditions {
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+}
+
+function preconditionsOf(body: object | undefined): Preconditions {
   // The body of our DELETEs is DeleteOptions; the write gateway checks it.
-  return (body as { readonly preconditions?: { readonly uid?: string } } | undefined)?.preconditions?.uid;
+  return (body as { readonly preconditions?: Preconditions } | undefined)?.preconditions ?? {};
 }
 
 /** A PATCH of ours that must not change another object of the same name states the uid. */
