@@ -128,15 +128,14 @@ export async function pauseParameterCluster(
 /** Writes what `textOf` makes of the former text, if it makes one (PP3). A text that cannot be decrypted is replaced like none. */
 async function edit(parameters: Parameters, name: string, textOf: (former: string) => string | undefined): Promise<void> {
   const found = (await parameters.values([name])).get(name);
-  let former = found instanceof SecretError ? "" : (found?.text ?? "");
+  let text = textOf(found instanceof SecretError ? "" : (found?.text ?? ""));
   let madeOf = found === undefined ? 0 : found instanceof SecretError ? undefined : numberOf(found.version);
-  for (;;) {
-    const text = textOf(former);
-    if (text === undefined) return;
+  while (text !== undefined) {
     const version = await parameters.put(name, text);
     if (madeOf === undefined || version === madeOf + 1) return;
     if (version === 1) return textOf("") === undefined ? await parameters.remove([name]) : undefined; // it was removed meanwhile
-    former = (await parameters.formerValue(name, version - 1)) ?? "";
+    const replaced = await parameters.formerValue(name, version - 1);
+    text = textOf(replaced ?? "") ?? replaced; // what was replaced returns, even if nothing is to be changed in it
     madeOf = version;
   }
 }

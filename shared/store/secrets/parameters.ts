@@ -30,7 +30,7 @@ export interface Parameters {
   values(names: readonly string[]): Promise<ReadonlyMap<string, ParameterValue | SecretError>>;
   /** Returns the value that a parameter had in a version, by number, or undefined. */
   formerValue(name: string, version: number): Promise<string | undefined>;
-  /** Replaces a value, whoever wrote it, and returns the number of the new version; the first one is 1. */
+  /** Replaces a value unconditionally, and returns the number of the new version. A new parameter has version 1. */
   put(name: string, value: string): Promise<number>;
   /** Deletes parameters; a missing one is no error. */
   remove(names: readonly string[]): Promise<void>;

@@ -151,6 +151,17 @@ it("keeps credentials that another operator renews during a pause, and a pause d
   expect(harness.values.get(replaced)?.value).toMatch(/"paused":true.*token-of-default/u);
 });
 
+it("keeps credentials that another operator renews while pausing the cluster, too", async ({ harness }) => {
+  const cid = await harness.add("blue");
+  harness.beforeNextPut((name) => {
+    const { value = "", version = 0, former = [] } = harness.values.get(name) ?? {};
+    const text = value.replace("token-of-", "renewed-").replace('"paused":false', '"paused":true');
+    harness.values.set(name, { value: text, version: version + 1, former: new Map([...former, [version, value], [version + 1, text]]) });
+  });
+  await pauseParameterCluster(harness.place, ["deltaloop-watcher"], cid, true);
+  expect(harness.values.get(watcherOf(cid))?.value).toMatch(/"paused":true.*renewed-deltaloop-watcher/u);
+});
+
 it("leaves a cluster removed that another operator removes during a pause", async ({ harness }) => {
   const cid = await harness.add("blue");
   harness.beforeNextPut((name) => harness.values.delete(name));
