@@ -76,7 +76,16 @@ export function startOwnSystem(definitions: readonly Definition[], options: OwnS
     const backend = memoryBackend({ clock, random, digester, deployment: "dev-own", cluster: cid, catalog: cache.catalog, data });
     const triggers = new Triggers(entries);
     const reported = (line: OwnReport): void => report(line, triggers.take(line));
-    const handlers = new Map(entries.map((entry) => [entry.name as ControllerName, ownKeySync(entry, { functions, report: reported })]));
+    const handlers = new Map(
+      entries.map((entry) => {
+        const sync = ownKeySync(entry, { functions, report: reported });
+        const run: typeof sync.run = (ports, key) => {
+          triggers.starts(entry.name, key.key);
+          return sync.run(ports, key);
+        };
+        return [entry.name as ControllerName, { ...sync, run }] as const;
+      }),
+    );
     const system = assembleSystem<ControllerName>(
       {
         ...{ clock, random, digester, signer, log },

@@ -4,10 +4,11 @@ import type { OwnControllerEntry, OwnReport } from "@deltaloop/controllers/own";
 import type { View } from "@deltaloop/kube/objects";
 import type { ItemChange } from "@deltaloop/store/ports";
 
-/** Why keys were enqueued, for their next line. */
+/** Why keys were enqueued: noted until a sync of the key starts, and printed when it ends. A change during a sync belongs to the next one. */
 export class Triggers {
   readonly #views: ReadonlyMap<View, string>;
   readonly #noted = new Map<string, Set<string>>();
+  readonly #started = new Map<string, Set<string>>();
 
   constructor(entries: readonly OwnControllerEntry[]) {
     this.#views = new Map(entries.flatMap(({ views }) => views.map(({ name, kind }) => [name as View, kind.kind] as const)));
@@ -27,10 +28,20 @@ export class Triggers {
     this.#noted.set(id, (this.#noted.get(id) ?? new Set()).add(why));
   }
 
+  /** Records that a sync of the key starts. What an earlier one without a report has left is kept. */
+  starts(controller: string, key: string): void {
+    const id = `${controller} ${key}`;
+    const noted = this.#noted.get(id);
+    if (noted === undefined) return;
+    this.#noted.delete(id);
+    this.#started.set(id, new Set([...(this.#started.get(id) ?? []), ...noted]));
+  }
+
+  /** Returns why the reported sync has run, and forgets it. */
   take({ controller, key, failures }: OwnReport): string {
     const id = `${controller} ${key}`;
-    const texts = [...(this.#noted.get(id) ?? [])];
-    this.#noted.delete(id);
+    const texts = [...(this.#started.get(id) ?? [])];
+    this.#started.delete(id);
     const [first, second, ...others] = texts;
     if (first === undefined) return failures > 0 ? `retry ${failures}` : "own write or requeue";
     return [first, ...(second === undefined ? [] : [second]), ...(others.length === 0 ? [] : [`${others.length} more`])].join(", ");
