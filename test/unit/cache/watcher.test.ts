@@ -915,6 +915,20 @@ describe("two watchers", () => {
     expect(await s.gates()).toBe(true);
   });
 
+  it("WA13 opens the gate with its list after minutes without a watcher, not with the next heartbeat", async ({ s }) => {
+    await s.create("a");
+    const one = s.start("one");
+    await s.pass(3_000);
+    one.fate.die();
+    await s.pass(120_000);
+    expect(await s.gates()).toBe(false);
+    const [from, fence] = [s.clock.now(), s.fence()];
+    s.start("two");
+    while (s.fence() === fence && s.clock.now() < from + 30_000) await s.pass(100);
+    await s.pass(1_000);
+    expect(await s.gates()).toBe(true);
+  });
+
   it("[informer T30] the second watcher resumes from the lowest applied version, not from the last one sent, and misses no event", async ({
     s,
   }) => {

@@ -21,6 +21,8 @@
  *    QUIET_CHECKPOINT_MS; the first message that it sends ends the wait.
  * WA12 with `lanes`, the lanes of a small cluster grow with a term that raises the fence; its streams resume, so growth itself closes no
  *    gate. As after each raise, WA9 or a lane that stays silent may close it (lane-policy.ts).
+ * WA13 a term writes its first checkpoint before it sends: the Store's time stands still without checkpoints (ST2), so a lane whose messages
+ *    are applied before would seem silent until its next heartbeat.
  * WA6 a term begins with the fence of a Lease write that this process made, and got answered, after its last term ended. So a process that
  *     was paused in a lost history, whose fence exceeds any new one, opens no term.
  */
@@ -422,6 +424,8 @@ class Term {
       froms.set(resource, from);
     }
     if (token) lineage?.confirm(token.count);
+    await this.#confirmCheckpoint().catch((error: unknown) => this.#failed(error)); // WA13
+    if (this.#ended.signal.aborted) return this.#end;
     for (const [resource, fed] of Map.groupBy(froms, ([view]) => resourceOf(views, view)))
       this.#start(resource, new Map(fed), lanes, signal);
     const streams = new Map([...this.#streams.values()].map(({ resource, stream }) => [stream, resource]));
@@ -501,9 +505,7 @@ class Term {
         await this.#checkpoint();
         if (isQuiet || beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
       } catch (error) {
-        this.#isWhole = false;
-        this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
-        this.#ports.log.warn("checkpoint failed; trying again with the next one", { error: describeError(error) });
+        this.#failed(error);
       }
       if (this.#isFull || beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#forget();
     }
@@ -543,12 +545,40 @@ class Term {
     heartbeats.add(heartbeatLine(signer, this.#options.cluster, heartbeat), () => !this.#ended.signal.aborted && this.#leadership.holds());
   }
 
+  #failed(error: unknown): void {
+    this.#isWhole = false;
+    this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
+    this.#ports.log.warn("checkpoint failed; trying again with the next one", { error: describeError(error) });
+  }
+
+  /** Writes a checkpoint and repairs what it finds. */
   async #checkpoint(): Promise<void> {
+    const resources = await this.#confirmCheckpoint();
+    if (!resources) return;
+    this.#isWhole = resources.every(
+      ({ state, holeForMs, frozenLanes }) => state === "SYNCED" && holeForMs === undefined && frozenLanes.length === 0,
+    );
+    for (const health of resources) {
+      const { sender } = this.#streams.get(health.resource) ?? {};
+      if (sender && sender.lanes !== health.applied.length) {
+        const why = `the store is damaged: ${health.resource} have ${health.applied.length} lanes, not ${sender.lanes}`;
+        return this.#finish({ kind: "newEpoch", why }); // LG3
+      }
+      sender?.confirm(health.applied);
+      this.#tell(health);
+      this.#repair(health);
+      await this.#compareWritten(health);
+    }
+    this.#grow(resources);
+  }
+
+  /** Writes a checkpoint. Returns the state of each resource; undefined when the term ends. */
+  async #confirmCheckpoint(): Promise<readonly ResourceHealth[] | undefined> {
     const sent = Object.fromEntries([...this.#streams].map(([resource, { sender }]) => [resource, sender.sentRV]));
     const beat = ++this.#beat;
     const { lineage } = this.#leadership;
     if (lineage && lineage.wentBack() > this.#wentBack)
-      return this.#finish({ kind: "newEpoch", why: "the Lease has an older state: the API server was restored" });
+      return void this.#finish({ kind: "newEpoch", why: "the Lease has an older state: the API server was restored" });
     const token = lineage?.token();
     const terms = token && { token, confirmed: lineage?.confirmed() ?? 0 };
     const release = this.#ports.release?.current();
@@ -564,30 +594,17 @@ class Term {
     };
     const result = await this.#ports.store.checkpoint(request);
     this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
-    if (result.kind === "fenced") return this.#finish(result);
-    if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was restored to an older state: ${result.why}` });
-    if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
+    if (result.kind === "fenced") return void this.#finish(result);
+    if (result.kind === "setBack")
+      return void this.#finish({ kind: "raise", why: `the store was restored to an older state: ${result.why}` });
+    if (result.kind === "damaged") return void this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
     if (result.kind === "noEpoch")
-      return this.#finish({ kind: "newEpoch", why: "the epoch no longer exists: the store was flushed or replaced" });
+      return void this.#finish({ kind: "newEpoch", why: "the epoch no longer exists: the store was flushed or replaced" });
     this.#answered = beat;
     if (token) lineage?.confirm(token.count);
     this.proof = token && { token, checkpoint: { fence: this.#fence, number: beat }, isExact: false };
     this.#noteFull(result.full ?? false);
-    this.#isWhole = result.resources.every(
-      ({ state, holeForMs, frozenLanes }) => state === "SYNCED" && holeForMs === undefined && frozenLanes.length === 0,
-    );
-    for (const health of result.resources) {
-      const { sender } = this.#streams.get(health.resource) ?? {};
-      if (sender && sender.lanes !== health.applied.length) {
-        const why = `the store is damaged: ${health.resource} have ${health.applied.length} lanes, not ${sender.lanes}`;
-        return this.#finish({ kind: "newEpoch", why }); // LG3
-      }
-      sender?.confirm(health.applied);
-      this.#tell(health);
-      this.#repair(health);
-      await this.#compareWritten(health);
-    }
-    this.#grow(result.resources);
+    return result.resources;
   }
 
   /** WA12. A full Store has no room, and a term that raises its fence for another reason comes first. */
