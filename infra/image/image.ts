@@ -7,7 +7,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { LEAN_HEAP, LOOKUP_THREADS } from "@deltaloop/local/processes";
+import { LEAN_HEAP, WATCHER_ENVIRONMENT } from "@deltaloop/local/processes";
 import { VERSION } from "@deltaloop/base";
 import { bundleImageCommand } from "../build/bundle.ts";
 import { licensesOf } from "../build/licenses.ts";
@@ -34,7 +34,7 @@ export function imageConfig(architecture: Architecture, labels: Readonly<Record<
     entrypoint: [NODE_PATH, ...LEAN_HEAP, COMMAND_PATH],
     command: ["watch"],
     // Makes Node trust the certificate authorities in /etc/ssl, such as a mounted bundle, in addition to its compiled-in list.
-    env: ["PATH=/usr/bin", "NODE_USE_SYSTEM_CA=1", ...Object.entries(LOOKUP_THREADS).map((pair) => pair.join("="))],
+    env: ["PATH=/usr/bin", "NODE_USE_SYSTEM_CA=1", ...Object.entries(WATCHER_ENVIRONMENT).map((pair) => pair.join("="))],
     user: `${USER_ID}:${USER_ID}`,
     labels: {
       "org.opencontainers.image.title": "deltaloop",

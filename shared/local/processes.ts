@@ -1,5 +1,5 @@
 export { releaseMemoryWhenQuiet } from "./processes/idle-memory.ts";
-export { LEAN_HEAP, LOOKUP_THREADS, startMessagingVerb, startVerb } from "./processes/child-process.ts";
+export { LEAN_HEAP, startMessagingVerb, startVerb, WATCHER_ENVIRONMENT } from "./processes/child-process.ts";
 export type { Child, MessagingChild } from "./processes/child-process.ts";
 export { followSecrets, readConfiguration } from "./processes/configuration.ts";
 export { freePort, startLocalRedis } from "./processes/local-redis.ts";
