@@ -138,5 +138,5 @@ export function readerArgs(
 
 /** The key of the state hash (`l`) of each lane. */
 export function firstOfLanes(names: EpochKeys, resource: View, lanes: number): readonly string[] {
-  return Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]);
+  return Array.from({ length: lanes }, (_, lane) => names.laneState(resource, lane));
 }

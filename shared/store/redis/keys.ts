@@ -31,6 +31,8 @@ export interface DeploymentKeys {
 export interface EpochKeys {
   readonly epoch: string;
   meta(resource: View): string;
+  /** The state of a lane (`l`). */
+  laneState(resource: View, lane: number): string;
   /**
    * Keys of a lane, in the order of the scripts' block: state (`l`), version rows (`v`), tombstones (`t`), sequences applied out of order
    * (`h`), and parts of manifests (`mp`).
@@ -98,16 +100,23 @@ export function membersKey(deployment: string): string {
 
 function epochKeys(prefix: string, epoch: string): EpochKeys {
   const p = `${prefix}${epoch}:`;
+  const states = new Map<View, string[]>();
   const lanes = new Map<View, ReturnType<EpochKeys["lane"]>[]>();
   const queues = new Map<ControllerName, ReturnType<EpochKeys["queue"]>>();
+  const laneState = (resource: View, lane: number): string => {
+    let ofView = states.get(resource);
+    if (!ofView) states.set(resource, (ofView = []));
+    return (ofView[lane] ??= `${p}l:${resource}:${lane}`);
+  };
   return {
     epoch,
     meta: (resource) => `${p}m:${resource}`,
+    laneState,
     lane(resource, lane) {
       const part = (name: string): string => `${p}${name}:${resource}:${lane}`;
       let ofView = lanes.get(resource);
       if (!ofView) lanes.set(resource, (ofView = []));
-      return (ofView[lane] ??= [part("l"), part("v"), part("t"), part("h"), part("mp")]);
+      return (ofView[lane] ??= [laneState(resource, lane), part("v"), part("t"), part("h"), part("mp")]);
     },
     slice: (resource, owner) => `${p}s:${resource}:${owner}`,
     primaries: (resource, namespace) => `${p}k:${resource}:${namespace}`,

@@ -74,7 +74,7 @@ export function createRedisProbe(
         catalog.views.map(async (resource): Promise<StreamFacts> => {
           const meta = await client.hgetall(inEpoch.meta(resource));
           const lanes = Array.from({ length: Number(meta["lanes"] ?? lanesOf(resource)) }, async (_, lane) =>
-            laneFacts(await client.hgetall(inEpoch.lane(resource, lane)[0])),
+            laneFacts(await client.hgetall(inEpoch.laneState(resource, lane))),
           );
           const { state = "INIT", fence, sentRV } = meta;
           return { resource, state, ...(fence && { fence }), ...(sentRV && { sentRV }), lanes: await Promise.all(lanes) };
