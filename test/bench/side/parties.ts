@@ -34,7 +34,7 @@ const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 const UPSTREAM_READY_MS = 4_000;
 
 /** Texts in the output of `dev`. */
-const STEPS_OF_START = ["cluster ", "redis started", "queue started", "functions started", "watcher started"];
+const STEPS_OF_START = ["cluster ", "redis started", "queue started", "functions started", "watcher started", "ready:"];
 
 interface Started {
   readonly dev: ReturnType<typeof deltaloop>;

@@ -21,6 +21,7 @@ import {
   readyAtOnce,
   until,
   watchPods,
+  podListsOf,
   writesOf,
 } from "./stage.ts";
 
@@ -245,14 +246,18 @@ export async function crowd(play: Play): Promise<void> {
   try {
     const first = watch.next("first-");
     await cluster.client.request("POST", deploymentsPath(namespace), deploymentOf("first", 1));
+    const { size } = await stat(cluster.auditLog);
     const start = performance.now();
     work = await party.launch();
     const createdMs = await first;
     samples.add("start", (createdMs - start) / 1_000);
-    process.stderr.write(
-      `  start of ${party.name}: ${stepsOfStart([...work.milestones, { what: "first pod", atMs: createdMs }], start)}\n`,
-    );
     await sleep(SETTLE_MS);
+    const pages = (await podListsOf(cluster.auditLog, size, party)).filter((atMs) => atMs < createdMs).toSorted((a, b) => a - b);
+    const lists = pages.map((atMs, i) => ({ what: `page ${i + 1} of the pods`, atMs }));
+    const listed = lists.filter((_, i) => i === 0 || i === lists.length - 1);
+    process.stderr.write(
+      `  start of ${party.name}: ${stepsOfStart([...work.milestones, ...listed, { what: "first pod", atMs: createdMs }], start)}\n`,
+    );
     const memory = await memoryOf(work);
     process.stderr.write(
       `  20,000 pods, ${party.name}: PSS ${Object.entries(memory)

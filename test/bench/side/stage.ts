@@ -153,8 +153,21 @@ export async function writesOf(auditLog: string, since: number, { users }: Party
   return counts;
 }
 
+/** When the API server answered the party's lists of all pods, since byte `since` of the audit log, by `performance.now()`. */
+export async function podListsOf(auditLog: string, since: number, { users }: Party): Promise<readonly number[]> {
+  const answers: number[] = [];
+  for await (const line of createInterface({ input: createReadStream(auditLog, { start: since }) })) {
+    if (!line.includes('"verb":"list"')) continue;
+    const { user, objectRef, stageTimestamp } = JSON.parse(line) as Entry; // written by the API server
+    if (objectRef?.resource !== "pods" || !users.some((own) => user.username.startsWith(own))) continue;
+    answers.push(Date.parse(stageTimestamp) - performance.timeOrigin);
+  }
+  return answers;
+}
+
 interface Entry {
   readonly verb: string;
+  readonly stageTimestamp: string;
   readonly user: { readonly username: string };
   readonly objectRef?: { readonly resource?: string; readonly subresource?: string };
 }
