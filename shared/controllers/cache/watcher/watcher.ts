@@ -577,8 +577,10 @@ class Term {
     const sent = Object.fromEntries([...this.#streams].map(([resource, { sender }]) => [resource, sender.sentRV]));
     const beat = ++this.#beat;
     const { lineage } = this.#leadership;
-    if (lineage && lineage.wentBack() > this.#wentBack)
-      return void this.#finish({ kind: "newEpoch", why: "the Lease has an older state: the API server was restored" });
+    if (lineage && lineage.wentBack() > this.#wentBack) {
+      this.#finish({ kind: "newEpoch", why: "the Lease has an older state: the API server was restored" });
+      return undefined;
+    }
     const token = lineage?.token();
     const terms = token && { token, confirmed: lineage?.confirmed() ?? 0 };
     const release = this.#ports.release?.current();
@@ -594,12 +596,10 @@ class Term {
     };
     const result = await this.#ports.store.checkpoint(request);
     this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
-    if (result.kind === "fenced") return void this.#finish(result);
-    if (result.kind === "setBack")
-      return void this.#finish({ kind: "raise", why: `the store was restored to an older state: ${result.why}` });
-    if (result.kind === "damaged") return void this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
-    if (result.kind === "noEpoch")
-      return void this.#finish({ kind: "newEpoch", why: "the epoch no longer exists: the store was flushed or replaced" });
+    if (result.kind !== "ok") {
+      this.#finish(endAfter(result));
+      return undefined;
+    }
     this.#answered = beat;
     if (token) lineage?.confirm(token.count);
     this.proof = token && { token, checkpoint: { fence: this.#fence, number: beat }, isExact: false };
@@ -710,6 +710,20 @@ class Term {
     if (this.#ended.signal.aborted) return;
     this.#end = end;
     this.#ended.abort(new Error(end.kind));
+  }
+}
+
+/** How a term ends whose checkpoint was rejected. */
+function endAfter(result: Exclude<Awaited<ReturnType<Store["checkpoint"]>>, { readonly kind: "ok" }>): End {
+  switch (result.kind) {
+    case "fenced":
+      return result;
+    case "setBack":
+      return { kind: "raise", why: `the store was restored to an older state: ${result.why}` };
+    case "damaged":
+      return { kind: "newEpoch", why: `the store is damaged: ${result.why}` };
+    case "noEpoch":
+      return { kind: "newEpoch", why: "the epoch no longer exists: the store was flushed or replaced" };
   }
 }
 
