@@ -173,13 +173,9 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   const log = logOf(flags, "info");
   const metrics = createPrometheusMetrics("watcher");
   const clock = createSystemClock();
-  let hasRejected = false;
   const live = await directoryConfiguration();
   const { current } = live;
-  const onProblem = (problem: string): void => {
-    hasRejected = true;
-    (flags.child ? log.debug : log.error)(problem); // `dev` reports them
-  };
+  const onProblem = flags.child ? log.debug : log.error; // `dev` reports them
   const directory = await openClusters({ ...flags, clusters: folder }, onProblem, current);
   await requireFitRedis(current, log);
   void followSecrets(live, clock, ends, () => exitOnNewSecrets(log, stopped));
@@ -196,7 +192,7 @@ async function runClusters(flags: WatchFlags, folder: string): Promise<void> {
   if (shares)
     void forgetUnlisted(
       {
-        ...{ directory, clock, log, ledByOthers: shares.ledByOthers, hasRejected: () => hasRejected },
+        ...{ directory, clock, log, ledByOthers: shares.ledByOthers },
         cached: async (signal) => await cachedClusters(current.redis, current.deployment, signal),
         forget: async (cid, signal) => await forgetListed(current, { cid }, signal),
       },

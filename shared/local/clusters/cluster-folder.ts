@@ -162,6 +162,7 @@ async function openDirectory(options: DirectoryOptions, source: Source): Promise
 
   return {
     list: () => clusters,
+    hasProblems: () => reported.size > 0,
     refresh,
     follow(onChange, signal) {
       let seen: readonly ListedCluster[] = [];

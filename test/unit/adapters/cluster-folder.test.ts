@@ -67,6 +67,7 @@ it("reports existing clusters, and clusters that are added, paused, resumed or r
   await rm(join(harness.folder, "blue"));
   await eventually("blue is removed", () => harness.changes.includes("removed blue"));
   expect(harness.problems).toEqual([]);
+  expect(harness.directory.hasProblems()).toBe(false);
 });
 
 it("keeps the other clusters and the last valid state of a file that becomes invalid, and reports each problem once", async ({
@@ -84,6 +85,7 @@ it("keeps the other clusters and the last valid state of a file that becomes inv
   expect(harness.directory.list().map(({ name }) => name)).toEqual(["blue", "twin"]);
   expect(ofBlue(harness)).toEqual(before);
   expect(await readFile(before?.kubeconfig ?? "", "utf8")).not.toContain("exec");
+  expect(harness.directory.hasProblems()).toBe(true);
   expect(harness.problems.toSorted()).toEqual([
     expect.stringMatching(/^Not_A_Label: its name is not a DNS label: /),
     expect.stringMatching(/^blue: users\[0\]\.user\.exec: /),

@@ -36,6 +36,8 @@ export interface ClusterChange {
 export interface ClusterDirectory {
   /** The clusters as last read, by name. */
   list(): readonly ListedCluster[];
+  /** Whether the last read failed or rejected an entry, so that a cluster that is not listed may still belong to the directory. */
+  hasProblems(): boolean;
   /** Reads the directory now. Returns whether the list changed. Never rejects: what cannot be read is reported, and keeps its state. */
   refresh(): Promise<boolean>;
   /** Calls `onChange` with each cluster as added, and then with each change, until `signal` aborts. */

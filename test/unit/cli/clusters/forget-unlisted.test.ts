@@ -1,7 +1,7 @@
 /** Caches of clusters that are no longer listed when the watcher starts. Catches: a cache that is deleted while its cluster is served. */
 import { expect, it } from "vitest";
 
-import { forgetUnlisted, UNLISTED_MS } from "../../../../cli/watch/forget-unlisted.ts";
+import { forgetUnlisted, LOOK_AGAIN_MS, UNLISTED_MS } from "../../../../cli/watch/forget-unlisted.ts";
 import type { ForgetUnlistedPorts } from "../../../../cli/watch/forget-unlisted.ts";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { silentLog } from "../../../support/silent-log.ts";
@@ -14,7 +14,7 @@ interface Row {
   readonly name: string;
   readonly listed?: readonly string[];
   readonly led?: ReadonlySet<string> | "unknown";
-  readonly hasRejected?: boolean;
+  readonly hasProblems?: boolean;
   readonly want: readonly string[];
 }
 
@@ -23,24 +23,55 @@ const ROWS: readonly Row[] = [
   { name: "keeps the cache of a cluster that another watcher leads", led: new Set([GONE]), want: [] },
   { name: "keeps all while it is unknown what others lead", led: "unknown", want: [] },
   { name: "keeps all for an empty folder, which may not be mounted", listed: [], want: [] },
-  { name: "keeps all while a kubeconfig is rejected", hasRejected: true, want: [] },
+  { name: "keeps all while a kubeconfig is rejected", hasProblems: true, want: [] },
   { name: "deletes nothing if all are listed", listed: [LISTED, GONE], want: [] },
 ];
 
-it.each(ROWS)("$name", async ({ listed = [LISTED], led = new Set(), hasRejected = false, want }) => {
+interface Scene {
+  readonly listed?: readonly string[];
+  readonly led?: Row["led"];
+  readonly hasProblems?: () => boolean;
+}
+
+function scene({ listed = [LISTED], led = new Set(), hasProblems = () => false }: Scene) {
   const clock = createVirtualClock(0);
   const forgotten: string[] = [];
+  const ends = new AbortController();
   const ports: ForgetUnlistedPorts = {
-    ...{ clock, log: silentLog, hasRejected: () => hasRejected },
-    directory: { list: () => listed.map((cid) => ({ cid, name: cid, server: "https://x", kubeconfig: "/x", isPaused: false })) },
-    cached: async () => await Promise.resolve([LISTED, GONE, SINGLE]),
+    ...{ clock, log: silentLog },
+    directory: {
+      hasProblems,
+      list: () => listed.map((cid) => ({ cid, name: cid, server: "https://x", kubeconfig: "/x", isPaused: false })),
+    },
+    cached: async () => await Promise.resolve([LISTED, GONE, SINGLE].filter((cid) => !forgotten.includes(cid))),
     ledByOthers: () => (led === "unknown" ? undefined : led),
     forget: async (cid) => void (await Promise.resolve(forgotten.push(cid))),
   };
-  const ended = forgetUnlisted(ports, new AbortController().signal);
+  const ended = forgetUnlisted(ports, ends.signal);
+  const end = async (): Promise<void> => {
+    ends.abort(new Error("stopped"));
+    await ended;
+  };
+  return { clock, forgotten, end };
+}
+
+it.each(ROWS)("$name", async ({ want, hasProblems = false, ...row }) => {
+  const { clock, forgotten, end } = scene({ ...row, hasProblems: () => hasProblems });
   await clock.advance(UNLISTED_MS - 1);
   expect(forgotten).toEqual([]);
   await clock.advance(1);
-  await ended;
   expect(forgotten).toEqual(want);
+  await end();
+});
+
+it("looks again every ten minutes, since a rejected kubeconfig may be repaired", async () => {
+  let hasProblems = true;
+  const { clock, forgotten, end } = scene({ hasProblems: () => hasProblems });
+  await clock.advance(UNLISTED_MS);
+  hasProblems = false;
+  await clock.advance(LOOK_AGAIN_MS - 1);
+  expect(forgotten).toEqual([]);
+  await clock.advance(1);
+  expect(forgotten).toEqual([GONE]);
+  await end();
 });
