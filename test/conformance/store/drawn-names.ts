@@ -108,15 +108,18 @@ export function drawnNameCases(open: OpenStore): void {
   );
 
   it.for([
-    { basis: "a live list", surplus: 0 },
-    { basis: "the cache", surplus: 1 },
+    { basis: "a live list", why: "exceeded quota: NAME", surplus: 0 },
+    { basis: "the cache", why: "exceeded quota: NAME", surplus: 1 },
+    { basis: "the cache", why: "too many requests", surplus: 0 },
   ])(
-    "IT5 based on $basis: a name rejected before a rollback of the Store causes $surplus surplus pods, and names that were not sent cause none",
-    async ({ basis, surplus }, { harness, skip }) => {
+    "IT5 based on $basis: a name rejected with `$why` before a rollback of the Store causes $surplus surplus pods, and names that were not sent cause none",
+    async ({ basis, why, surplus }, { harness, skip }) => {
       if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
       const api = await ownerIn(harness, "replicaset");
       const restore = await harness.fixture.snapshot();
-      api.script = { "create pods": (_, nth) => (nth === 1 ? refusal(403, "Forbidden", "exceeded quota") : undefined) };
+      api.script = {
+        "create pods": ({ name }, nth) => (nth === 1 ? refusal(403, "Forbidden", why.replace("NAME", name)) : undefined),
+      };
       await runOnce(harness, api, "replicaset", true); // one name is rejected, three are not attempted
       await harness.store.add(harness.epoch, "replicaset", KEY, 0);
       await harness.fixture.clock.advance(RETRIED_MS);

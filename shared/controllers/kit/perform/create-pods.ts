@@ -99,7 +99,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
 
 /**
  * Whether the name was used in a call. Unused names are drawn again, so that a lost run that drew the same names creates no further pod
- * (IT5). A rejected name counts as used: its Event contains the name, and upstream's next Event has another name.
+ * (IT5).
  */
 function isSpent(outcome: CreateOutcome | undefined): boolean {
   return outcome !== undefined && outcome.kind !== "notSent";
@@ -175,6 +175,7 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
   const refused: CreateOp[] = [];
   const unanswered: CreateOp[] = [];
   const unsent: CreateOp[] = [...untried];
+  const again = new Set<CreateOp>();
   for (const [i, op] of batch.entries()) {
     const outcome = outcomes[i];
     if (outcome?.kind === "created") done.push(op.id);
@@ -182,8 +183,9 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
     else if (outcome?.kind === "unanswered") unanswered.push(op);
     else if (outcome?.kind === "notSent") unsent.push(op);
     else refused.push(op);
+    if (outcome?.kind === "refused" && isFree(op, outcome)) again.add(op);
   }
-  const looked = giveUp(refused, (op) => mayLand(op, nowMs));
+  const looked = giveUp(refused, (op) => mayLand(op, nowMs) || again.has(op));
   const waiting = giveUp(unsent, wasUnanswered);
   const objects = outcomes.flatMap((outcome) => {
     if (outcome.kind === "created") return [outcome.object];
@@ -200,8 +202,16 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
 }
 
 /**
+ * Whether the next create uses the rejected name again, so that a Store that is set back draws the name of the pod that it created (IT5).
+ * Not if the rejection quotes the name: upstream's next Event has another one.
+ */
+function isFree({ name }: CreateOp, { error, other }: Extract<CreateOutcome, { kind: "refused" }>): boolean {
+  return other === undefined && !error.message.includes(name);
+}
+
+/**
  * Settles ops that were rejected or never tried: removes them, except those that `keeps` accepts. These stay planned (the next create uses
- * their name first), because an earlier call with that name may still take effect or its pod may not be in the cache yet.
+ * their name first), because an earlier call with that name may still take effect, its pod may not be in the cache yet, or the name is free.
  */
 function giveUp(
   ops: readonly CreateOp[],
