@@ -65,7 +65,9 @@ async function used<T>(
  * these core-seconds, divided by the number of cores.
  */
 async function timed({ cluster, party }: Play, work: () => AtWork | undefined, row: string, act: () => Promise<void>): Promise<number> {
-  const plane = Object.entries(cluster.plane.pids()).filter(([name]) => name !== "workload-loops");
+  const plane = Object.entries(cluster.plane.pids())
+    .filter(([name]) => name !== "workload-loops")
+    .map(([name, pid]) => [name === "kube-controller-manager" ? "its other controllers" : name, pid] as const);
   const coreSeconds = async (): Promise<Readonly<Record<string, number>>> => ({
     ...Object.fromEntries(await Promise.all(plane.map(async ([name, pid]) => [name, await cpuSeconds(pid)] as const))),
     ...(await ((one) => (one ? cpuOf(one) : {}))(work())),
