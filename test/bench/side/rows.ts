@@ -68,9 +68,10 @@ async function timed({ cluster, party }: Play, work: () => AtWork | undefined, r
   const plane = Object.entries(cluster.plane.pids())
     .filter(([name]) => name !== "workload-loops")
     .map(([name, pid]) => [name === "kube-controller-manager" ? "its other controllers" : name, pid] as const);
+  const usedBy = async (one: AtWork | undefined): Promise<Readonly<Record<string, number>>> => (one ? await cpuOf(one) : {});
   const coreSeconds = async (): Promise<Readonly<Record<string, number>>> => ({
     ...Object.fromEntries(await Promise.all(plane.map(async ([name, pid]) => [name, await cpuSeconds(pid)] as const))),
-    ...(await ((one) => (one ? cpuOf(one) : {}))(work())),
+    ...(await usedBy(work())),
     "this benchmark": await cpuSeconds(process.pid),
     idle: idleCoreSeconds(),
   });
