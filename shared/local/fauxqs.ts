@@ -4,6 +4,7 @@
  * Calls from this process skip HTTP: they run the handler of the emulator's route, as Fastify's `inject` would, for 5 µs instead of 140.
  * They also wait for messages without the emulator's own long poll, which checks each queue every 20 ms.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { awsError } from "@deltaloop/store/aws";
 import type { SqsCalls } from "@deltaloop/store/sqs";
 import { unlessAborted } from "@deltaloop/base";
@@ -65,6 +66,12 @@ export async function startFauxqs(options: { readonly port?: number } = {}): Pro
   }
 
   async function receive(input: Input, signal: AbortSignal | undefined): Promise<Answer> {
+    if (arrivals.haveEnded) {
+      // Without a timer, a poller that asks again at once would stop the event loop, and this process would never end.
+      const waited = sleep(RECHECK_MS, undefined, { ref: false });
+      await (signal === undefined ? waited : unlessAborted(waited, signal));
+      return {};
+    }
     const endMs = performance.now() + (input.WaitTimeSeconds ?? 0) * 1_000;
     for (;;) {
       const seen = arrivals.changesOf(input);
