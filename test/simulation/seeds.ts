@@ -49,11 +49,6 @@ export const FAILED_ONCE: readonly { readonly seed: number; readonly fault?: Cho
     fault: "rewind",
     why: "a create answered 429 was repeated under another name, and the set-back Store drew the first one again: one surplus pod",
   },
-  {
-    seed: 1_008_692,
-    fault: "rewind",
-    why: "after a quota's rejection a create with another name was executed late, and the set-back Store had drawn the first one: one surplus pod",
-  },
 ];
 
 /** Seeds that violate a rule and are not fixed yet. Each test expects the violation, so it fails once the bug is fixed. */

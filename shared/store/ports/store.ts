@@ -78,7 +78,7 @@
  * IT4  intents are keyed by the owner (namespace, kind, name, uid) and deleted with it.
  * IT5 the number of pod names drawn for an owner is stored in the step that registers the ops with these names, and deleted with the owner.
  *     So if the Store loses this step, the next run draws the same names, and its creates find the pods that exist already. Names
- *     whose creates were not sent are drawn again, too, and a rejected name is used again.
+ *     whose creates were not sent are drawn again, too, and a rejected name is used again unless the rejection quotes it.
  */
 import type { EpochStore } from "./epochs.ts";
 import type { EventStore } from "./events.ts";

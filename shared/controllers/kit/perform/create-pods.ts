@@ -172,22 +172,20 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
   const nowMs = calls.run.snapshot.pods?.atMs ?? calls.ports.clock.now();
   const done: string[] = [];
   const hold: string[] = [];
-  /** Rejected. The next create uses the name again, so that a Store that is set back draws the name of the pod that it created (IT5). */
-  const free: CreateOp[] = [];
-  /** Rejected, since another object has the name. */
-  const taken: CreateOp[] = [];
+  const refused: CreateOp[] = [];
   const unanswered: CreateOp[] = [];
   const unsent: CreateOp[] = [...untried];
+  const again = new Set<CreateOp>();
   for (const [i, op] of batch.entries()) {
     const outcome = outcomes[i];
     if (outcome?.kind === "created") done.push(op.id);
     else if (outcome?.kind === "namespaceTerminating") hold.push(op.id);
     else if (outcome?.kind === "unanswered") unanswered.push(op);
     else if (outcome?.kind === "notSent") unsent.push(op);
-    else if (outcome?.kind === "refused" && outcome.other === undefined) free.push(op);
-    else taken.push(op);
+    else refused.push(op);
+    if (outcome?.kind === "refused" && isFree(op, outcome)) again.add(op);
   }
-  const looked = giveUp(taken, (op) => mayLand(op, nowMs));
+  const looked = giveUp(refused, (op) => mayLand(op, nowMs) || again.has(op));
   const waiting = giveUp(unsent, wasUnanswered);
   const objects = outcomes.flatMap((outcome) => {
     if (outcome.kind === "created") return [outcome.object];
@@ -198,9 +196,17 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
     objects,
     absent: objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)),
     lower: [...unwanted, ...done, ...looked.lower, ...waiting.lower],
-    plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...giveUp(free, () => true).plan, ...looked.plan, ...waiting.plan],
+    plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...looked.plan, ...waiting.plan],
     hold,
   };
+}
+
+/**
+ * Whether the next create uses the rejected name again, so that a Store that is set back draws the name of the pod that it created (IT5).
+ * Not if the rejection quotes the name: upstream's next Event has another one.
+ */
+function isFree({ name }: CreateOp, { error, other }: Extract<CreateOutcome, { kind: "refused" }>): boolean {
+  return other === undefined && !error.message.includes(name);
 }
 
 /**
