@@ -230,9 +230,9 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(1);
   });
 
-  it("drops the name of a rejected create", async () => {
+  it("drops the name of a rejected create whose rejection quotes it", async () => {
     const harness = await harnessOf({ replicas: 2 });
-    harness.api.script = quota(0);
+    harness.api.script = { "create pods": ({ name }) => refusal(403, "Forbidden", `pods "${name}" is forbidden: exceeded quota`) };
     await harness.sync();
     await harness.sync();
     harness.api.script = {};
