@@ -15,31 +15,37 @@ export interface ForgetUnlistedPorts {
   readonly forget: (cid: string, signal: AbortSignal) => Promise<void>;
 }
 
-/** Until then the other watchers have reported what they lead. */
+/**
+ * How long a cluster must be unlisted. Meanwhile this directory is read again, and the other watchers report what they lead: theirs may be
+ * newer, and its new cluster have a cache already.
+ */
 export const UNLISTED_MS = 20_000;
 /** As often as other lost work is looked for. */
 export const LOOK_AGAIN_MS = 600_000;
 
 /**
- * Looks UNLISTED_MS after the start and every LOOK_AGAIN_MS, until `ends` aborts. Deletes nothing while the directory is empty, since it may
- * not be mounted, or has entries that are rejected.
+ * Looks at the start and LOOK_AGAIN_MS after each look, until `ends` aborts. Deletes nothing while the directory is empty, since it may not be
+ * mounted, or has entries that are rejected.
  */
 export async function forgetUnlisted(ports: ForgetUnlistedPorts, ends: AbortSignal): Promise<void> {
-  for (let waitMs = UNLISTED_MS; ; waitMs = LOOK_AGAIN_MS) {
-    await ports.clock.after(waitMs, ends).catch(() => undefined);
-    if (ends.aborted) return;
+  while (!ends.aborted) {
     await look(ports, ends);
+    await ports.clock.after(LOOK_AGAIN_MS, ends).catch(() => undefined);
   }
 }
 
-async function look({ directory, log, cached, ledByOthers, forget }: ForgetUnlistedPorts, ends: AbortSignal): Promise<void> {
+async function look(ports: ForgetUnlistedPorts, ends: AbortSignal): Promise<void> {
+  const { directory, clock, log, ledByOthers, forget } = ports;
   try {
-    const ids = await cached(ends);
+    const before = await unlistedOf(ports, ends);
+    if (before.length === 0) return;
+    await clock.after(UNLISTED_MS, ends).catch(() => undefined);
+    if (ends.aborted) return;
+    const still = new Set(await unlistedOf(ports, ends));
     const led = ledByOthers();
-    const listed = new Set(directory.list().map(({ cid }) => cid));
-    const unlisted = ids.filter((cid) => isListedId(cid) && !listed.has(cid) && led?.has(cid) === false);
+    const unlisted = before.filter((cid) => still.has(cid) && led?.has(cid) === false);
     if (unlisted.length === 0) return;
-    if (listed.size === 0 || directory.hasProblems())
+    if (directory.list().length === 0 || directory.hasProblems())
       return log.warn("keeping the caches of clusters that are not listed, because the folder is empty or kubeconfigs are rejected", {
         count: unlisted.length,
       });
@@ -51,4 +57,11 @@ async function look({ directory, log, cached, ledByOthers, forget }: ForgetUnlis
   } catch (error) {
     log.warn("failed to delete the caches of clusters that are not listed", { error: describeError(error) });
   }
+}
+
+/** The clusters of directories that have a cache and are not listed. */
+async function unlistedOf({ directory, cached }: ForgetUnlistedPorts, ends: AbortSignal): Promise<readonly string[]> {
+  const ids = await cached(ends);
+  const listed = new Set(directory.list().map(({ cid }) => cid));
+  return ids.filter((cid) => isListedId(cid) && !listed.has(cid));
 }

@@ -30,10 +30,12 @@ const ROWS: readonly Row[] = [
 interface Scene {
   readonly listed?: readonly string[];
   readonly led?: Row["led"];
+  /** Clusters with a cache. */
+  readonly cached?: () => readonly string[];
   readonly hasProblems?: () => boolean;
 }
 
-function scene({ listed = [LISTED], led = new Set(), hasProblems = () => false }: Scene) {
+function scene({ listed = [LISTED], led = new Set(), cached = () => [LISTED, GONE, SINGLE], hasProblems = () => false }: Scene) {
   const clock = createVirtualClock(0);
   const forgotten: string[] = [];
   const ends = new AbortController();
@@ -43,7 +45,7 @@ function scene({ listed = [LISTED], led = new Set(), hasProblems = () => false }
       hasProblems,
       list: () => listed.map((cid) => ({ cid, name: cid, server: "https://x", kubeconfig: "/x", isPaused: false })),
     },
-    cached: async () => await Promise.resolve([LISTED, GONE, SINGLE].filter((cid) => !forgotten.includes(cid))),
+    cached: async () => await Promise.resolve(cached().filter((cid) => !forgotten.includes(cid))),
     ledByOthers: () => (led === "unknown" ? undefined : led),
     forget: async (cid) => void (await Promise.resolve(forgotten.push(cid))),
   };
@@ -69,9 +71,21 @@ it("looks again every ten minutes, since a rejected kubeconfig may be repaired",
   const { clock, forgotten, end } = scene({ hasProblems: () => hasProblems });
   await clock.advance(UNLISTED_MS);
   hasProblems = false;
-  await clock.advance(LOOK_AGAIN_MS - 1);
+  await clock.advance(LOOK_AGAIN_MS + UNLISTED_MS - 1);
   expect(forgotten).toEqual([]);
   await clock.advance(1);
   expect(forgotten).toEqual([GONE]);
+  await end();
+});
+
+it("keeps the cache of a cluster that another watcher has just begun to serve, until this directory lists it", async () => {
+  const listed = [LISTED];
+  let looks = 0;
+  const { clock, forgotten, end } = scene({ listed, cached: () => (++looks > 1 ? [LISTED, GONE, SINGLE] : [LISTED, SINGLE]) });
+  while (looks < 2) await clock.advance(1_000);
+  await clock.advance(UNLISTED_MS / 2); // the other watcher has not reported what it leads
+  listed.push(GONE);
+  await clock.advance(LOOK_AGAIN_MS);
+  expect(forgotten).toEqual([]);
   await end();
 });
