@@ -20,8 +20,8 @@ test.each(SEEDS.filter((seed) => !OPEN.some((open) => open.seed === seed)))(
   },
 );
 
-test.each(OPEN)("seed $seed violates a rule, a known open bug: $why", async ({ seed, violation }) => {
-  expect(await failures(seed)).toEqual([expect.stringContaining(violation)]);
+test.each(OPEN)("seed $seed violates a rule, a known open bug: $why", async ({ seed, fault, violation }) => {
+  expect(await failures(seed, fault)).toEqual([expect.stringContaining(violation)]);
 });
 
 test.each(FAILED_ONCE)("passes seed $seed, which failed once: $why", async ({ seed, fault }) => {
