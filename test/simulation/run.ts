@@ -134,7 +134,11 @@ function onResult(result: SeedResult): void {
     const known = counts.get(rule);
     counts.set(rule, { count: (known?.count ?? 0) + 1, first: Math.min(known?.first ?? seed, seed) });
   }
-  for (const [name, value] of Object.entries(stats)) samples.set(name, [...(samples.get(name) ?? []), value]);
+  for (const [name, value] of Object.entries(stats)) {
+    const known = samples.get(name);
+    if (known) known.push(value);
+    else samples.set(name, [value]);
+  }
   const bad = violations.filter(({ rule }) => !isKnown(rule));
   if (bad.length > 0) {
     failed.push(seed);
