@@ -166,6 +166,8 @@ test.each([
   // A refused repetition of an unanswered create gave up the name, although the first call had created the pod: the model's worker did not
   // read that pod, as createPods does.
   ["once-failed", 71_300_183, 1],
+  // A pod without owner was adopted beside a late create, while the cache lacked it: the model's worker does not list before its first creates.
+  ["once-failed", 80_380_219, 1],
 ] as const)("%s seeds of the protocol simulation, from %i on, violate no invariant", async (_, first, count) => {
   const { ran, failed } = await runProtocol({ first, last: first + count - 1 });
   expect(failed).toEqual([]);

@@ -25,6 +25,7 @@ export class Api {
   readonly events: Event[] = [];
   readonly objects: { readonly [K in Kind]: Map<ObjectKey, Cached> } = { deployments: new Map(), replicasets: new Map(), pods: new Map() };
   /** The sizes of each ReplicaSet with their times, by its uid. */
+  readonly #adoptedMs = new Map<string, number>();
   readonly #sizes = new Map<string, { readonly atMs: number; readonly size: number }[]>();
   /** Names of all pods that ever existed. */
   readonly names = new Set<string>();
@@ -165,7 +166,13 @@ export class Api {
     const { owner: _, ...orphan } = pod;
     const changed = { ...orphan, resourceVersion: String(this.tick()), ...(rs && { owner: ownedBy("ReplicaSet", rs) }) };
     this.#put("pods", key, changed);
+    if (rs) this.#adoptedMs.set(pod.uid, this.#now());
     return changed;
+  }
+
+  /** Whether the pod has been adopted since the time. */
+  isAdoptedSince({ uid }: CachedPod, atMs: number): boolean {
+    return (this.#adoptedMs.get(uid) ?? Number.NEGATIVE_INFINITY) > atMs;
   }
 
   #size(uid: string, size: number): void {

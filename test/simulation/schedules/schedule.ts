@@ -628,15 +628,22 @@ class Schedule {
     return this.#api.pod(key);
   }
 
-  /** Creates a pod, and checks the number of pods. */
-  created(rs: CachedReplicaSet, name: string, key: ObjectKey): CachedPod | "exists" | "refused" {
+  /**
+   * Creates a pod for a run that was taken at `takenMs`, and checks the number of pods. Pods adopted since do not count: the product's run
+   * would have listed them before its first creates (replicaset §18), which the worker here does not do.
+   */
+  created(
+    rs: CachedReplicaSet,
+    name: string,
+    { key, takenMs }: { readonly key: ObjectKey; readonly takenMs: number },
+  ): CachedPod | "exists" | "refused" {
     if (this.#api.refusesCreates) return "refused";
     const reused = this.#api.names.has(name);
     const pod = this.#api.createPod(name, rs);
     if (pod === "exists") return pod;
     // the Recreate Deployment does not wait for pods of a deleted ReplicaSet
     if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false;
-    const own = this.#api.ownedBy(rs.metadata.uid);
+    const own = this.#api.ownedBy(rs.metadata.uid).filter((each) => !this.#api.isAdoptedSince(each, takenMs));
     const highest = Math.max(0, ...this.#api.sizes(rs.metadata.uid));
     if (reused) this.#reused.add(pod.uid);
     if (own.length > highest && this.#mix.calmPods && !own.some(({ uid }) => this.#reused.has(uid)))
@@ -948,7 +955,7 @@ class Worker {
     let failed = false;
     for (const { id, name, mayLandUntilMs } of ops) {
       await this.#mayWrite();
-      const answered = await this.#schedule.call(() => this.#schedule.created(live, name, key));
+      const answered = await this.#schedule.call(() => this.#schedule.created(live, name, { key, takenMs: this.#takenMs }));
       const wasRefused = answered.kind === "refused" || (answered.kind === "answered" && answered.answer === "refused");
       // A quota is checked before the name: an earlier create without an answer may have created this pod.
       const existing = wasRefused && mayLandUntilMs !== undefined ? await this.#schedule.lookUp(objectKey("shop", name)) : undefined;
