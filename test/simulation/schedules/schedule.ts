@@ -963,13 +963,11 @@ class Worker {
       const refused = wasRefused && !existing;
       if (refused || created.kind === "unanswered") failed = true;
       if (created.kind === "unanswered") await this.#through("pods", [], { uid, plan: [{ id, mayLand: true }] });
-      else if (refused)
-        await this.#through(
-          "pods",
-          [],
-          (mayLandUntilMs ?? 0) > this.#schedule.nowMs ? { uid, plan: [{ id, mayLand: false }] } : { uid, lower: [id] },
-        );
-      else if (created.kind === "answered") {
+      else if (refused) {
+        // Only a quota's rejection quotes the name, which is then given up.
+        const keeps = answered.kind === "refused" || (mayLandUntilMs ?? 0) > this.#schedule.nowMs;
+        await this.#through("pods", [], keeps ? { uid, plan: [{ id, mayLand: false }] } : { uid, lower: [id] });
+      } else if (created.kind === "answered") {
         const pod = created.answer === "exists" ? this.#schedule.api.pod(objectKey("shop", name)) : created.answer;
         // The pod of that name has another owner: drops the name and tries another one.
         if (pod && pod !== "refused" && pod.owner?.uid !== uid) failed = true;
