@@ -397,7 +397,7 @@ class Schedule {
       for (let lane = 0; lane < LANES[resource]; lane++) {
         const cached = new Map((await this.#store.readLane(resource, lane)).rows.map(({ key, uid, rv: at }) => [key, `${uid} ${at}`]));
         const here = [...state.values()].filter(({ key }) => laneOf(key, LANES[resource]) === lane);
-        // Sometimes the watcher is wrong about the cached objects, and omits a payload (T05).
+        // Sometimes the watcher is wrong about the cached objects, and omits a payload (informer T05).
         const omits = !this.#quiet && this.#mix.lossy && this.#chance(0.15);
         const fresh = here.filter(({ key, uid, rv: at }) => cached.get(key) !== `${uid} ${at}`).slice(omits ? 1 : 0);
         if (fresh.length > 0) this.#send(term, { kind: "L", resource, lane, items: fresh, listRV });
