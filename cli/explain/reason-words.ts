@@ -82,6 +82,11 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: "18",
     words: ({ why }) => `its pods were listed less than 5 s ago, so nothing is created or deleted now (${why})`,
   },
+  "calls may be late": {
+    section: "18",
+    words: ({ afterMs }) =>
+      `a create from before the Store was restored may still be executed for ${seconds(afterMs)}, so nothing is created now`,
+  },
   "waits for calls": {
     section: "4.4",
     words: ({ pending }) =>

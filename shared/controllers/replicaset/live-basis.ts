@@ -1,10 +1,11 @@
 /** Whether a sync must list the owner's pods live before it creates, deletes or lowers the status (replicaset §18). */
+import { MAY_LAND_MS, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
 import type { CachedPod } from "@deltaloop/kube/objects";
 import { compareResourceVersions, isActive } from "@deltaloop/kube/objects";
 import { basisByMark, bounded } from "../kit/decision-basis.ts";
 import type { ListReason } from "../kit/decision-basis.ts";
 import type { SyncSession } from "../kit/sync/session.ts";
-import type { Snapshot } from "@deltaloop/store/ports";
+import type { PodCache, Snapshot } from "@deltaloop/store/ports";
 import { claimPods } from "./claim-pods.ts";
 import type { ReplicaKind } from "./kind.ts";
 import { wantedReplicas } from "./manage-replicas.ts";
@@ -35,6 +36,11 @@ export async function liveBasis(session: SyncSession, observed: Observed, kind: 
   const acts = observed.pending === 0 && surplus !== 0;
   if (!acts && (rs.status.replicas ?? 0) <= claimed.length) return { observed };
 
+  const landMs = acts && verb === "create" ? lateCreatesMs(rs, pods) : 0;
+  if (landMs > 0) {
+    session.because({ rule: "calls may be late", facts: { afterMs: landMs } } satisfies ReplicaReason);
+    return { observed, waitMs: landMs };
+  }
   let why = acts ? basisByMark(snapshot, { verb, adopts: adopted.length > 0, losesUnseen: session.losesUnseen }) : undefined;
   if (why === undefined) {
     // Without a create or delete, the status write alone depends on the cached status: it fails if its resourceVersion is not current.
@@ -50,6 +56,18 @@ export async function liveBasis(session: SyncSession, observed: Observed, kind: 
   if (listed === "suspect") return { observed, waitMs: SUSPECT_MS };
   const now = observe(listed, kind);
   return { observed: now.kind === "Observed" ? now : observed };
+}
+
+/**
+ * How long a create of an owner whose creates were rejected may still be executed that a Store that was set back does not know, in ms; 0 if
+ * no such create is possible. Such a Store draws the same names again, so that other late creates find their pod (IT5), but it does not
+ * know which names were given up because a rejection quoted them.
+ */
+export function lateCreatesMs({ status }: Pick<Observed["rs"], "status">, { atMs, relistedMs }: PodCache): number {
+  if (relistedMs === undefined || !status.conditions?.some(({ type, reason }) => type === "ReplicaFailure" && reason === "FailedCreate"))
+    return 0;
+  const sinceMs = atMs - relistedMs;
+  return sinceMs < 0 ? 0 : Math.max(0, REQUEST_TIMEOUT_MS + MAY_LAND_MS - sinceMs); // before 0: the Store's clock was set back
 }
 
 export interface StatusSeen {

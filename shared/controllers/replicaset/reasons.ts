@@ -31,6 +31,8 @@ export type ReplicaReason =
   | Reason<"adopts" | "releases", { readonly selector: string; readonly labels: string }>
   // §18.
   | Reason<"lists first" | "listed just now", { readonly why: ListReason }>
+  // §18. A create from before the cache was listed again may still be executed, under a name that the Store does not know.
+  | Reason<"calls may be late", { readonly afterMs: number }>
   // §7. `pending`: number of calls of earlier runs that got no response.
   | Reason<"waits for calls", { readonly pending: number }>
   | Reason<"owner ends", None>

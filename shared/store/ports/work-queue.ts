@@ -17,6 +17,8 @@ export interface PodCache {
   readonly watermark: string;
   /** Time at which the key was taken, by the Store's time. */
   readonly atMs: number;
+  /** Time at which a list ended the last SUSPECT mark, by the Store's time. Absent if there was none. */
+  readonly relistedMs?: number;
 }
 
 export interface Snapshot {

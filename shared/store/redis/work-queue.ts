@@ -151,7 +151,7 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
       const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[7] });
       const fields = asPairs(reply[6]);
       const slices = more.map(({ view, slice }, i) =>
-        openSlice(seal, { ...place, resource: view, owner: slice, slice }, asPairs(asList(reply[15])[i])),
+        openSlice(seal, { ...place, resource: view, owner: slice, slice }, asPairs(asList(reply[16])[i])),
       );
       const unbelieved = [...forged, ...own.forged, ...orphans.forged, ...slices.flatMap((opened) => opened.forged)];
       const snapshot: Snapshot = {
@@ -165,10 +165,10 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
         }),
         failures: asNumber(reply[2]),
         ...unendedOf(reply[8]),
-        ...basisOf(new Map(fields), place.nowMs, reply.slice(9, 13)),
+        ...basisOf(new Map(fields), place.nowMs, reply.slice(9, 14)),
         ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
-      const [lineage, release] = [takenLineageOf(reply[13], context), asText(reply[14])];
+      const [lineage, release] = [takenLineageOf(reply[14], context), asText(reply[15])];
       return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]), lineage, ...(release !== "" && { release }) };
     }
     case "recover": {
@@ -194,13 +194,20 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
 function basisOf(
   intents: ReadonlyMap<string, string>,
   atMs: number,
-  [fence, suspects, watermark, predecessor]: readonly (Reply | undefined)[],
+  [fence, suspects, relisted, watermark, predecessor]: readonly (Reply | undefined)[],
 ): Pick<Snapshot, "pods" | "mark" | "left" | "drawn" | "predecessorGone"> {
   if (fence === undefined) return {};
   const mark = parseMark(intents.get(MARK_FIELD));
   const left = Number(intents.get(LEFT_FIELD) ?? 0);
   const drawn = parseDrawn(intents.get(DRAWN_FIELD));
-  const pods = { fence: asText(fence), suspects: asNumber(suspects), watermark: asText(watermark), atMs };
+  const relistedMs = asText(relisted);
+  const pods = {
+    fence: asText(fence),
+    suspects: asNumber(suspects),
+    watermark: asText(watermark),
+    atMs,
+    ...(relistedMs !== "" && { relistedMs: Number(relistedMs) }),
+  };
   const predecessorGone = asText(predecessor);
   return {
     ...(pods.fence !== "" && { pods }),

@@ -375,7 +375,8 @@ export function writeThroughCases(open: OpenStore): void {
     const { run, snapshot } = await harness.taken(C, KEY);
     await harness.store.done(run, { kind: "ok" });
     const { mark, left, pods, predecessorGone } = snapshot;
-    return { mark, left, suspects: pods?.suspects, fence: pods?.fence, watermark: pods?.watermark, predecessorGone };
+    const { suspects, fence, watermark, relistedMs } = pods ?? {};
+    return { mark, left, suspects, fence, watermark, relistedMs, predecessorGone };
   };
 
   it("the next take of an owner returns its stored mark, with fence, SUSPECT marks and the least watermark of pods", async ({
@@ -386,17 +387,19 @@ export function writeThroughCases(open: OpenStore): void {
     await harness.store.done(run, { kind: "ok" });
     expect(await basis(harness)).toEqual({
       ...{ mark: MARK, left: undefined, predecessorGone: undefined },
-      ...{ suspects: 0, fence: "100", watermark: "0" },
+      ...{ suspects: 0, fence: "100", watermark: "0", relistedMs: undefined },
     });
     await harness.seed("pods", [put(owned("95"))]);
     expect(await basis(harness)).toMatchObject({ mark: MARK, watermark: "95" });
     await harness.store.markSuspect("pods", "twice");
     await harness.store.markSuspect("pods", "twice");
     await harness.relist("pods", [], "200");
-    expect(await basis(harness)).toMatchObject({ mark: MARK, suspects: 2 });
+    const relistedMs = harness.now();
+    expect(await basis(harness)).toMatchObject({ mark: MARK, suspects: 2, relistedMs });
+    await harness.fixture.clock.advance(1_000);
     await harness.raiseFence("101");
-    await harness.heartbeat();
-    expect(await basis(harness)).toMatchObject({ mark: MARK, fence: "101" });
+    await harness.relist("pods", [], "300"); // no SUSPECT mark
+    expect(await basis(harness)).toMatchObject({ mark: MARK, fence: "101", relistedMs });
   });
 
   it("does not store the mark of an owner with an unknown uid, and deletes a mark with its owner", async ({ harness, run }) => {

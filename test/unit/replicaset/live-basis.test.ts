@@ -142,6 +142,37 @@ describe.each([
     expect([failure() ?? [], lists(), writes("delete pods")]).toEqual([[], 2, deletes + 2]);
   });
 
+  it.each([
+    { name: "creates nothing for 27 s if its creates were rejected", rejected: true, waits: true },
+    { name: "creates its pods at once otherwise", rejected: false, waits: false },
+  ])("after a list has ended a SUSPECT mark, $name", async ({ rejected, waits }) => {
+    await create(2);
+    await harness.stream();
+    if (rejected) {
+      harness.api.script = { "create pods": refusal(403, "Forbidden", "exceeded quota") };
+      await harness.sync();
+      await harness.stream();
+      harness.api.script = {};
+    }
+    const failure = (): unknown => harness.api.find(resource, "web").status?.["conditions"] ?? [];
+    const [before, tried, relistedMs] = [failure(), writes("create pods"), harness.clock.now()];
+    const { take } = harness.ports.store;
+    const relisted: typeof take = async (...request) => {
+      const result = await take(...request);
+      if (result.kind !== "ok" || !result.snapshot.pods) return result;
+      return { ...result, snapshot: { ...result.snapshot, pods: { ...result.snapshot.pods, relistedMs } } };
+    };
+    Object.assign(harness.ports.store, { take: relisted });
+    await harness.sync();
+    expect(writes("create pods") - tried).toBe(waits ? 0 : 2);
+    if (!waits) return;
+    expect([failure(), await harness.queuedInMs()]).toEqual([before, 27_000]);
+    await harness.clock.advance(27_000);
+    await harness.heartbeat();
+    await harness.ring();
+    expect([writes("create pods") - tried, harness.pods.length, failure()]).toEqual([2, 2, []]);
+  });
+
   it("lists its pods before it lowers its status below what the cached deletions explain", async () => {
     await create(2);
     for (const name of ["a", "b"]) await owned(name);

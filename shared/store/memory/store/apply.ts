@@ -234,6 +234,7 @@ function reachGeneration(store: Synced, name: View, resource: ResourceData, step
   const isFirst = resource.syncedGeneration === 0;
   resource.syncedGeneration = reached;
   if (resource.state === "SUSPECT" ? reached <= resource.suspectGeneration : !isFirst) return;
+  if (resource.state === "SUSPECT") resource.relistedMs = step.nowMs;
   resource.state = "SYNCED";
   resource.suspectReason = undefined;
   syncAll(

@@ -92,6 +92,8 @@ export interface ResourceData {
   suspectGeneration: number;
   /** Number of SUSPECT marks of the resource. */
   suspects: number;
+  /** Time at which a list ended the last SUSPECT mark. */
+  relistedMs: number | undefined;
   /** resourceVersion up to which the watcher has sent everything to the queue. */
   sent: string | undefined;
   lanes: readonly LaneData[];
@@ -265,6 +267,7 @@ export function newResource(fence: string, lanes: number, primary: string): Reso
     suspectReason: undefined,
     suspectGeneration: 0,
     suspects: 0,
+    relistedMs: undefined,
     sent: undefined,
     lanes: Array.from({ length: lanes }, newLane),
     slices: new Map(),

@@ -221,8 +221,11 @@ function basisOf(
   const primaries = epoch.resources.get(infoIn(epoch.catalog, run.controller).primary);
   const gone = primaries?.predecessors.filter(({ key }) => key === run.key).map(({ rv }) => rv) ?? [];
   const predecessorGone = gone.reduce(maxResourceVersion, primaries?.predecessorsFloor || "0");
+  const relistedMs = pods?.relistedMs;
   return {
-    ...(pods && { pods: { fence: pods.fence, suspects: pods.suspects, watermark, atMs: nowMs } }),
+    ...(pods && {
+      pods: { fence: pods.fence, suspects: pods.suspects, watermark, atMs: nowMs, ...(relistedMs !== undefined && { relistedMs }) },
+    }),
     ...(mark && { mark }),
     ...(left !== undefined && { left }),
     ...(drawn !== undefined && { drawn }),

@@ -130,13 +130,15 @@ end
 if reached > mine.syncedGen then
   local first = mine.syncedGen == 0
   -- Only a list announced after the SUSPECT mark ends it: the lost data may be newer than an earlier list.
-  if mine.state == "SUSPECT" then first = reached > tonumber(call("HGET", metaKey, "suspectGen") or 0) end
+  local wasSuspect = mine.state == "SUSPECT"
+  if wasSuspect then first = reached > tonumber(call("HGET", metaKey, "suspectGen") or 0) end
   mine.syncedGen = reached
   call("HSET", metaKey, "syncedGen", text(mine.syncedGen), "listRV", listRV)
   if first then
     mine.state = "SYNCED"
     call("HSET", metaKey, "state", "SYNCED")
     call("HDEL", metaKey, "suspect", "suspectGen")
+    if wasSuspect then call("HSET", metaKey, "relisted", text(now)) end
     flushQueue()
     for at = readersAt, readersEnd, READERS_SIZE do
       local base = tonumber(ARGV[at + READERS_QUEUE_BASE])

@@ -15,8 +15,8 @@ local stop = stopSlot > 0 and stopOf(KEYS[stopSlot])
 local function otherLanes()
   local others = { "lanes" }
   for _, resource in ipairs(gateResources) do
-    local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary", "fence", "suspects")
-    resource.fence, resource.suspects = fields[5] or "", tonumber(fields[6] or 0)
+    local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary", "fence", "suspects", "relisted")
+    resource.fence, resource.suspects, resource.relisted = fields[5] or "", tonumber(fields[6] or 0), fields[7] or ""
     resource.state, resource.syncedGen, resource.primary = fields[2] or "INIT", tonumber(fields[3] or 0), fields[4] or ""
     if fields[1] and tonumber(fields[1]) ~= resource.lanes then
       others[#others + 1] = resource.name

@@ -7,8 +7,8 @@
 -- Returns { "otherEpoch" } · { "stopped", field and text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
---           primary's row or false, number of directly preceding runs that never ended, fence, SUSPECT marks and least watermark of pods,
---           version by which an earlier primary of the key was gone or "", lineage, release of the cluster or "", the further slices if
+--           primary's row or false, number of directly preceding runs that never ended, fence, SUSPECT marks, time at which a list ended
+--           the last of them or "", and least watermark of pods, version by which an earlier primary of the key was gone or "", lineage, release of the cluster or "", the further slices if
 --           there are any }
 --         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, number of runs that never ended,
 --         lineage }
@@ -59,7 +59,7 @@ if held ~= token then unended = held and unended + 1 or 0 end
 call("HSET", KEYS[queueBase + P], key, token .. US .. text(leaseUntil) .. US .. text(now) .. US .. text(unended))
 local failures = tonumber(call("HGET", KEYS[queueBase + F], key) or 0)
 local release = call("HGET", epochKey, "release") or ""
-if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply(), release } end
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "", "0", "", lineageReply(), release } end
 local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
 local intents = call("HGETALL", intentsKey)
 if #intents > 0 then -- IT3: all pending ops are of former runs
@@ -97,17 +97,17 @@ if #intents > 0 then -- IT3: all pending ops are of former runs
   end
   if earliest then call("ZADD", KEYS[queueBase], text(earliest), key) end -- `done` rings it, or the sweeper if this run crashes
 end
-local pods = { fence = "", suspects = 0, W = "0" }
+local pods = { fence = "", suspects = 0, relisted = "", W = "0" }
 for _, resource in ipairs(gateResources) do
   if resource.name == "pods" then pods = resource end
 end
 local reply = {
   "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended,
-  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(), release,
+  pods.fence, pods.suspects, pods.relisted, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(), release,
 }
 if moreCount > 0 then
   local slices = {}
   for at = moreAt, moreEnd, MORE_SIZE do slices[#slices + 1] = call("HGETALL", KEYS[tonumber(ARGV[at + MORE_SLOT])]) end
-  reply[16] = slices
+  reply[17] = slices
 end
 return reply
