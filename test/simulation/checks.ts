@@ -12,6 +12,8 @@
  *     two owners
  * SC10 the item counters add up after every Store call, and equal those of an observer of the calls (TY1)
  * SC11 a second cluster with the same keys and Store writes nothing under a term that its Lease does not list
+ * SC12 runs write nothing where the guard has stopped them, except calls that were begun before
+ * SC13 an audit finds no difference between the API server and a cache that has lost nothing
  * SE1 cache = API server, queues and intents empty
  * SE2 the desired state is reached and the status says so
  * SE3 after that, nothing is written
@@ -26,6 +28,7 @@ import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/kube/
 import type { MemoryData } from "../../shared/store/memory/store/data.ts";
 import type { RequestRecord } from "../../shared/api-server/api-server.ts";
 import type { Clock } from "../../shared/base/clock.ts";
+import { MAY_LAND_MS, RENEWAL_MS, REQUEST_TIMEOUT_MS } from "../../shared/base/times.ts";
 import type { KubeObserver } from "./kube.ts";
 import type { Loss } from "./losses.ts";
 import { isActive, ownerName } from "./mirror.ts";
@@ -58,6 +61,8 @@ const WINDOW_MS = 100_000;
 const LATE_MS = 30_000;
 /** Time in ms after a loss of the Store for which the writes of a run may violate its owner's bounds. */
 const LOSS_MS = 60_000;
+/** A run notices a stop when it renews its lease; a call that was sent before may still be executed. */
+const STOPPED_MS = RENEWAL_MS + REQUEST_TIMEOUT_MS + MAY_LAND_MS;
 const OURS = "deltaloop-";
 
 export interface CheckOptions {
@@ -82,6 +87,7 @@ export class Checks implements KubeObserver {
   readonly #bornMs = new Map<string, number>();
   readonly #decoys = new Map<string, string>();
   #lateMs = Number.NEGATIVE_INFINITY;
+  #stoppedMs: number | undefined;
   /** The time of the last loss of the Store, and until when decisions may be based on restored data. */
   #lossMs = Number.NEGATIVE_INFINITY;
   #soundMs = Number.NEGATIVE_INFINITY;
@@ -117,6 +123,11 @@ export class Checks implements KubeObserver {
     this.#outran.clear();
   }
 
+  /** Called when the guard has stopped the users' namespace, and with undefined when that has ended. */
+  stopped(sinceMs: number | undefined): void {
+    this.#stoppedMs = sinceMs;
+  }
+
   /** Called when a checkpoint was executed, whatever its result. */
   checkpointed(): void {
     this.#soundMs = Math.min(this.#soundMs, this.#options.clock.now());
@@ -146,6 +157,8 @@ export class Checks implements KubeObserver {
     this.lastWriteMs = clock.now();
     this.lastWrite = `${record.userAgent} ${record.verb} ${record.resource}/${record.subresource} ${record.name}`;
     if (record.resource === "events") return;
+    if (record.namespace === SHOP && this.#stoppedMs !== undefined && clock.now() - this.#stoppedMs > STOPPED_MS)
+      this.bad("SC12", `${this.lastWrite}, although it is stopped since ${(clock.now() - this.#stoppedMs) / 1_000} s`);
     this.#bound(record);
     if (record.resource === "pods" && record.verb === "create") this.#podCreated(record);
     if (record.resource === "replicasets" && record.subresource === "" && record.verb !== "delete") this.#resized(record);

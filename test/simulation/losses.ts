@@ -2,6 +2,7 @@
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import type { EpochData, MemoryData } from "../../shared/store/memory/store/data.ts";
 import type { Random } from "../../shared/base/random.ts";
+import { DISTURBANCES } from "./disturbances.ts";
 
 /**
  * `flush` deletes everything, `damage` half of the keys. `restore`: the Store returns to an earlier state on another primary, as after a
@@ -12,10 +13,10 @@ export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
 export type Loss = (typeof LOSSES)[number];
 
 /**
- * `clock`: the clock of the Store's server repeatedly jumps five minutes forward or back. `clone`: a second cluster, second-cluster.ts.
+ * Beside those of disturbances.ts: `clock`: the clock of the Store's server repeatedly jumps five minutes forward or back. `clone`: a second cluster, second-cluster.ts.
  * `etcd`: the API server repeatedly returns to an earlier state, Leases and resourceVersions included.
  */
-export const CHOSEN_FAULTS = [...LOSSES, "clock", "clone", "etcd"] as const;
+export const CHOSEN_FAULTS = [...LOSSES, "clock", "clone", "etcd", ...DISTURBANCES] as const;
 export type ChosenFault = (typeof CHOSEN_FAULTS)[number];
 
 /** Returns true in one of eight runs, whatever the run's other faults are. */

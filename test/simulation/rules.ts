@@ -65,9 +65,11 @@ export const RULES = [
   "beat",
   "primary",
   "damage",
-  // kube.ts and world.ts switch these two off.
+  // kube.ts and world.ts switch these off.
   "deletePrecondition",
   "livePods",
+  "stop",
+  "signature",
 ] as const;
 export type Rule = (typeof RULES)[number];
 

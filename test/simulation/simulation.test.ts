@@ -47,6 +47,21 @@ test("a second cluster with the same keys, Store and queues writes nothing, and 
   expect(stats["writes of a second cluster"]).toBeUndefined();
 });
 
+test.each([
+  { fault: "upkeep", seed: 3, counts: "audits", off: "A4", detects: "SC13" },
+  { fault: "stops", seed: 3, counts: "stops", off: "stop", detects: "SC12" },
+  { fault: "skew", seed: 3, counts: "watchers with a wrong clock" },
+  { fault: "hostile", seed: 1, counts: "hostile messages: changed", off: "signature", detects: "SE1" },
+  { fault: "keys", seed: 10, counts: "texts signed with an unknown key" },
+] as const)("violates no bound under the fault $fault", async ({ fault, seed, counts, off, detects }) => {
+  const { violations, stats } = await simulate({ seed, fault });
+  expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
+  expect(stats[counts]).toBeGreaterThan(0);
+  if (off === undefined) return;
+  const without = await simulate({ seed, fault, off: new Set([off]) });
+  expect(without.violations.map(({ rule }) => rule)).toContainEqual(expect.stringContaining(detects));
+});
+
 test.each([1, 3, 29])("seed %i violates no bound while the lanes of a small cluster grow", async (seed) => {
   const { violations, stats } = await simulate({ seed, grows: true });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);

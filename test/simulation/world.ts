@@ -25,6 +25,7 @@ import { createMemoryDoorbells } from "../../shared/store/memory/queue/doorbells
 import type { MemoryDoorbells } from "../../shared/store/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
+import type { MemoryStoreOptions } from "../../shared/store/memory/store/store-time.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
@@ -52,6 +53,8 @@ import type { Signer } from "../../shared/store/signer.ts";
 import { countsOf, unbalanced, Witness } from "../support/account.ts";
 import { Checks } from "./checks.ts";
 import type { Violation } from "./checks.ts";
+import { DISTURBANCES, drawDisturbances, frequentUpkeep, HostileSender, Rotation, skewed, stopAndResume } from "./disturbances.ts";
+import type { Disturbance } from "./disturbances.ts";
 import { Fate } from "./fates.ts";
 import { drawMix } from "./faults.ts";
 import type { Mix } from "./faults.ts";
@@ -103,6 +106,7 @@ const SETTLES_MS = 20_000;
 /** Limit of the quiet phase: a key that failed often may be delayed for 1,000 s. */
 const END_MS_MAX = 2_400_000;
 const CLOCK_JUMP_MS = 300_000;
+const ROTATION_MS_MAX = 90_000;
 const BACKUP_AGE_MS_MAX = 20_000;
 const RESTORES = 2;
 /** User agents whose requests are the user requests of a run. */
@@ -134,7 +138,10 @@ class World {
   readonly #off: ReadonlySet<Rule>;
   readonly #isThorough: boolean;
   readonly #quietMs: number;
-  readonly #signer: Signer;
+  readonly #disturbances: ReadonlySet<Disturbance>;
+  readonly #hostile: HostileSender | undefined;
+  /** The signer of a new process. */
+  readonly #signer: () => Signer;
   readonly #random: Random;
   readonly #part: ClusterPart | undefined;
   #hasSettled = false;
@@ -160,8 +167,10 @@ class World {
   readonly #stats: Record<string, number> = {};
   readonly #ends = new AbortController();
   readonly #proofs = new Map<string, LeaseProof>();
+  readonly #functionSigners = new Map<string, Signer>();
   /** By the source of the calls' faults. */
   readonly #stores = new Map<Random, Store>();
+  readonly #skews: Random;
   #watchers = 0;
 
   constructor(options: SimulationOptions) {
@@ -173,7 +182,6 @@ class World {
     this.#isThorough = options.seed % 10 === THOROUGH;
     this.#clock = options.part?.clock ?? createVirtualClock(START_MS, { withoutIo: !this.#isThorough });
     this.#startMs = this.#clock.now();
-    this.#signer = options.part?.signer ?? (this.#isThorough ? SIGNERS.thorough : SIGNERS.other);
     this.#quietMs = this.#isThorough ? QUIET_MS.thorough : QUIET_MS.other;
     this.#random = createSeededRandom(options.seed * 7919 + 13);
     const mix = drawMix(this.#fork());
@@ -182,6 +190,10 @@ class World {
     const fault = options.part ? (options.part.loss ?? "none") : options.fault;
     this.#loss = fault === undefined ? drawLoss(createSeededRandom(seed * 15_487_469 + 7)) : LOSSES.find((loss) => loss === fault);
     this.#clockJumps = fault === undefined ? drawsClock(createSeededRandom(seed * 32_452_843 + 5)) : fault === "clock";
+    this.#disturbances =
+      fault === undefined ? drawDisturbances(seed) : new Set(DISTURBANCES.filter((disturbance) => disturbance === fault));
+    this.#signer = this.#signers(options.part?.signer);
+    this.#skews = createSeededRandom(seed * 198_491_317 + 6);
     const habits = drawHabits(this.#fork());
     const uids = this.#fork();
     this.#server = createApiServer({
@@ -198,6 +210,8 @@ class World {
       onFault: (what) => this.#fault(`delta queue: ${what}`),
     });
     this.#queue = options.part?.queue ?? queue;
+    if (this.#disturbances.has("hostile"))
+      this.#hostile = new HostileSender(this.#queue, this.#cid, createSeededRandom(seed * 179_424_673 + 4));
     const doorbells = createMemoryDoorbells({
       clock: this.#clock,
       random: this.#fork(),
@@ -231,6 +245,20 @@ class World {
     this.#tenant = hasTenant(tenant) ? new Tenant(this.#server, tenant, this.#mirror) : undefined;
   }
 
+  #signers(given: Signer | undefined): () => Signer {
+    if (this.#disturbances.has("keys")) {
+      const random = createSeededRandom(this.#options.seed * 141_650_939 + 2);
+      const rotation = new Rotation(this.#cid, {
+        ...{ clock: this.#clock, random, startMs: this.#startMs + random.next() * ROTATION_MS_MAX },
+        onUnknown: () => this.#fault("texts signed with an unknown key"),
+      });
+      return () => rotation.signer();
+    }
+    const signer = given ?? (this.#isThorough || this.#disturbances.has("hostile") ? SIGNERS.thorough : SIGNERS.other);
+    const believing = this.#off.has("signature") ? { ...signer, verify: () => "current" as const } : signer;
+    return () => believing;
+  }
+
   async run(): Promise<SimulationResult> {
     const clock = this.#clock;
     await this.#mirror.start(this.#server);
@@ -262,6 +290,7 @@ class World {
     this.#startLosses();
     this.#startClockJumps();
     this.#startBackups();
+    this.#startDisturbances();
     const stopClone = this.#startClone();
     for (let cycle = 1; cycle < CYCLES; cycle++) {
       await this.#pass(this.#startMs + cycle * CYCLE_MS - 1 - clock.now());
@@ -283,7 +312,7 @@ class World {
     this.#count("virtual seconds", Math.round((clock.now() - this.#startMs) / 1000));
     return {
       seed: this.#options.seed,
-      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}${this.#loss === undefined ? "" : ` ${this.#loss}`}${this.#clockJumps ? " clock" : ""}`,
+      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}${this.#loss === undefined ? "" : ` ${this.#loss}`}${this.#clockJumps ? " clock" : ""}${[...this.#disturbances].map((each) => ` ${each}`).join("")}`,
       violations: this.#violations,
       stats: this.#stats,
     };
@@ -425,6 +454,35 @@ class World {
     );
   }
 
+  #startDisturbances(): void {
+    const random = createSeededRandom(this.#options.seed * 122_949_823 + 14);
+    if (this.#disturbances.has("stops")) {
+      const onStop = (sinceMs: number | undefined): void => {
+        this.#trace("fault", () => (sinceMs === undefined ? "resumed" : "stopped"));
+        this.#checks.stopped(sinceMs);
+      };
+      const store = createMemoryStore(this.#storeOptions(), this.#data);
+      this.#repeat(
+        () => 5_000 + random.next() * 20_000,
+        () => {
+          this.#fault("stops");
+          return stopAndResume({ store, clock: this.#clock, random, onStop });
+        },
+      );
+    }
+    const hostile = this.#hostile;
+    if (hostile) {
+      this.#repeat(
+        () => 100 + random.next() * 1_400,
+        async () => {
+          const what = await hostile.act();
+          this.#fault(`hostile messages: ${what}`);
+          this.#trace("fault", () => `a hostile message: ${what}`);
+        },
+      );
+    }
+  }
+
   /** Restores etcd from backups that are up to BACKUP_AGE_MS_MAX old; twice, because four epochs in ten minutes stop creates and deletes. */
   #startBackups(): void {
     if (this.#options.fault !== "etcd") return;
@@ -458,7 +516,7 @@ class World {
       await this.#clock.after(BACKUP_AGE_MS);
       const system = startSecondCluster(backup, {
         ports: {
-          ...{ clock: this.#clock, random, digester: this.#digester, signer: this.#signer, log: this.#log("clone") },
+          ...{ clock: this.#clock, random, digester: this.#digester, signer: this.#signer(), log: this.#log("clone") },
           ...{ store: this.#store(random), queue: this.#queue, doorbells: this.#doorbells },
           sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
         },
@@ -545,10 +603,17 @@ class World {
     return proof;
   }
 
+  /** The signer of a function, which is kept across its processes. */
+  #signerOf(name: string): Signer {
+    const signer = this.#functionSigners.get(name) ?? this.#signer();
+    this.#functionSigners.set(name, signer);
+    return signer;
+  }
+
   #wiring(name: string, fate: Fate, random: Random): FunctionWiring {
     const kube = fate.over(this.#kube(`deltaloop-${name}`, random));
     const cluster = {
-      signer: this.#signer,
+      signer: this.#signerOf(name),
       store: fate.over(this.#store(random)),
       doorbells: fate.over(this.#doorbells),
       reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
@@ -581,26 +646,29 @@ class World {
   }
 
   async #keepWatcher(random: Random): Promise<void> {
+    const queue = this.#hostile?.watched ?? this.#queue;
     while (!this.#ends.signal.aborted) {
       const identity = `watcher-${++this.#watchers}`;
       const fate = this.#fate(random, () => ({ crash: this.#mix.watcherCrash, freeze: this.#mix.watcherCrash / 2 }), identity);
       const kube = fate.over(this.#kube("deltaloop-watcher", random));
-      const clock = fate.clock();
-      const log = this.#log(identity);
+      const isSkewed = this.#disturbances.has("skew");
+      const clock = isSkewed ? skewed(fate.clock(), this.#skews) : fate.clock();
+      if (isSkewed) this.#fault("watchers with a wrong clock");
+      const log = this.#auditLog(this.#log(identity));
       const terms = createSeededRandom(this.#options.seed * 6_700_417 + this.#watchers);
       const leasePorts = { reader: kube, writer: kube, clock, random: terms, log };
       const ports = {
         kube,
         store: fate.over(this.#store(random)),
         queue: fate.over({
-          send: (entries: Parameters<MemoryDeltaQueue["send"]>[0]) => this.#queue.send(this.#mix.fifo ? entries : entries.map(ungrouped)),
+          send: (entries: Parameters<MemoryDeltaQueue["send"]>[0]) => queue.send(this.#mix.fifo ? entries : entries.map(ungrouped)),
         }),
         doorbells: fate.over(this.#doorbells),
         clock,
         random,
         digester: this.#digester,
         log: this.#growthLog(log),
-        signer: this.#signer,
+        signer: this.#signer(),
         lead: (signal: AbortSignal) => acquireLease(leasePorts, { ...LEASE, identity }, signal),
       };
       const options = {
@@ -608,6 +676,7 @@ class World {
         clusterUid: "cluster-uid",
         identity: cacheIdentity(this.#digester),
         holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000,
+        ...(this.#disturbances.has("upkeep") && { upkeep: frequentUpkeep(kube) }),
         ...(this.#options.grows === true && { lanes: { smallMax: 1_000, rowsMax: 1 + (this.#options.seed % 8), unappliedMax: 20 } }),
       };
       const died = new Promise<void>((resolve) => fate.died.addEventListener("abort", () => resolve(), { once: true }));
@@ -618,6 +687,20 @@ class World {
       this.#part?.processes.delete(fate);
       await this.#clock.after(500 + random.next() * 10_000);
     }
+  }
+
+  /** SC13: an audit finds no difference between the API server and a cache that has lost nothing. */
+  #auditLog(log: Log): Log {
+    if (!this.#disturbances.has("upkeep")) return log;
+    const info = (message: string, fields?: LogFields): void => {
+      if (message === "audit" || message === "resync") this.#count(`${message}s`, 1);
+      log.info(message, fields);
+    };
+    const error = (message: string, fields?: LogFields): void => {
+      if (message.includes("the cache differs") && this.#loss === undefined) this.#checks.bad("SC13", JSON.stringify(fields));
+      log.error(message, fields);
+    };
+    return { ...log, info, error };
   }
 
   #growthLog(log: Log): Log {
@@ -658,16 +741,19 @@ class World {
     return store;
   }
 
-  #unreliableStore(random: Random): Store {
-    const { fifo } = this.#mix;
-    const options = {
+  #storeOptions(): MemoryStoreOptions {
+    return {
       deployment: "sim",
       cluster: this.#cid,
       identity: cacheIdentity(this.#digester),
-      holeLimitMs: fifo ? 2_000 : 15_000,
+      holeLimitMs: this.#mix.fifo ? 2_000 : 15_000,
+      ignoresStop: this.#off.has("stop"),
       clock: { ...this.#clock, now: () => this.#clock.now() + this.#serverAheadMs },
     };
-    const store = withoutRules(createMemoryStore(options, this.#data), this.#data, this.#off);
+  }
+
+  #unreliableStore(random: Random): Store {
+    const store = withoutRules(createMemoryStore(this.#storeOptions(), this.#data), this.#data, this.#off);
     const touched = this.#part?.touched;
     const clock = this.#clock;
     // All members of a Store are methods that return a promise.
