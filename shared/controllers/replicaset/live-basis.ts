@@ -63,7 +63,7 @@ export async function liveBasis(session: SyncSession, observed: Observed, kind: 
  * no such create is possible. Such a Store draws the same names again, so that other late creates find their pod (IT5), but it does not
  * know which names were given up because a rejection quoted them.
  */
-export function lateCreatesMs({ status }: Pick<Observed["rs"], "status">, { atMs, relistedMs }: PodCache): number {
+function lateCreatesMs({ status }: Pick<Observed["rs"], "status">, { atMs, relistedMs }: PodCache): number {
   if (relistedMs === undefined || !status.conditions?.some(({ type, reason }) => type === "ReplicaFailure" && reason === "FailedCreate"))
     return 0;
   const sinceMs = atMs - relistedMs;
