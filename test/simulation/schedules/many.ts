@@ -4,6 +4,8 @@
  */
 import { Redis } from "ioredis";
 import { SCRIPTS } from "../../../shared/store/redis/scripts/load.ts";
+import { createAgreeingGround } from "../protocol/agreeing-ground.ts";
+import { createMemoryGround } from "../protocol/memory-ground.ts";
 import type { Breakage } from "./rules.ts";
 import { createRedisGround } from "./ground.ts";
 import { runSchedule } from "./schedule.ts";
@@ -22,22 +24,26 @@ export interface ManyOptions {
   readonly first: number;
   readonly last: number;
   readonly off?: Breakage;
+  /** Runs protocol seeds on the memory Store as well; an answer that differs counts as a violation. */
+  readonly agrees?: boolean;
   /** After the first violation, started schedules run to their end and no further one starts. */
   readonly stop?: boolean;
 }
 
 /** @returns the violations by seed, and the number of schedules. */
 export async function runMany(options: ManyOptions): Promise<{ readonly ran: number; readonly failed: readonly FailedSchedule[] }> {
-  const { off, stop = false, url } = options;
+  const { agrees = false, off, stop = false, url } = options;
   const restore = off?.script ? mutate(off.script) : () => undefined;
   const failed: FailedSchedule[] = [];
   let [next, ran] = [options.first, 0];
   const client = new Redis(url);
   const work = async (_: unknown, i: number): Promise<void> => {
-    const ground = createRedisGround(client, `ground-${i}`, off?.store);
+    const scripts = createRedisGround(client, `ground-${i}`, off?.store);
     while (next <= options.last && !(stop && failed.length > 0)) {
       const seed = next++;
-      const { violations } = await runSchedule({ ground, seed });
+      const differs = (what: string): void => void failed.push({ seed, rule: "agree", what });
+      const ground = agrees ? createAgreeingGround(createMemoryGround(), scripts, differs) : scripts;
+      const { violations } = await runSchedule({ ground, seed, faults: agrees });
       ran++;
       failed.push(...violations.map(({ rule, what }) => ({ seed, rule, what })));
     }

@@ -1,6 +1,7 @@
 /**
- * `npm run schedules -- [--seeds a-b] [--rules] [--off rule] [--max n]`: runs schedules with the real scripts on a private Redis. `--rules`
- * prints, for each rule, how many schedules run without it until one fails.
+ * `npm run schedules -- [--seeds a-b] [--agree] [--rules] [--off rule] [--max n]`: runs schedules with the real scripts on a private Redis.
+ * `--agree` runs protocol seeds and compares each answer with the memory Store's. `--rules` prints, for each rule, how many schedules run
+ * without it until one fails.
  */
 import { parseArgs } from "node:util";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
@@ -10,6 +11,7 @@ import { BREAKAGES } from "./rules.ts";
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "1-500" },
+    agree: { type: "boolean", default: false },
     rules: { type: "boolean", default: false },
     off: { type: "string" },
     max: { type: "string", default: "2000" },
@@ -28,7 +30,7 @@ try {
 async function printSeeds(): Promise<void> {
   const [first = 1, last = first] = values.seeds.split("-").map(Number);
   const startedAt = performance.now();
-  const { ran, failed } = await runMany({ url: server.url, first, last });
+  const { ran, failed } = await runMany({ url: server.url, first, last, agrees: values.agree });
   for (const { seed, rule, what } of failed.slice(0, 20)) console.log(`seed ${seed}: ${rule}: ${what}`);
   const seeds = new Set(failed.map(({ seed }) => seed)).size;
   console.log(`${ran} schedules, ${seeds} failed, ${((performance.now() - startedAt) / 1000).toFixed(0)} s`);
