@@ -94,11 +94,11 @@ export class HostileSender {
     };
   }
 
-  /** Sends one message. @returns what it is */
-  async act(): Promise<string> {
+  /** Sends one message. @returns what it is; undefined if there was none to start from */
+  async act(): Promise<string | undefined> {
     const entry = this.#pick(this.#seen);
     const group = this.#pick(this.#seen)?.group;
-    if (!entry || group === undefined) return "nothing yet";
+    if (!entry || group === undefined) return undefined;
     const { what, body } = this.#message(entry.body);
     const entries = [{ id: `hostile-${++this.#sent}`, group: this.#random.next() < 0.5 ? group : entry.group, body }];
     await this.#queue.send(entries).catch(() => undefined); // no answer
@@ -132,8 +132,9 @@ function asNext(text: string): string {
     .replaceAll(/"(rv|resourceVersion)":"(\d+)"/g, (_, name, version) => `"${name}":"${BigInt(version) + 1_000n}"`);
 }
 
-/** The keys of each step of a rotation: the first one signs, all are accepted (docs/guides/rotate-keys.md). */
-const STEPS = [["old"], ["old", "new"], ["new", "old"], ["new"]] as const;
+/** The keys before a rotation, and at each step of it: the first one signs, all are accepted (docs/guides/rotate-keys.md). */
+const BEFORE = ["old"] as const;
+const STEPS = [["old", "new"], ["new", "old"], ["new"]] as const;
 /** Time between two steps, and until the last process has read one. */
 const [STEP_MS, READ_MS] = [20_000, 30_000];
 
@@ -148,10 +149,12 @@ interface RotationOptions {
 
 /** Signers of a deployment whose MAC key is rotated from `startMs` on. */
 export class Rotation {
+  readonly #before: Signer;
   readonly #signers: readonly Signer[];
   readonly #options: RotationOptions;
 
   constructor(cluster: string, options: RotationOptions) {
+    this.#before = createSigner(BEFORE, cluster);
     this.#signers = STEPS.map((keys) => createSigner(keys, cluster));
     this.#options = options;
   }
@@ -159,12 +162,8 @@ export class Rotation {
   /** The signer of one process. */
   signer(): Signer {
     const { clock, random, startMs, onUnknown } = this.#options;
-    const readsAfterMs = STEPS.map(() => random.next() * READ_MS);
-    const current = (): Signer => {
-      const sinceMs = clock.now() - startMs;
-      const step = readsAfterMs.findLastIndex((afterMs, i) => i === 0 || sinceMs >= i * STEP_MS + afterMs);
-      return this.#signers[step] ?? createSigner(STEPS[0], "");
-    };
+    const readMs = STEPS.map((_, step) => startMs + step * STEP_MS + random.next() * READ_MS);
+    const current = (): Signer => this.#signers[readMs.findLastIndex((ms) => clock.now() >= ms)] ?? this.#before;
     return {
       get keyId() {
         return current().keyId;

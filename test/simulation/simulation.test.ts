@@ -52,7 +52,7 @@ test.each([
   { fault: "stops", seed: 3, counts: "stops", off: "stop", detects: "SC12" },
   { fault: "skew", seed: 3, counts: "watchers with a wrong clock" },
   { fault: "hostile", seed: 1, counts: "hostile messages: changed", off: "signature", detects: "SE1" },
-  { fault: "keys", seed: 10, counts: "texts signed with an unknown key" },
+  { fault: "keys", seed: 13, counts: "texts signed with an unknown key" },
 ] as const)("violates no bound under the fault $fault", async ({ fault, seed, counts, off, detects }) => {
   const { violations, stats } = await simulate({ seed, fault });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);

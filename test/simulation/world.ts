@@ -476,6 +476,7 @@ class World {
         () => 100 + random.next() * 1_400,
         async () => {
           const what = await hostile.act();
+          if (what === undefined) return;
           this.#fault(`hostile messages: ${what}`);
           this.#trace("fault", () => `a hostile message: ${what}`);
         },
