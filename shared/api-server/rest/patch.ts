@@ -1,6 +1,6 @@
 /** Selects the patch type by content type. */
 import { badRequest, unsupportedMediaType } from "../scheme/api-error.ts";
-import { clone, isObject, type Json, type JsonObject } from "@deltaloop/base";
+import { isObject, type Json, type JsonObject } from "@deltaloop/base";
 import type { Target } from "./decode-body.ts";
 import { applyJsonPatch } from "./patch-json.ts";
 import { applyMergePatch } from "./patch-merge.ts";
@@ -21,5 +21,5 @@ export function patcherFor({ kind, custom }: Target, contentType: string, body: 
   }
   if (!isObject(body)) throw badRequest("the patch is not an object");
   const apply = mediaType === "application/merge-patch+json" ? applyMergePatch : applyStrategicMergePatch.bind(undefined, kind);
-  return (object) => apply(clone(object), clone(body));
+  return (object) => apply(object, body);
 }
