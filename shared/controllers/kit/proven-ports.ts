@@ -4,7 +4,7 @@ import { provenReader, watched } from "./lease-proof.ts";
 import type { SyncPorts } from "./run.ts";
 
 /** Returns the same dependencies, but each live read and each write, including writes to the Store, obtains a proof first. */
-export function withProof<P extends Pick<SyncPorts, "reader" | "gateway" | "store" | "proof">>(ports: P, { epoch, lineage }: Taken): P {
+export function withProof(ports: SyncPorts, { epoch, lineage }: Taken): SyncPorts {
   const { proof, reader, gateway, store } = ports;
   const token = lineage?.token;
   if (!proof || !token) return ports;
@@ -13,7 +13,9 @@ export function withProof<P extends Pick<SyncPorts, "reader" | "gateway" | "stor
     ...ports,
     reader: provenReader(reader, proof, require),
     store: {
-      ...store,
+      readIndex: (...request) => store.readIndex(...request),
+      readSlices: (...request) => store.readSlices(...request),
+      markSuspect: (...request) => store.markSuspect(...request),
       registerIntents: async (...request) => {
         await require();
         return await store.registerIntents(...request);

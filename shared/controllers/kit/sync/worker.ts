@@ -268,7 +268,7 @@ interface Ended {
 }
 
 async function endOf(
-  ports: WorkerPorts,
+  ports: SyncPorts,
   run: Run,
   sync: RunSync,
   { maxRetries = Infinity }: WorkerOptions,
