@@ -5,7 +5,7 @@
  * kubernetes/pkg/quota/v1/evaluator/core/pods.go.
  */
 import { forbidden } from "../scheme/api-error.ts";
-import { clone, type JsonObject, jsonEqual, nameOf, objectAt, stringMap, textAt } from "@deltaloop/base";
+import { clone, type JsonObject, jsonEqual, nameOf, namespaceOf, objectAt, stringMap, textAt } from "@deltaloop/base";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ServedResources } from "../scheme/served-resources.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -44,8 +44,8 @@ export function admitByQuota({ storage, resources }: Stored, definition: Resourc
 
 /** Updates `status.hard` and `status.used` of a namespace's quotas after a change. */
 export function refreshQuotas({ storage, resources }: Stored, event: StorageEvent): void {
-  const { namespace } = stringMap(event.object["metadata"]);
-  if (namespace === undefined || storage.count(QUOTAS, namespace) === 0) return;
+  const namespace = namespaceOf(event.object);
+  if (storage.count(QUOTAS, namespace) === 0) return;
   // Usage depends only on quota specs and on objects that are created, deleted or terminated.
   if (event.type === "MODIFIED" && event.resource !== QUOTAS && event.resource !== "pods") return;
   for (const quota of storage.list(QUOTAS, namespace)) {
