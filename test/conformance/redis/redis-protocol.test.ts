@@ -11,16 +11,18 @@ import { suiteRedis } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
 const SEEDS = 40;
+/** In memory, a list marked doorbells as sent although the gate was closed, and the sweeper waited for 5 s. */
+const DIFFERED_ONCE = [1_500];
 
 describe.skipIf(reason)(`protocol seeds on Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, { timeout: 60_000 }, () => {
   const redis = suiteRedis();
 
   // Seed 14 once differed: for a gap that opened at a time that the corrected clock had not reached yet, one Store reported a negative age,
   // the other none.
-  it(`the memory Store and the scripts return the same result at every step of seeds 1 to ${SEEDS}`, async () => {
+  it(`the memory Store and the scripts return the same result at every step of seeds 1 to ${SEEDS} and ${DIFFERED_ONCE.join()}`, async () => {
     const scripts = createRedisGround(redis.client, "agreeing");
     const differences: string[] = [];
-    for (let seed = 1; seed <= SEEDS; seed++) {
+    for (const seed of [...Array.from({ length: SEEDS }, (_, i) => i + 1), ...DIFFERED_ONCE]) {
       const ground = createAgreeingGround(createMemoryGround(), scripts, (what) => differences.push(`seed ${seed}: ${what}`));
       const { violations } = await runSchedule({ ground, seed, faults: true });
       expect(violations, `seed ${seed}`).toEqual([]);

@@ -63,7 +63,9 @@ export function createAgreeingGround(reference: Ground, other: Ground, report: (
 type Verb = (...args: readonly unknown[]) => Promise<unknown>;
 type Verbs = Readonly<Record<string, Verb>>;
 
-/** Returns the value without undefined fields and with sorted lists of objects, because the Store guarantees no order. */
+/**
+ * Returns the value without undefined fields, without the deadlines of planned intents, which nothing reads, and with sorted lists of objects, because the Store guarantees no order.
+ */
 function comparable(value: unknown): unknown {
   if (value instanceof Map)
     return new Map([...value].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, each]) => [key, comparable(each)]));
@@ -72,7 +74,8 @@ function comparable(value: unknown): unknown {
     return all.every((each) => typeof each === "object") ? all.toSorted((a, b) => (text(a) < text(b) ? -1 : 1)) : all;
   }
   if (typeof value !== "object" || value === null) return value;
-  const fields = Object.entries(value).filter(([, each]) => each !== undefined);
+  const isPlanned = "state" in value && value.state === "planned";
+  const fields = Object.entries(value).filter(([name, each]) => each !== undefined && !(isPlanned && name === "deadlineMs"));
   return Object.fromEntries(fields.toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([name, each]) => [name, comparable(each)]));
 }
 

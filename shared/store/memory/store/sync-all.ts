@@ -6,7 +6,7 @@ import type { EpochData } from "./data.ts";
 import { gateReason } from "./gate.ts";
 import type { Ring } from "./ring.ts";
 import type { MemoryStoreOptions } from "./store-time.ts";
-import { addKey, dirtyKeys } from "./work-queue.ts";
+import { dirtyKeys } from "./work-queue.ts";
 
 /** Maximum time over which keys become due, one per millisecond. */
 const SPREAD_MS_MAX = 30_000;
@@ -35,7 +35,10 @@ export function syncAll(
     const queue = queueOf(epoch, controller);
     const keys = primariesInside(queue);
     const spreadMs = Math.min(SPREAD_MS_MAX, keys.length);
-    for (const [index, key] of keys.entries()) addKey(queue, key, nowMs + Math.floor((index * spreadMs) / keys.length), nowMs);
+    for (const [index, key] of keys.entries()) {
+      const atMs = nowMs + Math.floor((index * spreadMs) / keys.length);
+      queue.ready.set(key, Math.min(queue.ready.get(key) ?? atMs, atMs)); // a doorbell counts as sent only below, if the gate is open
+    }
     if (gateReason(store, controller, options) !== undefined) continue;
     for (const key of dirtyKeys(queue).slice(0, bellsLeft)) {
       queue.bells.set(key, { rungAtMs: nowMs, dueMs: queue.ready.get(key) ?? nowMs, rings: 0 });
