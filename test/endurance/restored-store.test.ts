@@ -6,7 +6,7 @@ import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { VISIBILITY_SECONDS } from "../../shared/base/times.ts";
+import { MAY_LAND_MS, REQUEST_TIMEOUT_MS, VISIBILITY_SECONDS } from "../../shared/base/times.ts";
 import { LEASE_TERMS, parseTerms, STILL_MS } from "../../shared/controllers/cache/watcher/lineage.ts";
 import { eventually, isRunning, killHard, measured, OWN_NAMESPACE, whereRealPartsAre } from "../support/e2e.ts";
 import { startLossRig } from "../support/loss-rig.ts";
@@ -20,6 +20,26 @@ const LISTED_MS_MAX = 25_000;
 /** A message of a killed applier returns after the queue's visibility timeout, before the lists of its lane; it is noticed a second later. */
 const RETURNED_MS_MAX = VISIBILITY_SECONDS.deltas * 1_000 + 2_000;
 const LED_MS_MAX = 30_000;
+/** How long a create that the restored Store does not know may be executed (replicaset §18). */
+const LATE_MS = REQUEST_TIMEOUT_MS + MAY_LAND_MS;
+const SYNCED_MS_MAX = 5_000;
+const REPLICA_SET = "/apis/apps/v1/namespaces/quota/replicasets/rejected";
+const PODS = "/api/v1/namespaces/quota/pods";
+const labels = { app: "rejected" };
+const REJECTED = {
+  apiVersion: "apps/v1",
+  kind: "ReplicaSet",
+  metadata: { name: "rejected", namespace: "quota" },
+  spec: {
+    replicas: 3,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:0" }] } },
+  },
+};
+
+interface ReplicaSet {
+  readonly status?: { readonly conditions?: readonly { readonly reason?: string }[] };
+}
 
 await whereRealPartsAre("a Store restored from an old file", () => {
   describe("three rollouts complete after the Store was restored, while no watcher led,", () => {
@@ -66,6 +86,25 @@ await whereRealPartsAre("a Store restored from an old file", () => {
       expect(await terms()).toContain(term);
       const limits = { pauseMsMax: RETURNED_MS_MAX, settledMsMax: RETURNED_MS_MAX };
       await rig.settles("restored, functions restarted", () => restored(["watcher", "functions"]), limits);
+    });
+
+    it("from a file of before a quota rejected the pods of a ReplicaSet, which are created once no earlier create can be executed", async () => {
+      await rig.cluster.kubectl("create", "namespace", "quota");
+      await rig.cluster.kubectl("create", "quota", "none", "--hard=pods=0", "--namespace=quota");
+      await rig.cluster.apply(REJECTED);
+      const isRejected = (rs: ReplicaSet | undefined): boolean =>
+        rs?.status?.conditions?.some(({ reason }) => reason === "FailedCreate") === true;
+      await eventually("the quota rejects its pods", async () => isRejected(await rig.cluster.get<ReplicaSet>(REPLICA_SET)));
+      await restored(["watcher"]);
+      const restoredAt = performance.now();
+      await rig.cluster.kubectl("delete", "quota", "none", "--namespace=quota");
+      const pods = async (): Promise<number> => (await rig.cluster.list(PODS)).length;
+      await eventually("its pods are created", async () => (await pods()) > 0, LISTED_MS_MAX + LATE_MS + SYNCED_MS_MAX);
+      const tookMs = performance.now() - restoredAt;
+      measured(`restored, pods of a ReplicaSet that a quota had rejected: ${(tookMs / 1_000).toFixed(1)} s`);
+      expect(tookMs).toBeGreaterThan(LATE_MS);
+      await sleep(SYNCED_MS_MAX);
+      expect(await pods()).toBe(REJECTED.spec.replicas);
     });
 
     it("from a file so old that the Lease no longer lists its term", async () => {
