@@ -85,7 +85,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "calls may be late": {
     section: "18",
     words: ({ afterMs }) =>
-      `a create from before the Store was restored may still be executed for ${seconds(afterMs)}, so nothing is created now`,
+      `an earlier create that the cache does not know may still be executed for ${seconds(afterMs)}, so nothing is created now`,
   },
   "waits for calls": {
     section: "4.4",

@@ -4,7 +4,7 @@
  * upkeep   resyncs and audits run all the time
  * stops    a namespace, or everything, is stopped by the guard, and resumed
  * skew     each watcher's clock is up to five minutes wrong
- * hostile  somebody who may write to the delta queue repeats, changes and invents messages
+ * hostile  a sender without the MAC key repeats, changes, cuts, forges and invents messages
  * keys     the MAC key is rotated; processes read each step at different times, also in the wrong order
  */
 import { CORE_CACHE } from "../../shared/controllers/registry/registry.ts";
@@ -69,7 +69,7 @@ export async function stopAndResume({ store, clock, random, onStop }: StopPorts)
   onStop(undefined);
 }
 
-/** Somebody who reads the delta queue and sends to it, without the MAC key. */
+/** Reads the delta queue and sends to it, without the MAC key. */
 export class HostileSender {
   readonly #queue: MemoryDeltaQueue;
   readonly #cluster: string;
@@ -80,7 +80,7 @@ export class HostileSender {
 
   constructor(queue: MemoryDeltaQueue, cluster: string, random: Random) {
     [this.#queue, this.#cluster, this.#random] = [queue, cluster, random];
-    this.#signer = createSigner(["a key of somebody else"], cluster);
+    this.#signer = createSigner(["the MAC key of another deployment"], cluster);
   }
 
   /** The queue as the watchers use it. */

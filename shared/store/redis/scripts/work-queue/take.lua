@@ -8,8 +8,8 @@
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
 --           primary's row or false, number of directly preceding runs that never ended, fence, SUSPECT marks, time at which a list ended
---           the last of them or "", and least watermark of pods, version by which an earlier primary of the key was gone or "", lineage, release of the cluster or "", the further slices if
---           there are any }
+--           the last of them or "", and least watermark of pods, version by which an earlier primary of the key was gone or "", lineage,
+--           release of the cluster or "", the further slices if there are any }
 --         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, number of runs that never ended,
 --         lineage }
 
