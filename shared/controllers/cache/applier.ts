@@ -29,7 +29,7 @@ import type {
   PackHeader,
   Store,
 } from "@deltaloop/store/ports";
-import type { Clock, Log } from "@deltaloop/base";
+import type { Clock, Log, LogFields } from "@deltaloop/base";
 import type { KubeReader } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { decodeEnvelope } from "./messages/decode.ts";
@@ -130,11 +130,7 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
     return ACK;
   }
   if (decoded.kind === "newer") {
-    ports.log.error("message from a newer watcher stays in the queue: deploy the functions of the same version as the watcher", {
-      messageId: message.id,
-      why: decoded.why,
-    });
-    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: decoded.why };
+    return otherBuild(ports.log, { messageId: message.id, why: decoded.why });
   }
   if (decoded.kind === "undecodable") {
     await quarantine(
@@ -157,6 +153,11 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
 /** Applies a decoded message whose MAC is verified. @throws as applyMessage does. */
 export async function applyEnvelope(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount = 1): Promise<Verdict> {
   return new MessageApplier(ports, cluster, envelope, receiveCount).run();
+}
+
+function otherBuild(log: Log, fields: LogFields & { readonly why: string }): Verdict {
+  log.error("message of another build stays in the queue: deploy watcher and functions of the same version", fields);
+  return { kind: "retry", afterSeconds: RETRY_SECONDS, why: fields.why };
 }
 
 async function quarantine(
@@ -367,6 +368,8 @@ class MessageApplier {
         return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the cache has no epoch" };
       case "notOpen":
         return { kind: "retry", afterSeconds: 1, why: "the fence is not open yet" };
+      case "otherProjection":
+        return otherBuild(this.#ports.log, { resource, lane, sequence, why: "the epoch has another projection" });
       case "setBack":
         return { kind: "retry", afterSeconds: 1, why: "the store was restored to an older state while the message was applied" };
       case "retry":

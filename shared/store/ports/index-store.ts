@@ -165,7 +165,9 @@ export type ApplyResult =
   | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
   /** There is no epoch, or the fence is not open yet: leave the message in the queue. */
   | { readonly kind: "noEpoch" }
-  | { readonly kind: "notOpen" };
+  | { readonly kind: "notOpen" }
+  /** A16: leave the message in the queue for a build that can apply it. */
+  | { readonly kind: "otherProjection" };
 
 /** `changed` A7/A9 · `same` A4/A8 · `late` A5, and a response by A4 whose row has another owner · `absent` A6 · `full` FU2. */
 export type ItemOutcome = "changed" | "same" | "late" | "absent" | "full";

@@ -22,6 +22,8 @@
  * IX10 an item whose row was not read is applied only if its key is empty or holds exactly what the item would write. Otherwise the call
  *      returns `retry` at that item without applying it.
  *
+ * A16 a Store whose build has another projection than the epoch applies no pack and no manifest: its slices and effects could be wrong.
+ *
  * Heartbeats of quiet lanes (informer §10.8). The model is test/simulation/heartbeats/model.ts.
  * HB1 a heartbeat of another epoch changes nothing, and under another fence than the lane's nothing in that lane.
  * HB2 of one fence, a heartbeat is applied only if it is later than all applied before.

@@ -66,6 +66,7 @@ export function createIndexStore(context: Context): IndexStore {
       });
       const call = table.call(pack.epoch, {
         fence: checkVersion(pack.fence),
+        projection: String(context.options.identity.projection),
         kind: pack.kind,
         sequence: pack.sequence,
         mark: commit ? (commit.watermark === undefined ? "-" : checkVersion(commit.watermark)) : "",
@@ -213,7 +214,7 @@ function checkVersion(version: string): string {
   return version;
 }
 
-/** Decodes the results of a script that changed nothing (A1, A2). */
+/** Decodes the results of a script that changed nothing (A1, A2, A16). */
 function refusal(reply: readonly Reply[]): ApplyResult | undefined {
   switch (reply[0]) {
     case "noEpoch":
@@ -222,6 +223,8 @@ function refusal(reply: readonly Reply[]): ApplyResult | undefined {
       return { kind: "notOpen" };
     case "setBack":
       return { kind: "setBack" };
+    case "otherProjection":
+      return { kind: "otherProjection" };
     case "epoch":
     case "fence":
       return { kind: "dropped", why: reply[0] };

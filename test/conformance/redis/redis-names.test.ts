@@ -56,6 +56,7 @@ describe.skipIf(reason)(`names in Redis scripts${reason === undefined ? "" : `, 
     });
     const call = table.call(harness.epoch, {
       fence: header.fence,
+      projection: String(IDENTITY.projection),
       kind: header.kind,
       sequence: header.sequence,
       mark: "20",

@@ -218,6 +218,23 @@ export function epochCases(open: OpenStore): void {
     await young.store.close();
   });
 
+  it("[informer A16] a build with another projection applies no pack and no manifest, and the message stays for a build that can", async ({
+    harness,
+  }) => {
+    const pod = (rv: string) => cachedPod({ name: "web-1", resourceVersion: rv });
+    const foreign = await harness.fixture.beside({ identity: { ...IDENTITY, projection: 2 } });
+    const other = new StoreHarness({ ...harness.fixture, store: foreign });
+    [other.epoch, other.fence] = [harness.epoch, harness.fence];
+    expect(await other.deliver("pods", [put(pod("10"))])).toEqual({ kind: "otherProjection" });
+    expect(await harness.deliver("pods", [put(pod("10"))])).toMatchObject({ kind: "applied", outcomes: ["changed"] });
+    await harness.openGeneration("pods");
+    other.nextSequence("pods"); // the pack above was applied by the other build
+    expect(await other.manifest("pods", [], "20")).toEqual({ kind: "otherProjection" });
+    expect(await harness.row("pods", "shop/web-1")).toBeDefined();
+    expect(await harness.manifest("pods", [], "20")).toMatchObject({ kind: "applied" });
+    await foreign.close();
+  });
+
   it("publishes the cluster's release, and closes the gate for callers that do not support it", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     const { store, epoch, fence } = harness;

@@ -661,12 +661,24 @@ describe("invalid input", () => {
     const body = harness.pack([item(pod(10), "A")]);
     const newer = signedBody("c1", payloadOf(body).replace(from, to));
     expect(await harness.apply(newer)).toEqual({ kind: "retry", afterSeconds: 5, why });
-    expect(harness.complaints).toEqual([expect.stringMatching(/newer watcher.*"messageId":"message-\d+"/)]);
+    expect(harness.complaints).toEqual([expect.stringMatching(/message of another build.*"messageId":"message-\d+"/)]);
     expect(harness.complaints[0]).toContain(why);
     expect(await harness.store.quarantined()).toEqual([]);
     expect(await harness.apply(body)).toEqual({ kind: "ack" });
     expect(await harness.keys()).toEqual([POD]);
   });
+});
+
+it("[informer A16] a message for an epoch with another projection is returned to the queue and logged", async () => {
+  const harness = await scene();
+  const { applyPack } = harness.store;
+  harness.store = { ...harness.store, applyPack: async () => ({ kind: "otherProjection" }) };
+  const body = harness.pack([item(pod(10), "A")]);
+  expect(await harness.apply(body)).toEqual({ kind: "retry", afterSeconds: 5, why: "the epoch has another projection" });
+  expect(harness.complaints).toEqual([expect.stringMatching(/message of another build stays in the queue.*"resource":"pods"/)]);
+  harness.store = { ...harness.store, applyPack };
+  expect(await harness.apply(body)).toEqual({ kind: "ack" });
+  expect(await harness.keys()).toEqual([POD]);
 });
 
 it.each([{}, { metadata: {} }, "x", 1, null])("AP1 a deletion whose object is %j removes its row, and the lane continues", async (o) => {

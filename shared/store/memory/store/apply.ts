@@ -25,11 +25,17 @@ type Entry =
   | { readonly kind: "enter"; readonly epoch: EpochData; readonly resource: ResourceData; readonly lane: LaneData }
   | Exclude<ApplyResult, { readonly kind: "applied" | "retry" }>;
 
-/** Checks A1, A2 and A3, in that order. */
-function enter(data: MemoryData, pack: Omit<PackHeader, "kind">, items: readonly ItemChange[], nowMs: number): Entry {
+/** Checks A1, A16, A2 and A3, in that order. `projection`: the caller's; undefined: the call computes no slices. */
+function enter(
+  data: MemoryData,
+  pack: Omit<PackHeader, "kind">,
+  items: readonly ItemChange[],
+  { projection, nowMs }: { readonly projection?: number; readonly nowMs: number },
+): Entry {
   const { epoch } = data;
   if (!epoch) return { kind: "noEpoch" };
   if (epoch.record.epoch !== pack.epoch) return { kind: "dropped", why: "epoch" };
+  if (projection !== undefined && epoch.record.projection !== projection) return { kind: "otherProjection" };
   const resource = epoch.resources.get(pack.resource);
   if (!resource) return { kind: "notOpen" };
   const order = compareResourceVersions(pack.fence, resource.fence);
@@ -53,10 +59,11 @@ export function applyPack(
   pack: PackHeader,
   items: readonly ItemChange[],
   options: Parameters<IndexStore["applyPack"]>[2],
+  { identity: { projection } }: Pick<MemoryStoreOptions, "identity">,
   nowMs: number,
 ): ApplyResult {
   assertDistinct(items, ITEMS_MAX);
-  const entry = enter(data, pack, items, nowMs);
+  const entry = enter(data, pack, items, { projection, nowMs });
   if (entry.kind !== "enter") {
     tallyRefused(data, pack, items.length, entry);
     return entry;
@@ -100,7 +107,7 @@ function rowsOf(data: MemoryData, resource: View, items: readonly ItemChange[]):
   return forged || isElsewhere ? undefined : { rows: older, current };
 }
 
-/** TY1: counts the items of acknowledged messages; `noEpoch` and `notOpen` are redelivered. */
+/** TY1: counts the items of acknowledged messages; `noEpoch`, `notOpen` and `otherProjection` are redelivered. */
 function tallyRefused(data: MemoryData, pack: PackHeader, items: number, entry: Exclude<Entry, { readonly kind: "enter" }>): void {
   if (entry.kind === "duplicate") tally(data, pack, items, { duplicate: items });
   if (entry.kind === "dropped") tally(data, pack, items, entry.why === "fence" ? { fenced: items } : { otherEpoch: items });
@@ -118,7 +125,7 @@ export function stashManifest(
   rows: readonly ManifestRow[],
   nowMs: number,
 ): ApplyResult | { readonly kind: "early" } {
-  const entry = enter(data, pack, [], nowMs);
+  const entry = enter(data, pack, [], { nowMs });
   if (entry.kind !== "enter") return entry;
   const { lane } = entry;
   if (pack.sequence !== lane.last + 1) return early(lane, nowMs);
@@ -154,7 +161,7 @@ export function applyManifest(
   nowMs: number,
 ): Awaited<ReturnType<IndexStore["applyManifest"]>> {
   const sweep = manifest.sweep.map((item) => ({ ...item, rv: manifest.listRV }));
-  const entry = enter(data, pack, sweep, nowMs);
+  const entry = enter(data, pack, sweep, { projection: options.identity.projection, nowMs });
   if (entry.kind !== "enter") return entry;
   const { epoch, resource, lane } = entry;
   if (pack.sequence !== lane.last + 1) return early(lane, nowMs);

@@ -134,7 +134,7 @@ function indexVerbs(
     readLane: async (resource, lane) => readLane(data, resource, lane),
     readEntries: async (resource, keys) => readEntries(data, resource, keys),
     readGhosts: async (resource) => readGhosts(data, resource),
-    applyPack: async (pack, items, extra) => applyPack(data, pack, items, extra, clock.now()),
+    applyPack: async (pack, items, extra) => applyPack(data, pack, items, extra, options, clock.now()),
     stashManifest: async (pack, rows) => stashManifest(data, pack, rows, clock.now()),
     readManifest: async (pack) => readManifest(data, pack),
     applyManifest: async (pack, manifest) => applyManifest(data, pack, manifest, options, clock.now()),

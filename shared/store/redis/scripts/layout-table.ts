@@ -73,6 +73,7 @@ export const LAYOUTS = {
     keys: { lane: "lane", tally: "key", meta: "key" },
     args: {
       fence: "text",
+      projection: "text",
       kind: "text",
       sequence: "number",
       mark: "text",

@@ -6,12 +6,12 @@
 --       absent: texts that count as absent and are removed (A14): where v|t, key, text
 --       GATE (lib/gate.lua): all resources · READERS: controllers that read the resource, and the resources that each reads
 --       CHANGES (lib/index.lua): the deletes, at listRV
--- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } { "duplicate", doorbells } { "early" } { "lanes", resource, number }
+-- Returns { "noEpoch" } { "epoch" } { "otherProjection" } { "notOpen" } { "fence" } { "duplicate", doorbells } { "early" } { "lanes", resource, number }
 --         { "incomplete" } · { "needed", keys } · { "retry", {}, "", 0 } · { "applied", doorbells, outcomes }
 local SYNC_ALL_SPREAD_MS, BELLS_MAX = 30000, 500
 
 local full = storeFull()
-local refused = otherEpoch()
+local refused = otherEpoch() or otherProjection(projection)
 if refused then return { refused } end
 local state = openLane(laneBase)
 refused = otherFence(state, fence)

@@ -1,13 +1,13 @@
 -- applyPack: applies items of one lane in one step (A1–A13). lib/index.lua computes the outcomes (applyItems) and writes rows, slices and
 -- tombstones (flush); lib/queue.lua, lib/intents.lua and lib/sequence.lua write the rest.
 -- KEYS  lane · tally · meta: of the resource
--- ARGV  fence · kind: D|L|W · sequence
+-- ARGV  fence · projection: of the caller's build · kind: D|L|W · sequence
 --       mark: "" if this is not the message's last call, "-" if it is but has no watermark, else the watermark · listRV: or ""
 --       historyLostReason: reason of the SUSPECT marks if IX9 detects a lost history · place: in the tally
 --       leavesOut: 1: skips items for which a full store has no room (FU2), 0: rejects the call, unless its lane is frozen
 --       part: text to store with the lane while items of the message remain, or "" · after: the preceding call's `part` or "" (A15)
 --       CHANGES (lib/index.lua) · metas: for listed objects: slots of m of all resources
--- Returns OOM · { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } · { "setBack" } · { "duplicate", doorbells }
+-- Returns OOM · { "noEpoch" } { "epoch" } { "otherProjection" } { "notOpen" } { "fence" } · { "setBack" } · { "duplicate", doorbells }
 --         { "applied", doorbells, outcomes }
 --         { "retry", doorbells, outcomes, items done } · and if the next one is unread, the stored values of it and of all later ones:
 --           { row, tombstone, entry, … }, "" for none
@@ -15,6 +15,7 @@ local came = itemsCount
 local full = storeFull()
 local refused = otherEpoch()
 if refused == "epoch" then tally(tallyKey, place, came, { otherEpoch = came }) end
+refused = refused or otherProjection(projection)
 if refused then return { refused } end
 local state = openLane(laneBase)
 refused = otherFence(state, fence)

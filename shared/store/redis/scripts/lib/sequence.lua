@@ -18,6 +18,11 @@ local function otherFence(state, fence)
   return nil
 end
 
+-- A16. Returns nil if the epoch has the caller's projection, else "otherProjection": the message waits for another build.
+local function otherProjection(projection)
+  return call("HGET", epochKey, "projection") ~= projection and "otherProjection" or nil
+end
+
 -- A3. Out-of-order sequences exist only while holeSince is set.
 local function isDuplicate(state, sequence)
   if sequence <= state.last then return true end
