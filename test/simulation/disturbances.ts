@@ -6,6 +6,9 @@
  * skew     each watcher's clock is up to five minutes wrong
  * hostile  a sender without the MAC key repeats, changes, cuts, forges and invents messages
  * keys     the MAC key is rotated; processes read each step at different times, also in the wrong order
+ * full     the Store repeatedly reaches its memory limit (full-store.ts)
+ * builds   a build that caches other data replaces another, process by process
+ * big      users' objects grow to a MiB
  */
 import { CORE_CACHE } from "../../shared/controllers/registry/registry.ts";
 import { encodePackText, packText } from "../../shared/controllers/cache/messages/pack-codec.ts";
@@ -20,9 +23,10 @@ import type { MemoryDeltaQueue } from "../../shared/store/memory/queue/delta-que
 import type { GuardStore } from "../../shared/store/ports/guard-store.ts";
 import { createSigner } from "../../shared/store/signer.ts";
 import type { Signer } from "../../shared/store/signer.ts";
+import type { StoreIdentity } from "../../shared/store/store-options.ts";
 import { SHOP } from "./users.ts";
 
-export const DISTURBANCES = ["upkeep", "stops", "skew", "hostile", "keys"] as const;
+export const DISTURBANCES = ["upkeep", "stops", "skew", "hostile", "keys", "full", "builds", "big"] as const;
 export type Disturbance = (typeof DISTURBANCES)[number];
 
 /** Share of runs with each of them. */
@@ -130,6 +134,46 @@ function asNext(text: string): string {
   return text
     .replace(/"sq":(\d+)/, (_, sequence) => `"sq":${Number(sequence) + 1}`)
     .replaceAll(/"(rv|resourceVersion)":"(\d+)"/g, (_, name, version) => `"${name}":"${BigInt(version) + 1_000n}"`);
+}
+
+/** Maximum time between the replacements of the first and the last process. */
+const UPGRADE_MS = 30_000;
+
+/** The formats of each process's build while a build with another projection replaces it, process by process, from `startMs` on. */
+export class Upgrade {
+  readonly #options: UpgradeOptions;
+  readonly #replacedMs = new Map<string, number>();
+
+  constructor(options: UpgradeOptions) {
+    this.#options = options;
+  }
+
+  replacedMs(process: string): number {
+    const { random, startMs } = this.#options;
+    const atMs = this.#replacedMs.get(process) ?? startMs + random.next() * UPGRADE_MS;
+    this.#replacedMs.set(process, atMs);
+    return atMs;
+  }
+
+  /** The formats at the time of reading. */
+  identity(process: string): StoreIdentity {
+    const { clock, identity } = this.#options;
+    const replacedMs = this.replacedMs(process);
+    return {
+      ...identity,
+      get projection() {
+        return identity.projection + (clock.now() >= replacedMs ? 1 : 0);
+      },
+    };
+  }
+}
+
+interface UpgradeOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly startMs: number;
+  /** The formats before it. */
+  readonly identity: StoreIdentity;
 }
 
 /** The keys before a rotation, and at each step of it: the first one signs, all are accepted (docs/guides/rotate-keys.md). */

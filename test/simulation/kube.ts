@@ -49,7 +49,7 @@ export interface Outages {
 
 export interface KubeObserver {
   /** Called when a request will be executed after its sender has given up. */
-  late(): void;
+  late(call: Pick<Call, "method" | "path" | "body">): void;
   /** Called for each fault of a call or a stream. */
   fault?(what: string): void;
   /** Called when a webhook has rejected a request. */
@@ -129,7 +129,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
             throw new UnansweredError("simulated: the response was truncated");
           case "landLate":
             if (method !== "GET") {
-              options.observer?.late();
+              options.observer?.late(call);
               void clock.after(timeoutMs + below(LAND_WITHIN_MS - timeoutMs)).then(() => ended(run()));
             }
             await clock.after(timeoutMs, signal);

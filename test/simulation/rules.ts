@@ -70,6 +70,8 @@ export const RULES = [
   "livePods",
   "stop",
   "signature",
+  "full",
+  "identity",
 ] as const;
 export type Rule = (typeof RULES)[number];
 

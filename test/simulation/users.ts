@@ -10,6 +10,10 @@ const APPS = `/apis/apps/v1/namespaces/${SHOP}`;
 const CORE = `/api/v1/namespaces/${SHOP}`;
 export const MERGE = "application/merge-patch+json";
 
+const MANY_LABELS = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`label-${i}`, "v".repeat(60)]));
+/** Close to the API server's limit for all annotations, 256 KiB, and to etcd's for an object, 1.5 MiB. */
+const [ANNOTATION_LENGTH, TEMPLATE_LENGTH] = [250_000, 1_000_000];
+
 export interface UserHabits {
   /** Users do not change pods, so bounds on pods can be checked. */
   readonly calmPods: boolean;
@@ -173,6 +177,21 @@ export class Users {
     await this.#ask("DELETE", path, { gracePeriodSeconds, preconditions: { uid } });
     if (gracePeriodSeconds === 0 && this.#chance(0.3))
       await this.#ask("POST", `${CORE}/pods`, pod(name, { app: this.#pick(["x", "y", "z"]) }));
+  }
+
+  /** Gives a workload many labels, a long annotation, or a template of a MiB. */
+  async grow(): Promise<void> {
+    const resource = this.#pick(["deployments", "replicasets"] as const);
+    // Users do not change a Deployment's ReplicaSets here.
+    const one = this.#anyOf(this.#own(resource).filter(({ metadata }) => metadata.name.length === 1));
+    if (!one) return;
+    const path = `${APPS}/${resource}/${one.metadata.name}`;
+    const roll = this.#random.next();
+    if (roll < 0.3) return this.#ask("PATCH", path, { metadata: { labels: MANY_LABELS } }, MERGE);
+    if (roll < 0.6) return this.#ask("PATCH", path, { metadata: { annotations: { long: "a".repeat(ANNOTATION_LENGTH) } } }, MERGE);
+    const env = [{ name: "BIG", value: this.#pick(["v", "w"]).repeat(TEMPLATE_LENGTH) }];
+    const spec = { template: { spec: { containers: [{ name: "web", env }] } } };
+    return this.#ask("PATCH", path, { spec }, "application/strategic-merge-patch+json");
   }
 
   /** Deletes a pod that was just created. */

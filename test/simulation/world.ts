@@ -16,6 +16,7 @@ import { createSyncReplicaSet } from "../../functions/sync-replicaset/handler.ts
 import { createSyncReplicationController } from "../../functions/sync-replicationcontroller/handler.ts";
 import { createSweep } from "../../functions/sweep/handler.ts";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import type { Clock } from "../../shared/base/clock.ts";
 import type { VirtualClock } from "../../shared/base/memory/clock.ts";
 import { createMemoryData } from "../../shared/store/memory/store/data.ts";
 import type { MemoryData } from "../../shared/store/memory/store/data.ts";
@@ -50,12 +51,14 @@ import type { Store, Taken, TakeResult } from "../../shared/store/ports/store.ts
 import { HOLE_RELIST_MS } from "../../shared/base/times.ts";
 import { SIGNATURE_CHARACTERS } from "../../shared/store/signer.ts";
 import type { Signer } from "../../shared/store/signer.ts";
+import type { StoreIdentity } from "../../shared/store/store-options.ts";
 import { countsOf, unbalanced, Witness } from "../support/account.ts";
 import { Checks } from "./checks.ts";
 import type { Violation } from "./checks.ts";
-import { DISTURBANCES, drawDisturbances, frequentUpkeep, HostileSender, Rotation, skewed, stopAndResume } from "./disturbances.ts";
+import { DISTURBANCES, drawDisturbances, frequentUpkeep, HostileSender, Rotation, skewed, stopAndResume, Upgrade } from "./disturbances.ts";
 import type { Disturbance } from "./disturbances.ts";
 import { Fate } from "./fates.ts";
+import { FullStore } from "./full-store.ts";
 import { drawMix } from "./faults.ts";
 import type { Mix } from "./faults.ts";
 import { createSimulatedKube } from "./kube.ts";
@@ -107,6 +110,7 @@ const SETTLES_MS = 20_000;
 const END_MS_MAX = 2_400_000;
 const CLOCK_JUMP_MS = 300_000;
 const ROTATION_MS_MAX = 90_000;
+const UPGRADE_MS_MAX = 120_000;
 const BACKUP_AGE_MS_MAX = 20_000;
 const RESTORES = 2;
 /** User agents whose requests are the user requests of a run. */
@@ -140,6 +144,8 @@ class World {
   readonly #quietMs: number;
   readonly #disturbances: ReadonlySet<Disturbance>;
   readonly #hostile: HostileSender | undefined;
+  readonly #full: FullStore | undefined;
+  readonly #upgrade: Upgrade | undefined;
   /** The signer of a new process. */
   readonly #signer: () => Signer;
   readonly #random: Random;
@@ -193,6 +199,16 @@ class World {
     this.#disturbances =
       fault === undefined ? drawDisturbances(seed) : new Set(DISTURBANCES.filter((disturbance) => disturbance === fault));
     this.#signer = this.#signers(options.part?.signer);
+    if (this.#disturbances.has("full"))
+      this.#full = new FullStore({
+        ...{ data: this.#data, clock: this.#serverClock(), forgetsPuts: this.#off.has("full") },
+        onFault: (what) => this.#fault(what),
+      });
+    if (this.#disturbances.has("builds")) {
+      const random = createSeededRandom(seed * 160_481_183 + 12);
+      const startMs = this.#startMs + random.next() * UPGRADE_MS_MAX;
+      this.#upgrade = new Upgrade({ clock: this.#clock, random, startMs, identity: cacheIdentity(this.#digester) });
+    }
     this.#skews = createSeededRandom(seed * 198_491_317 + 6);
     const habits = drawHabits(this.#fork());
     const uids = this.#fork();
@@ -461,12 +477,35 @@ class World {
         this.#trace("fault", () => (sinceMs === undefined ? "resumed" : "stopped"));
         this.#checks.stopped(sinceMs);
       };
-      const store = createMemoryStore(this.#storeOptions(), this.#data);
+      const store = createMemoryStore(this.#storeOptions("guard"), this.#data);
       this.#repeat(
         () => 5_000 + random.next() * 20_000,
         () => {
           this.#fault("stops");
           return stopAndResume({ store, clock: this.#clock, random, onStop });
+        },
+      );
+    }
+    const full = this.#full;
+    if (full) {
+      this.#repeat(
+        () => 3_000 + random.next() * 20_000,
+        async () => {
+          full.isFull = true;
+          this.#fault("full Store");
+          this.#trace("fault", () => "the Store is full");
+          await this.#clock.after(random.next() < 0.5 ? random.next() * 5_000 : random.next() * 40_000);
+          full.isFull = false;
+          this.#trace("fault", () => "the Store has room");
+        },
+      );
+    }
+    if (this.#disturbances.has("big")) {
+      this.#repeat(
+        () => 2_000 + random.next() * 10_000,
+        () => {
+          this.#fault("objects that grew");
+          return this.#users.grow();
         },
       );
     }
@@ -518,7 +557,7 @@ class World {
       const system = startSecondCluster(backup, {
         ports: {
           ...{ clock: this.#clock, random, digester: this.#digester, signer: this.#signer(), log: this.#log("clone") },
-          ...{ store: this.#store(random), queue: this.#queue, doorbells: this.#doorbells },
+          ...{ store: this.#store(random, "clone"), queue: this.#queue, doorbells: this.#doorbells },
           sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
         },
         options: { cluster: this.#cid, clusterUid: "cluster-uid", lease: LEASE, holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000 },
@@ -597,7 +636,7 @@ class World {
     let proof = this.#proofs.get(name);
     if (!proof) {
       const reader = createInProcessKube(this.#server, { component: `deltaloop-${name}` });
-      const store = this.#store(createSeededRandom(this.#options.seed));
+      const store = this.#store(createSeededRandom(this.#options.seed), name);
       proof = createLeaseProof({ reader, store, clock: this.#clock, log: this.#log(name) }, LEASE);
       this.#proofs.set(name, proof);
     }
@@ -615,7 +654,7 @@ class World {
     const kube = fate.over(this.#kube(`deltaloop-${name}`, random));
     const cluster = {
       signer: this.#signerOf(name),
-      store: fate.over(this.#store(random)),
+      store: fate.over(this.#store(random, name)),
       doorbells: fate.over(this.#doorbells),
       reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
       proof: this.#proof(name),
@@ -643,10 +682,11 @@ class World {
 
   /** Starts two watchers, one of which leads. A watcher that dies is replaced by one with another identity. */
   #startWatchers(): void {
-    for (let i = 0; i < 2; i++) void this.#keepWatcher(this.#fork());
+    for (let i = 0; i < 2; i++) void this.#keepWatcher(`watcher ${i}`, this.#fork());
   }
 
-  async #keepWatcher(random: Random): Promise<void> {
+  /** `slot`: the process that replaces a dead one has the same. */
+  async #keepWatcher(slot: string, random: Random): Promise<void> {
     const queue = this.#hostile?.watched ?? this.#queue;
     while (!this.#ends.signal.aborted) {
       const identity = `watcher-${++this.#watchers}`;
@@ -660,7 +700,7 @@ class World {
       const leasePorts = { reader: kube, writer: kube, clock, random: terms, log };
       const ports = {
         kube,
-        store: fate.over(this.#store(random)),
+        store: fate.over(this.#store(random, slot)),
         queue: fate.over({
           send: (entries: Parameters<MemoryDeltaQueue["send"]>[0]) => queue.send(this.#mix.fifo ? entries : entries.map(ungrouped)),
         }),
@@ -675,19 +715,46 @@ class World {
       const options = {
         cluster: this.#cid,
         clusterUid: "cluster-uid",
-        identity: cacheIdentity(this.#digester),
+        identity: { ...this.#identity(slot) },
         holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000,
         ...(this.#disturbances.has("upkeep") && { upkeep: frequentUpkeep(kube) }),
         ...(this.#options.grows === true && { lanes: { smallMax: 1_000, rowsMax: 1 + (this.#options.seed % 8), unappliedMax: 20 } }),
       };
       const died = new Promise<void>((resolve) => fate.died.addEventListener("abort", () => resolve(), { once: true }));
-      const running = runWatcher(ports, options, this.#ends.signal).catch((error: unknown) =>
+      const running = runWatcher(ports, options, this.#untilReplaced(slot)).catch((error: unknown) =>
         this.#trace("watcher", () => `${identity} ended: ${String(error)}`),
       );
       await Promise.race([running, died]);
       this.#part?.processes.delete(fate);
       await this.#clock.after(500 + random.next() * 10_000);
     }
+  }
+
+  /** Aborts at the end of the run, and when another build replaces the process in an orderly way. */
+  #untilReplaced(slot: string): AbortSignal {
+    const inMs = (this.#upgrade?.replacedMs(slot) ?? Number.NEGATIVE_INFINITY) - this.#clock.now();
+    if (inMs <= 0) return this.#ends.signal;
+    const replaced = new AbortController();
+    void this.#clock.after(inMs).then(() => {
+      this.#fault("watchers of another build");
+      replaced.abort(new Error("another build replaces it"));
+    });
+    return AbortSignal.any([this.#ends.signal, replaced.signal]);
+  }
+
+  /** Switches the comparison of projections off: always that of the epoch. */
+  #anyIdentity(): StoreIdentity {
+    const [own, data] = [cacheIdentity(this.#digester), this.#data];
+    return {
+      ...own,
+      get projection() {
+        return data.epoch?.record.projection ?? own.projection;
+      },
+    };
+  }
+
+  #identity(process: string): StoreIdentity {
+    return this.#upgrade?.identity(process) ?? cacheIdentity(this.#digester);
   }
 
   /** SC13: an audit finds no difference between the API server and a cache that has lost nothing. */
@@ -733,30 +800,36 @@ class World {
   }
 
   /** The Store as one process sees it: a call or its response may be lost. */
-  #store(random: Random): Store {
+  #store(random: Random, process: string): Store {
     let store = this.#stores.get(random);
     if (!store) {
-      store = this.#unreliableStore(random);
+      store = this.#unreliableStore(random, process);
       this.#stores.set(random, store);
     }
     return store;
   }
 
-  #storeOptions(): MemoryStoreOptions {
+  #serverClock(): Clock {
+    return { ...this.#clock, now: () => this.#clock.now() + this.#serverAheadMs };
+  }
+
+  #storeOptions(process: string): MemoryStoreOptions {
     return {
       deployment: "sim",
       cluster: this.#cid,
-      identity: cacheIdentity(this.#digester),
+      identity: this.#off.has("identity") ? this.#anyIdentity() : this.#identity(process),
       holeLimitMs: this.#mix.fifo ? 2_000 : 15_000,
       ignoresStop: this.#off.has("stop"),
-      clock: { ...this.#clock, now: () => this.#clock.now() + this.#serverAheadMs },
+      clock: this.#serverClock(),
     };
   }
 
-  #unreliableStore(random: Random): Store {
-    const store = withoutRules(createMemoryStore(this.#storeOptions(), this.#data), this.#data, this.#off);
+  #unreliableStore(random: Random, process: string): Store {
+    const complete = withoutRules(createMemoryStore(this.#storeOptions(process), this.#data), this.#data, this.#off);
+    const store = this.#full?.over(complete) ?? complete;
     const touched = this.#part?.touched;
     const clock = this.#clock;
+    const identity = this.#identity(process);
     // All members of a Store are methods that return a promise.
     const verbs = Object.entries(store) as [string, (...parameters: readonly unknown[]) => Promise<unknown>][];
     const wrapped = verbs.map(([name, verb]) => [
@@ -771,7 +844,9 @@ class World {
         await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
         if (before) throw new UnansweredError("simulated: the call to the Store was lost");
         const askedMs = clock.now();
+        const isOther = this.#upgrade !== undefined && this.#data.epoch?.record.projection !== identity.projection;
         const answer = await Reflect.apply(verb, store, parameters);
+        if (isOther) this.#usedByOther(process, name, answer);
         this.#heard(name, parameters, answer, askedMs);
         if (this.#isThorough) this.#accounted(name, parameters, answer);
         if (fails) throw new UnansweredError("simulated: the Store's response was lost");
@@ -806,6 +881,14 @@ class World {
     if (verb !== "take" || (answer as TakeResult).kind !== "ok") return;
     const { controller, key } = asked as Taken;
     this.#checks.taken(controller, key, atMs);
+  }
+
+  /** SC14. */
+  #usedByOther(process: string, verb: string, answer: unknown): void {
+    const { kind } = (answer ?? {}) as { readonly kind?: unknown }; // the results of the verbs named here
+    const isUse = (verb === "take" && kind === "ok") || ((verb === "applyPack" || verb === "applyManifest") && kind === "applied");
+    if (kind === "otherProjection") this.#count("messages left for another build", 1);
+    if (isUse) this.#checks.bad("SC14", `${process}: ${verb} in an epoch with another projection`);
   }
 
   #fate(random: Random, mix: () => Pick<Mix, "crash" | "freeze">, name: string): Fate {

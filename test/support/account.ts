@@ -47,7 +47,9 @@ export class Witness {
         return this.#add(`${place} ${answer.why === "fence" ? "fenced" : "otherEpoch"}`, items);
       case "applied":
       case "retry": {
-        const ended = answer.kind === "retry" ? answer.index : items;
+        // Items that a full Store left out have not ended (FU2).
+        const left = answer.outcomes.filter((outcome) => outcome === "full").length;
+        const ended = (answer.kind === "retry" ? answer.index : items) - left;
         const applied = answer.outcomes.filter((outcome) => outcome === "changed").length;
         this.#add(`${place} applied`, applied);
         return this.#add(`${place} superseded`, ended - applied);

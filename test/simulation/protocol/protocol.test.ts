@@ -146,7 +146,7 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
  * Rules outside of a schedule: its worker deletes by uid, and its Recreate Deployment reads no live pods. `npm run sim -- --off` covers
  * them.
  */
-const SYSTEM_LEVEL: readonly Rule[] = ["deletePrecondition", "livePods", "stop", "signature"];
+const SYSTEM_LEVEL: readonly Rule[] = ["deletePrecondition", "livePods", "stop", "signature", "full", "identity"];
 
 test.each([
   ["fixed", 1, FIXED],
