@@ -26,11 +26,13 @@ import type { Signer } from "../../shared/store/signer.ts";
 import type { StoreIdentity } from "../../shared/store/store-options.ts";
 import { SHOP } from "./users.ts";
 
-export const DISTURBANCES = ["upkeep", "stops", "skew", "hostile", "keys", "full", "builds", "big"] as const;
+const FIRST = ["upkeep", "stops", "skew", "hostile", "keys"] as const;
+const LATER = ["full", "builds", "big"] as const;
+export const DISTURBANCES = [...FIRST, ...LATER] as const;
 export type Disturbance = (typeof DISTURBANCES)[number];
 
-/** Share of runs with each of them. */
-const SHARE = 1 / 8;
+/** Share of runs with each of them; big objects take three times as long. */
+const [SHARE, SHARE_OF_BIG] = [1 / 8, 1 / 32];
 const SKEW_MS_MAX = 300_000;
 /** Number of genuine messages from which a hostile sender chooses. */
 const KEPT_MAX = 100;
@@ -38,7 +40,9 @@ const KEPT_MAX = 100;
 /** The seeds of FAILED_ONCE have none. */
 export function drawDisturbances(seed: number): ReadonlySet<Disturbance> {
   const random = createSeededRandom(seed * 86_028_121 + 18);
-  return new Set(DISTURBANCES.filter(() => random.next() < SHARE));
+  const later = createSeededRandom(seed * 41_161_739 + 16);
+  const first = FIRST.filter(() => random.next() < SHARE);
+  return new Set([...first, ...LATER.filter((each) => later.next() < (each === "big" ? SHARE_OF_BIG : SHARE))]);
 }
 
 /** Resync and audit, some hundred times as often as in production. */

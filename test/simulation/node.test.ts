@@ -3,10 +3,10 @@
  */
 import { expect, test } from "vitest";
 import { simulateNode } from "./node/simulate-node.ts";
-import { SEEDS } from "./seeds.ts";
+import { NODE_SEEDS } from "./seeds.ts";
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 
-test.each(SEEDS)(
+test.each(NODE_SEEDS)(
   "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: faults of a node and its agent violate no rule, and all pods reach the desired state",
   async (seed) => {
     const failure = await simulateNode(seed).then(

@@ -1,17 +1,27 @@
 import { shareOf } from "../support/share.ts";
 import type { ChosenFault } from "./losses.ts";
 
-const COUNT = 42;
 /**
  * The first seed of `check`, a thorough one (world.ts). Any seven consecutive seeds include runs in which only the API server, the queues
  * or processes fail, and runs in which all of them fail.
  */
 const FIRST = 4;
 
-/** The seeds of both simulations, of controllers and of a node: `check` runs 6 of 42. */
-export const SEEDS: readonly number[] = shareOf(
-  Array.from({ length: COUNT }, (_, index) => ((index + FIRST - 1) % COUNT) + 1),
-  6,
+function fixed(count: number): readonly number[] {
+  return Array.from({ length: count }, (_, index) => ((index + FIRST - 1) % count) + 1);
+}
+
+/** The fixed seeds of the simulation; `check` runs 6 of 200. */
+export const SEEDS: readonly number[] = shareOf(fixed(200), 6);
+
+/** The seeds of the simulation of a node; `check` runs 6 of 42. */
+export const NODE_SEEDS: readonly number[] = shareOf(fixed(42), 6);
+
+const FRESH = 100;
+/** Seeds that differ in each run; `check` runs 2 of 100. Products of a seed and the constants in world.ts are exact integers. */
+export const FRESH_SEEDS: readonly number[] = shareOf(
+  Array.from({ length: FRESH }, (_, index) => 10_000_000 + (Math.floor(Date.now() / 1_000) % 200_000) * FRESH + index),
+  2,
 );
 
 /** Seeds that once failed, with the reason; `npm run check` replays them. Each fixed bug also has a unit test. */
