@@ -174,10 +174,14 @@ describe("an audit", () => {
     expect(isOver).toBe(true);
   });
 
-  it("[informer T93] reports an uncached object as missing only if a second list still contains it", async () => {
+  it("[informer T93] reports an uncached object as missing only if a second list, a quorum read, still contains it", async () => {
     const deleted = scene([{ rv: "50" }, undefined], () => view("120"));
     expect((await deleted.run(0)).differences).toEqual([]);
-    expect(deleted.queries).toHaveLength(2);
+    const first = { resourceVersion: "120", resourceVersionMatch: "NotOlderThan" };
+    expect(deleted.queries).toEqual([
+      { metadataOnly: true, limit: 500, ...first },
+      { metadataOnly: true, limit: 500 },
+    ]);
     const lost = scene([{ rv: "50" }], () => view("120"));
     expect((await lost.run(0)).differences).toMatchObject([{ kind: "missing", key: KEY }]);
   });

@@ -4,7 +4,8 @@
  *
  * AU1 a difference counts only if events at or below the lane's watermark cannot explain it: the event of a newer object, or the delete of
  *     an object that is not listed, may still be in flight.
- * AU2 differences that an event between list and read could explain are listed a second time.
+ * AU2 differences that an event between list and read could explain are listed a second time, by a quorum read: a server that lags may list
+ *     an object whose delete the cache has applied.
  * AU3 it holds the objects of a few lanes at a time in memory, and of each object only key, versions and two short texts.
  *
  * It compares existence, uid, version, controller owner, labels and deletionTimestamp. The rest of a row is covered by its MAC alone. It
@@ -193,7 +194,7 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
     unsettledLanes += found.unsettled;
     const doubtful = new Set(found.differences.filter(isDoubtful).map(({ key }) => key));
     // AU2. The second comparison does not wait for watermarks: the longer it takes, the more events come between list and read.
-    const again = doubtful.size > 0 ? (await compareLanes(ports, resource, lanes, 0, signal)).differences : [];
+    const again = doubtful.size > 0 ? (await compareLanes(ports, resource, { ...lanes, isQuorum: true }, 0, signal)).differences : [];
     differences.push(
       ...found.differences.filter((each) => !isDoubtful(each)),
       ...again.filter((each) => isDoubtful(each) && doubtful.has(each.key)),
@@ -216,6 +217,7 @@ function isDoubtful({ kind }: Difference): boolean {
 interface AuditedLanes {
   readonly count: number;
   readonly numbers: readonly number[];
+  readonly isQuorum?: boolean;
 }
 
 async function compareLanes(
@@ -226,8 +228,7 @@ async function compareLanes(
   signal: AbortSignal,
 ): Promise<{ readonly differences: readonly Difference[]; readonly compared: number; readonly unsettled: number }> {
   const { clock, store } = ports;
-  const watermarks = await Promise.all(lanes.numbers.map(async (lane) => (await store.readLane(resource, lane)).watermark));
-  const floor = watermarks.reduce((a, b) => (compareResourceVersions(a, b) < 0 ? b : a));
+  const floor = lanes.isQuorum === true ? "0" : await greatestWatermark(store, resource, lanes);
   const { rv, objects } = await listMetadata(ports, resource, floor, lanes, signal);
   const untilMs = clock.now() + settleMs;
   const differences: Difference[] = [];
@@ -244,6 +245,11 @@ async function compareLanes(
   return { differences, compared, unsettled };
 }
 
+async function greatestWatermark(store: AuditPorts["store"], resource: CachedResource, { numbers }: AuditedLanes): Promise<string> {
+  const watermarks = await Promise.all(numbers.map(async (lane) => (await store.readLane(resource, lane)).watermark));
+  return watermarks.reduce((a, b) => (compareResourceVersions(a, b) < 0 ? b : a));
+}
+
 async function viewOf(store: AuditPorts["store"], resource: CachedResource, lane: number): Promise<LaneView & { readonly lanes: number }> {
   const { rows, forged, watermark, lanes } = await store.readLane(resource, lane);
   const keys = [...rows, ...forged.filter(({ where }) => where === "row")].map(({ key }) => key);
@@ -253,7 +259,7 @@ async function viewOf(store: AuditPorts["store"], resource: CachedResource, lane
   return { watermark, lanes, rows: new Map(rows.map((row) => [row.key, row])), entries };
 }
 
-/** The listed objects of `lanes`, by lane. Reads at least at version `floor`, so that the list is not older than the whole cache. */
+/** The listed objects of `lanes`, by lane, at least at version `floor`, so that the list is not older than the whole cache; "0": a quorum read. */
 async function listMetadata(
   { kube }: AuditPorts,
   resource: CachedResource,
