@@ -9,6 +9,7 @@
  * full     the Store repeatedly reaches its memory limit (full-store.ts)
  * builds   a build that caches other data replaces another, process by process
  * big      users' objects grow to a MiB
+ * stale    lists are answered by a server that lags behind etcd as far as the request allows
  */
 import { CORE_CACHE } from "../../shared/controllers/registry/registry.ts";
 import { encodePackText, packText } from "../../shared/controllers/cache/messages/pack-codec.ts";
@@ -27,7 +28,7 @@ import type { StoreIdentity } from "../../shared/store/store-options.ts";
 import { SHOP } from "./users.ts";
 
 const FIRST = ["upkeep", "stops", "skew", "hostile", "keys"] as const;
-const LATER = ["full", "builds", "big"] as const;
+const LATER = ["full", "builds", "big", "stale"] as const;
 export const DISTURBANCES = [...FIRST, ...LATER] as const;
 export type Disturbance = (typeof DISTURBANCES)[number];
 
@@ -40,7 +41,7 @@ const KEPT_MAX = 100;
 /** The seeds of FAILED_ONCE have none. */
 export function drawDisturbances(seed: number): ReadonlySet<Disturbance> {
   const random = createSeededRandom(seed * 86_028_121 + 18);
-  const later = createSeededRandom(seed * 41_161_739 + 16);
+  const later = createSeededRandom(seed * 24_000_147 + 16);
   const first = FIRST.filter(() => random.next() < SHARE);
   return new Set([...first, ...LATER.filter((each) => later.next() < (each === "big" ? SHARE_OF_BIG : SHARE))]);
 }

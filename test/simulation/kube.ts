@@ -35,6 +35,8 @@ export interface KubeOptions {
   readonly outages?: Outages;
   /** Requests and watches carry objects instead of JSON, unless a fault changes the text. */
   readonly passesObjects?: boolean;
+  /** Whether the server that answers a list lags as far behind etcd as the request allows. */
+  readonly lags?: () => boolean;
   /** Objects per page of a list. The default, 7, is so small that lists have several pages. */
   readonly pageSize?: number;
 }
@@ -181,7 +183,10 @@ export function createSimulatedKube(options: KubeOptions): Kube {
       if (code === 410 && query.continue === undefined) throw new UnansweredError("simulated: connection refused");
       throw new KubeApiError({ code, ...(code === 504 && { message: "Timeout: Too large resource version: simulated" }) });
     }
-    const page = await kube.listPage(resource, { ...query, limit: pageSize }, signal);
+    const isStale = query.resourceVersionMatch === "NotOlderThan" && query.resourceVersion !== "0" && options.lags?.() === true;
+    if (isStale) options.observer?.fault?.("stale lists");
+    const asked = isStale ? { ...query, resourceVersionMatch: "Exact" as const } : query;
+    const page = await kube.listPage(resource, { ...asked, limit: pageSize }, signal);
     if (chance(faults().watch)) await clock.after(below(4_000), signal);
     return page;
   }

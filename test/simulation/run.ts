@@ -5,7 +5,7 @@
  *     --directed  chosen faults in the recorded scenarios: plans 1 to 4000
  *     --own     user controllers; with --plants: which seed and which everyCrash test detect each planted mistake
  *     --clusters several clusters of one deployment
- *     --fault flush|damage|restore|rewind|clock|clone|etcd|upkeep|stops|skew|hostile|keys|full|builds|big    injects this fault in every run
+ *     --fault flush|damage|restore|rewind|clock|clone|etcd|upkeep|stops|skew|hostile|keys|full|builds|big|stale    injects this fault in every run
  *     --grows                           epochs begin with one lane per resource, which grow
  *     --hunt 10m, --schedule name       searches protocol schedules for rare pairs of a fault and a step; runs one of such a search
  *     --off rule,rule                   disables these rules; --protocol --rules: prints the first seed that fails without each

@@ -49,6 +49,7 @@ test.each([
   { fault: "full", seed: 3, counts: "full Store: items left out", off: "full", detects: "SE1" },
   { fault: "builds", seed: 3, counts: "messages left for another build", off: "identity", detects: "SC14" },
   { fault: "big", seed: 1, counts: "objects that grew" },
+  { fault: "stale", seed: 10, counts: "stale lists" },
 ] as const)("violates no bound under the fault $fault", async ({ fault, seed, counts, off, detects }) => {
   const { violations, stats } = await simulate({ seed, fault });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);

@@ -111,6 +111,7 @@ const END_MS_MAX = 2_400_000;
 const CLOCK_JUMP_MS = 300_000;
 const ROTATION_MS_MAX = 90_000;
 const UPGRADE_MS_MAX = 120_000;
+const STALE_SHARE = 0.7;
 const BACKUP_AGE_MS_MAX = 20_000;
 const RESTORES = 2;
 /** User agents whose requests are the user requests of a run. */
@@ -177,6 +178,7 @@ class World {
   /** By the source of the calls' faults. */
   readonly #stores = new Map<Random, Store>();
   readonly #skews: Random;
+  readonly #lags: Random;
   #watchers = 0;
 
   constructor(options: SimulationOptions) {
@@ -209,6 +211,7 @@ class World {
       const startMs = this.#startMs + random.next() * UPGRADE_MS_MAX;
       this.#upgrade = new Upgrade({ clock: this.#clock, random, startMs, identity: cacheIdentity(this.#digester) });
     }
+    this.#lags = createSeededRandom(seed * 217_645_199 + 20);
     this.#skews = createSeededRandom(seed * 198_491_317 + 6);
     const habits = drawHabits(this.#fork());
     const uids = this.#fork();
@@ -794,6 +797,7 @@ class World {
       },
       dropPreconditions: this.#off.has("deletePrecondition"),
       passesObjects: !this.#isThorough,
+      ...(this.#disturbances.has("stale") && { lags: () => this.#lags.next() < STALE_SHARE }),
       ...(this.#part && { outages: this.#part.outages }),
     });
     return this.#part?.overKube(component, kube) ?? kube;
