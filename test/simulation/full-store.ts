@@ -63,11 +63,15 @@ export class FullStore {
         if (!place || kept.length === items.length) return await store.applyPack(pack, items, options);
         if (options.leaveOut !== true && !place.lane.frozen) return refuse();
         const { commit, ...others } = options;
+        // Before the commit, which must not raise the watermark to that of a later message.
+        const wasFrozen = place.lane.frozen;
+        place.lane.frozen ||= !this.#options.forgetsPuts;
         const answer = await store.applyPack(
           pack,
           kept.map(({ item }) => item),
           commit ? { ...others, commit: {} } : others,
         );
+        place.lane.frozen = wasFrozen;
         if (answer.kind !== "applied" && answer.kind !== "retry") return answer;
         const end = answer.kind === "retry" && kept[answer.index] ? (kept[answer.index]?.index ?? items.length) : items.length;
         const byIndex = new Map(kept.map(({ index }, at) => [index, answer.outcomes[at]]));
