@@ -17,7 +17,7 @@
  * SC14 no build takes a key, or applies a pack or manifest, of an epoch with another projection than its own
  * SE1 cache = API server, queues and intents empty
  * SE2 the desired state is reached and the status says so
- * SE3 after that, nothing is written
+ * SE3 after that, nothing is written, and no sync runs unless resyncs are frequent
  */
 import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/kube/objects/owner-id.ts";
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";

@@ -675,7 +675,8 @@ class World {
       ...(source && { source }),
       trace: (line) => {
         if (line.kind === "started") {
-          this.#checks.lastSyncMs = this.#clock.now();
+          // A resync starts syncs without need, about every 100 s.
+          if (!this.#disturbances.has("upkeep")) this.#checks.lastSyncMs = this.#clock.now();
           this.#count("syncs", 1);
         }
         this.#trace("sync", () => `${line.controller} ${line.key} ${JSON.stringify({ ...line, controller: undefined, key: undefined })}`);
