@@ -263,7 +263,8 @@ export class Checks implements KubeObserver {
     const { epoch } = this.#options.data.epoch?.record ?? {};
     const isOfFormerEpoch = ({ metadata }: KubeObject): boolean => {
       const key = objectKey(namespace, metadata.name);
-      return this.#lateCreates.has(key) && this.#lateCreates.get(key) !== epoch;
+      const isRecent = this.#options.clock.now() - (this.#bornMs.get(metadata.uid) ?? 0) < LATE_MS;
+      return isRecent && this.#lateCreates.has(key) && this.#lateCreates.get(key) !== epoch;
     };
     const isReused = own.some((each) => this.#reused.has(each.metadata.uid));
     const rule = isReused ? "SC1reuse" : own.some(isOfFormerEpoch) ? "SC1epoch" : excused("SC1");
