@@ -92,16 +92,18 @@ function ownWriter({ user, requestURI = "", responseObject }: AuditEvent): Contr
   const kind = responseObject?.metadata === undefined ? undefined : controllerRef(responseObject.metadata)?.kind;
   return CONTROLLERS.find((each) => each === (manager ?? kind?.toLowerCase()));
 }
+
 /**
- * Whether both lists of sizes end equally, and one only lacks sizes of the other. Two pods that become ready between two syncs allow two
- * steps at once; on a busy machine the capture receives them closer together, or further apart, than the watcher did.
+ * Whether both lists of sizes end equally, and one only lacks at most one size of the other: on a busy machine the capture receives events
+ * at other times than the watcher did, so one of both syncs may see two changes at once and skip a size.
  */
 function isSamePath(a: readonly number[], b: readonly number[]): boolean {
   const [shorter, longer] = a.length < b.length ? [a, b] : [b, a];
   let at = 0;
   for (const size of longer) if (size === shorter[at]) at++;
-  return at === shorter.length && a.at(-1) === b.at(-1);
+  return at === shorter.length && longer.length - shorter.length <= 1 && a.at(-1) === b.at(-1);
 }
+
 /** Delay in ms until the status writes that follow the watch events are recorded. */
 const SETTLED_MS = 1_500;
 

@@ -1,4 +1,4 @@
-// Would catch: what the fixed seeds would, in schedules that nobody has seen.
+// Would catch: the same bugs as fixed.test.ts, in schedules that differ in each run.
 import { expect, test } from "vitest";
 import { failures } from "./failures.ts";
 import { FRESH_SEEDS } from "./seeds.ts";

@@ -189,12 +189,13 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
   const { lanes: count } = await ports.store.readLane(resource, 0);
   for (let first = 0; first < count; first += LANES_AT_ONCE) {
     const lanes = { count, numbers: Array.from({ length: Math.min(LANES_AT_ONCE, count - first) }, (_, i) => first + i) };
-    const found = await compareLanes(ports, resource, lanes, settleMs, signal);
+    const found = await compareLanes(ports, resource, lanes, { settleMs, isQuorum: false }, signal);
     compared += found.compared;
     unsettledLanes += found.unsettled;
     const doubtful = new Set(found.differences.filter(isDoubtful).map(({ key }) => key));
     // AU2. The second comparison does not wait for watermarks: the longer it takes, the more events come between list and read.
-    const again = doubtful.size > 0 ? (await compareLanes(ports, resource, { ...lanes, isQuorum: true }, 0, signal)).differences : [];
+    const again =
+      doubtful.size > 0 ? (await compareLanes(ports, resource, lanes, { settleMs: 0, isQuorum: true }, signal)).differences : [];
     differences.push(
       ...found.differences.filter((each) => !isDoubtful(each)),
       ...again.filter((each) => isDoubtful(each) && doubtful.has(each.key)),
@@ -217,18 +218,17 @@ function isDoubtful({ kind }: Difference): boolean {
 interface AuditedLanes {
   readonly count: number;
   readonly numbers: readonly number[];
-  readonly isQuorum?: boolean;
 }
 
 async function compareLanes(
   ports: AuditPorts,
   resource: CachedResource,
   lanes: AuditedLanes,
-  settleMs: number,
+  { settleMs, isQuorum }: { readonly settleMs: number; readonly isQuorum: boolean },
   signal: AbortSignal,
 ): Promise<{ readonly differences: readonly Difference[]; readonly compared: number; readonly unsettled: number }> {
   const { clock, store } = ports;
-  const floor = lanes.isQuorum === true ? "0" : await greatestWatermark(store, resource, lanes);
+  const floor = isQuorum ? "0" : await greatestWatermark(store, resource, lanes);
   const { rv, objects } = await listMetadata(ports, resource, floor, lanes, signal);
   const untilMs = clock.now() + settleMs;
   const differences: Difference[] = [];
